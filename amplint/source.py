@@ -222,7 +222,7 @@ class Source:
         return self.layout.calls(node)
 
     def has_star(self, call: cst.Call) -> bool:
-        """Whether the call has a `*` or `**` argument, and so others than those one can read."""
+        """Whether the call has a `*` or `**` argument, and so more than those one can read."""
         return self.layout.has_star(call)
 
     def keyword(self, call: cst.Call, name: str) -> cst.Arg | None:

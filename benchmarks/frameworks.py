@@ -46,7 +46,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         line: where it is defined.
-        parameters: of a method, `self` included, as they are written but for annotations.
+        parameters: of a method, `self` included, as they are written except for annotations.
     """
 
     line: int
@@ -766,7 +766,7 @@ def dataclass_fields(cls: ast.ClassDef) -> ast.arguments | None:
 
 
 def written(parameters: ast.arguments) -> str:
-    """Parameters as they are written, but for annotations."""
+    """Parameters as they are written, except for annotations."""
     text = ast.unparse(parameters)
     plain = parameters_of(text)
     every = [*plain.posonlyargs, *plain.args, *plain.kwonlyargs, plain.vararg, plain.kwarg]

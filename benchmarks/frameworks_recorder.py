@@ -338,7 +338,7 @@ def function_of(member: Any) -> Callable[..., Any] | None:
 def arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, int | None, Any]]:
-    """The arguments of a call, but for self: the name, the position if it has one, the value."""
+    """The arguments of a call, except for self: the name, the position if it has one, the value."""
     signature = inspect.signature(function)
     names = [*signature.parameters]
     for name, value in signature.bind(*args, **kwargs).arguments.items():

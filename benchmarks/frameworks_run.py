@@ -195,7 +195,7 @@ class Held(NamedTuple):
                 yield f"the model is of {name} {known[name]}, and the run of {version}"
 
     def of_counts(self) -> Iterator[str]:
-        """A number that stands for two frequencies tells neither from the other, but for what is
+        """A number that stands for two frequencies tells neither from the other, except for what is
         called once: a test has one epoch."""
         counts = {name: {*numbers} for name, numbers in self.run.counts.items()}
         rare = counts.pop("epoch", set()) | counts.pop("once", set())

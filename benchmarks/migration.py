@@ -199,7 +199,7 @@ def _left(rows: Iterable[Any]) -> str:
 
 
 def _code(form: str) -> str:
-    """As code, but for the words that say where it stands."""
+    """As code, except for the words that say where it stands."""
     parts = (part if WORDS.fullmatch(part) else f"`{part}`" for part in WORDS.split(form) if part)
     return "".join(parts).replace(": ", ", ")
 

@@ -34,7 +34,7 @@ class Package:
     """A release: the hash of its wheel or archive, and the directories that hold its code.
 
     `url`: of the source archive, where there is no wheel, or of a wheel that fits some machines
-    only. `left_out`: a directory whose subdirectories are left out, but for the `kept` ones.
+    only. `left_out`: a directory whose subdirectories are left out, except for the `kept` ones.
     `sets`: what it is looked at for: "real" (the rules, and the labels), "migration", "ecosystem"
     (which looks at all packages) and "ci". `standard_library`: it is the one of the Python that
     runs, whose version has to be the pinned one. `status_only`: its findings are kept for a

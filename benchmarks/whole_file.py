@@ -123,7 +123,7 @@ def judge_whole(
     spans: Where = lambda place: span_in(None, place),
     _watch: None = None,
 ) -> JudgedFile:
-    """`amplint.run.judge.judge`, but for what it leaves out: every node is shown to every rule."""
+    """`amplint.run.judge.judge`, except what it leaves out: every node is shown to every rule."""
     source = Source(WholeLayout(path, text, facts.module), facts, spans)
     return show(source, [(unit, rules) for unit in source.layout.units.units])
 

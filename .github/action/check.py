@@ -40,7 +40,8 @@ def check(environment: Mapping[str, str]) -> int:
         status = amplint(*options, *annotations, *to_report, "--", *paths)
     else:
         print(
-            f"amplint reports what has to do with lines changed since {escaped(since)}", flush=True
+            f"amplint reports findings on, or caused by, lines changed since {escaped(since)}",
+            flush=True,
         )
         status = amplint(*options, *annotations, "--new-since", since, "--", *paths)
         # Code scanning compares branches itself, and takes an alert that is not sent for a fixed

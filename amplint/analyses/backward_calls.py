@@ -45,7 +45,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
 
     Attributes:
         events: by function, its calls that run a backward pass or the step of an optimizer.
-        trains: the functions that have such calls, but for `is_gradient`, or call what has.
+        trains: the functions that have such calls, except for `is_gradient`, or call what has.
     """
 
     requires = (Callers,)

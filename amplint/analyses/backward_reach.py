@@ -199,7 +199,7 @@ class Backpropagated:
                 yield kept
 
     def _find_loss(self, number: int, ask: Callable[[int], bool]) -> bool:
-        """Whether a term of a loss is one itself: what a module or a function of losses gives."""
+        """Whether a term of a loss is one itself: what a module or a function of losses returns."""
         if number < 0:
             return False
         node = self._graph.nodes[number]

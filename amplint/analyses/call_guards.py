@@ -1,5 +1,5 @@
-"""Which blocks of a function a call does not run, by the constants that it gives, and by what it
-gives that is no tensor.
+"""Which blocks of a function a call does not run, by the constants that it passes, and by what it
+passes that is no tensor.
 
 def step(model, x, y, train=True):
     if not train:
@@ -130,7 +130,7 @@ class CallGuards(Fact):
         return equal is not negated
 
     def _constant(self, site: SiteId, function: str, node: Node) -> object:
-        """The constant that a call gives for a parameter, or that is its default."""
+        """The constant that a call passes for a parameter, or that is its default."""
         if node.op == ops.CONST:
             return node.data
         argument = self._argument(site, function, node)
@@ -145,7 +145,7 @@ class CallGuards(Fact):
         return found if found is not None or node.op == ops.CONST else UNKNOWN
 
     def _argument(self, site: SiteId, function: str, node: Node) -> tuple[Param, int] | None:
-        """The parameter that a node is, and the node that a call gives for it, or -1; None where
+        """The parameter that a node is, and the node that a call passes for it, or -1; None where
         that is not known."""
         if node.op != ops.PARAM:
             return None
@@ -156,7 +156,7 @@ class CallGuards(Fact):
         return None if given is None else (parameter, given)
 
     def given(self, site: SiteId, function: str, name: str) -> int | None:
-        """The node of the argument that a call gives for a parameter of a function; -1 where there
+        """The node of the argument that a call passes for a parameter of a function; -1 where there
         is none, None where that is not known."""
         caller = self.inference.states.get(site[0])
         node = caller.graph.nodes[site[1]] if caller is not None else None

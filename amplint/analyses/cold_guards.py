@@ -496,7 +496,7 @@ class ColdGuards(Fact):
         )
 
     def _never_none(self, state: State, test: Node) -> bool:
-        """`size is None`, where every call that is seen gives a size."""
+        """`size is None`, where every visible call passes a size."""
         value = state.values[test.operands[0]]
         none = state.graph.nodes[test.second]
         is_none = none.op == ops.CONST and none.data is None
@@ -626,7 +626,7 @@ class ColdGuards(Fact):
         return frozenset(self.inference.off_flags.values())
 
     def _is_switched_on(self, state: State, number: int) -> bool:
-        """A flag of which the code itself says that it is on: a call gives True for the parameter,
+        """A flag of which the code itself says that it is on: a call passes True for the parameter,
         whatever its default is, or a field is never anything else."""
         node = state.graph.nodes[state.graph.narrowed(number)]
         value = state.values[number]

@@ -30,8 +30,9 @@ class Fact:
         self.inference = inference
 
     def follow(self, inference: Inference, _: Edit) -> bool:
-        """Go on with what a fixpoint has come to after an edit; gives whether it can. Else, or if
-        this raises, it is built anew. What it requires has gone on already.
+        """Update after an edit; False, or an exception: rebuild.
+
+        The facts that it requires have been updated before.
         """
         self.inference = inference
         return False
@@ -85,7 +86,7 @@ class Facts:
         facts = Facts(inference)
         for kind, built in self._built.items():  # after what it requires
             if isinstance(built, Fact) and facts._built.keys() >= {*kind.requires}:
-                with contextlib.suppress(Exception):  # it is told of when the fact is built anew
+                with contextlib.suppress(Exception):  # it is reported when the fact is built anew
                     if built.follow(inference, edit):
                         facts._built[kind] = built
         return facts
@@ -112,7 +113,7 @@ class Facts:
         return found
 
     def surviving(self, kind: type[Fact], work: Callable[[], Result]) -> Result:
-        """The result of work that a fact does on all functions, but for those it fails on."""
+        """The result of work that a fact does on all functions, except for those it fails on."""
         return self.inference.surviving(f"the analysis {kind.__name__}", work)
 
     def _build(self, kind: type[Fact]) -> Fact:

@@ -37,7 +37,7 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import SHAPE_METHODS
 
-# What gives a tensor, or a part of one, that depends on its operands alone.
+# What returns a tensor, or a part of one, that depends on its operands alone.
 COMPUTED = frozenset(
     {ops.BINOP, ops.UNARY, ops.COMPARE, ops.SUBSCRIPT, ops.SLICE, ops.TUPLE, ops.LIST}
     | {ops.UNPACK, ops.STARRED, ops.NARROW}
@@ -177,7 +177,7 @@ def made_of(state: State, number: int, is_built: Callable[[int], object]) -> lis
 
 
 def computed_from(state: State, number: int) -> set[int]:
-    """A value and what it is computed from, but for sizes and other numbers, and for what factories
+    """A value and what it is computed from, except sizes and other numbers, and for what factories
     are given."""
     nodes = state.graph.nodes
 

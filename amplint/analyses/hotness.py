@@ -712,7 +712,7 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _is_loss_of_users(self, function: str) -> bool:
-        """`dice_loss(logits, target)`, or the `__call__` of a `FocalLoss`, which gives a tensor, or
+        """`dice_loss(logits, target)`, or the `__call__` of a `FocalLoss` that returns a tensor, or
         one and what to log of it, and which nobody is seen to call: who trains with it does."""
         facts = self.inference.functions[function]
         if facts.cls is None:
@@ -872,7 +872,7 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _is_left_out(self, function: str, block: int) -> bool:
-        """Whether no hot call of a function runs a block of it, by the constants that it gives."""
+        """Whether no hot call of a function runs a block of it, by the constants that it passes."""
         if self._around(function)[block].loop >= 0:
             return False
         hot = self._calls_with_heat(function)
@@ -1045,7 +1045,7 @@ def is_cold_by_name(name: str, decorated: tuple[str, ...], takes_nothing: bool) 
     """Whether a function of this name, decorated so, runs once, or when something is saved.
 
     Args:
-        takes_nothing: whether it takes no arguments, but for `self`.
+        takes_nothing: whether it takes no arguments, except for `self`.
     """
     if any(map(MEMOISES.search, decorated)):
         return True  # once for what it is called with, not for every batch

@@ -40,7 +40,7 @@ class Frameworks(Fact):
 
 
 def telling(model: Model) -> tuple[Telling, ...]:
-    """The places where a framework is told a precision."""
+    """The places where a framework is given a precision."""
     return (*model.precision, *model.settings)
 
 
@@ -78,7 +78,7 @@ class Values(NodeFact[Value]):
     """The value of an expression, with its evidence.
 
     Nothing is half by a region in which nothing is known of it: where no call in the region that a
-    function inherits gives anything known for what a tensor is computed from, it is one in calls
+    function inherits passes anything known for what a tensor is computed from, it is one in calls
     outside, and keeps its dtype there.
     """
 

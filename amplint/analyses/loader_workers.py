@@ -1,6 +1,6 @@
 """Which functions run in the worker processes of a loader.
 
-These are what gives the items of its dataset, what makes batches of them, and what both call.
+These are what loads the items of its dataset, what makes batches of them, and what both call.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ class Constants(Fact):
         return Step(self, function, state, ask).from_node(number)
 
     def given(self, function: str, name: str) -> list[At] | None:
-        """What the calls that are seen give for a parameter, but for those that leave it out; None
-        where that is not known of one."""
+        """The values that visible calls pass for a parameter, if they pass any; None where one is
+        not known."""
         sites = self._callers.sites.get(function, ())
         found = [(site[0], self._guards.given(site, function, name)) for site in sites]
         if any(number is None for _, number in found):

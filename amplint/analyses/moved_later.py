@@ -154,7 +154,7 @@ class MovedLater(CallFact[Evidence]):
         return found or None
 
     def _parameters(self, site: At, callee: str, argument: int) -> list[At]:
-        """Where a function has what a call gives it."""
+        """Where a function has what a call passes it."""
         if callee not in self.inference.states:
             return []
         names = [
@@ -214,7 +214,7 @@ def devices(state: State, number: int) -> set[str | None]:
 
 
 def called_on(function: str, state: State, attribute: int) -> list[At] | None:
-    """What the calls of a method make of the tensor."""
+    """How the calls of a method use the tensor."""
     name = state.graph.nodes[attribute].data
     found: list[At] = []
     for user in state.users[attribute]:

@@ -1,4 +1,4 @@
-"""Which code never runs, because no call gives the argument that it waits for.
+"""Which code never runs, because no call passes the argument that it waits for.
 
 def forward(self, x, mask=None):
     if mask is not None:

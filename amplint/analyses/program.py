@@ -25,9 +25,9 @@ class Program:
 
     Args:
         files: the files; its own are linked.
-        progress: to be told how many functions have been evaluated.
-        link: gives the values of all functions.
-        facts: gives the facts that rest on these.
+        progress: informed how many functions have been evaluated.
+        link: returns the values of all functions.
+        facts: returns the facts that rest on these.
     """
 
     def __init__(

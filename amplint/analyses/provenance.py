@@ -33,9 +33,9 @@ from amplint.ir.model import Node
 from amplint.knowledge import libraries
 
 MAX_NODES = 200  # that are looked at for one use
-# What gives the module back that it is called on.
+# What returns the module that it is called on.
 KEEPING = frozenset({"to", "cuda", "train", "eval", "requires_grad_", "half", "float"})
-# What gives the batches of a loader, or the tensors of a batch.
+# What yields the batches of a loader, or the tensors of a batch.
 DRAWING = frozenset({"items", "values", "get", "pop"})
 MOVING = frozenset({"cuda", "to"})
 At = tuple[str, int]  # a function's id, and one of its nodes
@@ -102,7 +102,7 @@ class Origins(Fact):
         )
 
     def _pins(self, name: str) -> bool:
-        """Whether a call of this name makes a loader that pins all that it gives, if told to."""
+        """Whether a call of this name makes a loader that pins all its batches, if asked to."""
         maker = self.inference.files.models.maker(name)
         return name in libraries.LOADERS or (maker is not None and maker.pins)
 

@@ -1,7 +1,7 @@
 """Questions that rules ask about a project, and their answers, to be held against those of a later
 run.
 
-Rules are functions of the text of a file and of what they are told about the project. So the
+Rules are functions of the text of a file and of what they ask about the project. So the
 findings in a file stay what they were as long as its text is the same, and each question that
 was asked for them has the answer that it had. A question may rest on the answers before it, which
 are the same by then.
@@ -53,7 +53,7 @@ class Dialogue:
 
     Args:
         facts: answer them.
-        spans: gives where a place of whatever file stands in its text.
+        spans: returns where a place of whatever file stands in its text.
     """
 
     def __init__(self, facts: Facts, spans: Spans) -> None:
@@ -63,8 +63,8 @@ class Dialogue:
         self.evidence: list[Sequence[LazyEvidence]] = []  # that is looked for, in each answer
 
     def ask(self, question: Plain) -> bytes:
-        """Ask a question; gives the digest of its answer. Raises what whoever answers it raises,
-        and NotPlainError."""
+        """Ask a question; returns the digest of its answer. Raises what the fact raises, and
+        NotPlainError."""
         return self.note(self._answer(question))
 
     def note(self, answer: object) -> bytes:

@@ -5,7 +5,7 @@ if __name__ == "__main__":
     for _ in range(10):
         layer(torch.randn(4, 16)).sum().backward()    # shows that it works, and trains nothing
 
-A script that trains begins in the same way. What tells them apart: a self-test stands in a module
+A script that trains begins in the same way. What distinguishes them: a self-test stands in a module
 that others import, takes no arguments from a command line, and is given numbers drawn at random
 rather than the batches of a loader.
 """
@@ -113,7 +113,7 @@ class SelfTests(Fact):
         state = self.inference.states.get(function)
         return state.graph.nodes[number].block if state is not None else -1
 
-    # -- what tells a self-test from a script
+    # -- what distinguishes a self-test from a script
 
     def _is_self_test(self, parts: Parts) -> bool:
         words = {word for part in parts for word in self.inference.functions[part].words}
@@ -159,7 +159,7 @@ class SelfTests(Fact):
 
 
 def gives_batches(inference: Inference, atom: Atom) -> bool:
-    """Whether iterating a value gives one batch after the other."""
+    """Whether iterating a value yields one batch after the other."""
     return is_loader(atom) or (isinstance(atom, Instance) and inference.is_loader(atom.cls))
 
 

@@ -24,18 +24,18 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.knowledge.casts import policy
 
-ByItself = Callable[[Atom], bool]  # of what is called: whether it says enough of what it gives
+ByItself = Callable[[Atom], bool]  # of what is called: whether it says enough of its result
 
 
 def gives_tensor(callee: Atom) -> bool:
-    """Whether a call gives a tensor, whatever it is given: of a layer, of a function of torch."""
+    """Whether a call returns a tensor, whatever it is given: of a layer, of a function of torch."""
     if isinstance(callee, Object):
         return callee.kind == "module"
     return isinstance(callee, Symbol) and callee.name.startswith("torch.")
 
 
 def gives_half(callee: Atom) -> bool:
-    """Whether a call gives half in a region, whatever tensor it is given."""
+    """Whether a call returns half in a region, whatever tensor it is given."""
     is_cast = isinstance(callee, Symbol) and policy(canonical(callee.name), "cuda") == "half"
     return gives_tensor(callee) and (is_cast or isinstance(callee, Object))
 
@@ -47,7 +47,7 @@ def is_unknown_in(
     number: int,
     by_itself: ByItself = gives_tensor,
 ) -> bool:
-    """Whether a node is computed from parameters alone for which none of these calls gives anything
+    """Whether a node is computed from parameters alone for which no such call passes anything
     known: what is known of it is so from others."""
     return all(
         _is_unknown_parameter(inference, calls, function, source)

@@ -20,7 +20,7 @@ from amplint.ir.ast_cache import NodePlace
 
 class UnknownWhenHot(NodeFact[bool]):
     """Whether an expression is computed from parameters alone for which no call that makes the
-    place hot gives anything known: that they are tensors is known from other calls.
+    place hot passes anything known: that they are tensors is known from other calls.
 
     A finding rests on one real chain, and these are two.
     """

@@ -58,7 +58,7 @@ def adoption_options(command: Command) -> Command:
         click.option(
             "--new-since",
             metavar="REF",
-            help="Report what has to do with lines that changed since this revision of git.",
+            help="Report findings on, or caused by, lines changed since this git revision.",
         ),
         click.option(
             "--add-ignores",

@@ -1,4 +1,4 @@
-"""`amplint explain --at FILE:LINE`: the line that is meant, and what is told of it."""
+"""`amplint explain --at FILE:LINE`: the line that is meant, and what is known of it."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def failed(arguments: Sequence[str] | None) -> int:
     return FAILED
 
 
-# So many new objects before Python looks for cyclic garbage among them, of which there is little in
-# trees and findings: with its own 700, that took 0.3 of 6 s of a fix of s3prl.
+# The number of new objects before Python looks for cyclic garbage among them, of which there is
+# little in trees and findings: with its own 700, that took 0.3 of 6 s of a fix of s3prl.
 YOUNG = 10_000
 
 
@@ -179,18 +179,18 @@ def cli(context: click.Context) -> int:
 @report_options
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
-@click.option("--timing", is_flag=True, help="Tell which rules and files have taken longest.")
+@click.option("--timing", is_flag=True, help="Print which rules and files have taken longest.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="So many processes at most. Default: one for each processor.",
+    help="Maximum number of processes. Default: one for each processor.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="End after so long, with what is known by then and status 2.",
+    help="Stop after SECONDS and report what was found, with status 2.",
 )
 def check(
     formats: list[Output],
@@ -326,12 +326,12 @@ def clean(paths: tuple[str, ...]) -> int:
     "--at",
     "place",
     metavar="FILE:LINE",
-    help="Print what is known of a line, and why rules say nothing there. A cell: FILE:CELL:LINE.",
+    help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE.",
 )
 def explain(rule: str | None, model: str | None, model_schema: bool, place: str | None) -> int:
     """Print the page of a rule or framework, or all about a line.
 
-    RULE is a code or a name. With --at, it is the rule to be told about; without it, all that look
+    RULE is a code or a name. With --at, it is the rule to explain; without it, all that look
     at the line are.
     """
     if model_schema:

@@ -150,7 +150,7 @@ def report_options(command: Command) -> Command:
             type=click.Choice(["path", "rule", "cost"]),
             default="path",
             show_default=True,
-            help="The order of findings; cost: what a run pays most for comes first.",
+            help="The order of findings; cost: the most expensive first.",
         ),
     ]
     for decorator in reversed(decorators):
@@ -198,7 +198,7 @@ def settings_options(command: Command) -> Command:
             "--config",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Take the settings of all files from this one, not from those nearest to them.",
+            help="Use this file's settings for all files.",
         ),
         click.option(
             "--force-exclude",
@@ -208,7 +208,7 @@ def settings_options(command: Command) -> Command:
         click.option(
             "--no-cache",
             is_flag=True,
-            help="Neither take what was found before nor keep what is found.",
+            help="Do not read or write the cache.",
         ),
         click.option(
             "--stdin-filename",
@@ -257,7 +257,7 @@ def program_options(command: Command) -> Command:
             "--steps",
             type=click.IntRange(min=1),
             metavar="N",
-            help="End a run after so many steps of optimizers.",
+            help="Stop a run after this many optimizer steps.",
         ),
         click.option(
             "--timeout",
@@ -265,7 +265,7 @@ def program_options(command: Command) -> Command:
             default=120,
             show_default=True,
             metavar="SECONDS",
-            help="End a run after so long.",
+            help="Stop a run after SECONDS.",
         ),
         click.option(
             "--memory",
@@ -273,7 +273,7 @@ def program_options(command: Command) -> Command:
             default=8,
             show_default=True,
             metavar="GIB",
-            help="What a run may take beyond torch itself.",
+            help="Memory that a run may use beyond torch itself.",
         ),
     ]
     for decorator in reversed(decorators):

@@ -14,7 +14,7 @@ def server() -> int:
     """Serve an editor, as a language server over stdin and stdout.
 
     Diagnostics while you type, fixes, and the page of a rule under the cursor. It needs
-    `pip install 'amplint[server]'`; docs/editors.md says how editors are told to start it.
+    `pip install 'amplint[server]'`; docs/editors.md says how editors start it.
     """
     if importlib.util.find_spec("pygls") is None:
         raise Failure("server needs pygls: pip install 'amplint[server]'")

@@ -1,7 +1,7 @@
-"""Names and messages as text of a terminal, a log or a report: nothing in them is acted upon.
+"""Escape untrusted text for a terminal, a log or a report.
 
-Both come from the code under analysis: a file may be called anything that the system allows, and a
-message quotes code.
+File names and messages come from the code under analysis: a file may be called anything that the
+system allows, and a message quotes code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files of a repository that somebody else may have made, read so that none of them stops a run.
 
-A name says nothing of what stands behind it: reading a pipe waits for whoever writes to it, and
+A name says nothing of what stands behind it: reading a pipe waits for its writer, and
 reading a device may never end.
 """
 

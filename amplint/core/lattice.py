@@ -1,6 +1,6 @@
 """The lattice of values: what covers several of them.
 
-A `Value` is a set of alternatives. Its parts (the tensors, the strings, the classes ...) are told
+A `Value` is a set of alternatives. Its parts (the tensors, the strings, the classes ...) are kept
 apart by `part`, and each part is a lattice of its own: some are merged into one alternative, others
 have a top `Unknown(part)`, beside which the value is *open*: it holds `Unknown()`, for it may be
 anything else of its part. A value of more than `MAX_ALTERNATIVES` is `TOP`, whatever comes later:
@@ -46,11 +46,11 @@ from amplint.core.values import Mapping as MappingValue
 
 MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so do functions
 MAX_FUNCTIONS = 48  # a table of losses, of backends
-MAX_MODULES = 6  # library modules that are told apart; of more, all that is known is the kind
+MAX_MODULES = 6  # library modules that are kept apart; of more, all that is known is the kind
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
-MAX_LENGTHS = 2  # of tuples that are told apart
+MAX_LENGTHS = 2  # of tuples that are kept apart
 MAX_DEPTH = 3  # containers in each other
-MAX_KEYS = 32  # constant keys of a dict that are told apart
+MAX_KEYS = 32  # constant keys of a dict that are kept apart
 # The same of a dict, of one in it, and of one in that. A dict of losses that is updated with what
 # was in it holds itself: with 32 keys on each of three levels, mmdet took more than 20 minutes.
 MAX_NESTED_KEYS = (MAX_KEYS, 12, 0)
@@ -412,7 +412,7 @@ def is_deeper(value: Value, levels: int, dicts: int = 0) -> bool:
 
 
 def has_too_many_keys(mapping: MappingValue, dicts: int) -> bool:
-    """Whether a dict inside of so many others has more keys than are told apart there."""
+    """Whether a dict inside of so many others has more keys than are kept apart there."""
     limit = MAX_NESTED_KEYS[dicts] if dicts < len(MAX_NESTED_KEYS) else 0
     return len(mapping.items) > limit
 

@@ -10,7 +10,7 @@ VALUES = "values"
 # By limit: how functions are described that reach it.
 LIMITS: Mapping[str, str] = {
     PATHS: "with more paths than are kept apart",
-    VALUES: "with values that are computed from themselves: too often for all to be followed",
+    VALUES: "too recursive to analyse completely",
 }
 Limited = Mapping[str, tuple[str, ...]]  # by limit, the functions that reach it
 

@@ -40,7 +40,7 @@ def inherited(
     Args:
         directory: the one that is asked about.
         known: the answers so far; those of the directories on the way are added.
-        own: gives the answer of one directory, None where it has none.
+        own: returns the answer of one directory, None where it has none.
         top: the answer where none of them has one.
     """
     passed: list[str] = []

@@ -63,7 +63,7 @@ def spread(
     """The result of the work for each item, in the order of the items.
 
     Args:
-        work: gives what can be pickled; it may change nothing that others see.
+        work: returns what can be pickled; it may change nothing that others see.
         items: what to work on.
         weights: how much work each is, in characters of code.
         most: how many processes may work on it.

@@ -34,7 +34,7 @@ class Stage:
 
     Args:
         name: what is done: "judging files".
-        gauge: tells how many of them are done.
+        gauge: returns how many of them are done.
         notes: what the processes say that work on it.
     """
 

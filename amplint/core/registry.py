@@ -77,7 +77,7 @@ without a word; what is called from there is not known.
 """,
     group=Group.CORRECTNESS,
     since="0.1.0",
-    help="correct the file, or run amplint on the Python that the file is written for",
+    help="fix the syntax, or run amplint with the Python version that this file targets",
     witness=Unrun("a file that does not parse cannot run", "the ast module of Python"),
 )
 
@@ -161,7 +161,7 @@ def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def whole(rule: Rule) -> str:
-    """A rule as it is told apart from one of another package."""
+    """A rule as it is kept apart from one of another package."""
     return f"{rule.name} of {rule.package}" if rule.package else rule.name
 
 

@@ -2,7 +2,7 @@
 
 The new content is written beside the file and then moved into its place. A process that is killed
 in between leaves the file beside, which the next run deletes. It need not ask whether that process
-still lives: whoever finds the file beside gone writes it once more.
+still lives: a process that finds the file beside gone writes it once more.
 """
 
 from __future__ import annotations

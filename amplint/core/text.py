@@ -132,7 +132,7 @@ class Text:
     Args:
         text: the text, byte order mark stripped, line ends kept.
         encoding: the codec, "utf-8-sig" where the file begins with a byte order mark.
-        exact: whether encoding `text` gives back the file's bytes; a few codecs (utf-7,
+        exact: whether encoding `text` returns the file's bytes; a few codecs (utf-7,
             iso-2022-jp) know several spellings of one text.
     """
 

@@ -59,11 +59,11 @@ class Evidence(NamedTuple):
 
 
 class LazyEvidence:
-    """Evidence that is looked for when somebody asks: only what a finding rests on is ever told.
+    """Evidence that is looked for when somebody asks: only what a finding rests on is ever shown.
 
     Args:
         order: of what it is the evidence, by which it is compared with others.
-        find: gives it, or None where there is none.
+        find: returns it, or None where there is none.
 
     `heard`: is told it each time that somebody asks, if there is such a one.
     """
@@ -131,7 +131,7 @@ class Tensor:
 
     Args:
         dtype: "float32", "float16", "bfloat16", "float64", "int64", "bool" ...; "half" for
-            float16 or bfloat16, whichever the region gives; None where it is unknown.
+            float16 or bfloat16, whichever the region has; None where it is unknown.
         device: where it lives.
         rank: 0 for a 0-dim tensor, 1 for at least one dimension, None where it is unknown.
         grad: whether it carries an autograd graph; None where it is unknown.
@@ -255,7 +255,7 @@ class Object:
     rank: int | None = None  # of what a criterion returns: 0 unless reduction="none"
     enabled: bool | None = True  # a scaler that may be switched off
     holds: Value = BOTTOM  # of a ModuleList and its kin: the join of the modules in it
-    last: str | None = None  # of a Sequential: the layer that settles the dtype of what it gives
+    last: str | None = None  # of a Sequential: the layer that decides the dtype of what it returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ class Sequence:
 class Mapping:
     """A dict: the values of constant keys, and the join of all others.
 
-    `crowded`: it may have more keys than are told apart, and is known only as a whole.
+    `crowded`: it may have more keys than are kept apart, and is known only as a whole.
     """
 
     rest: Value

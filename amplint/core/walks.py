@@ -202,7 +202,7 @@ class Solver(Generic[Item, Answer]):
     Answers are kept, so that any number of questions takes the time of solving each equation once.
 
     Args:
-        equation: computes the answer of an item; it gets a function that gives the present answers
+        equation: computes the answer of an item; it gets a function for the present answers
             of other items. It must be monotone where items refer to each other in a circle: larger
             answers of others never make it smaller. It had better ask for all that it may need, and
             not stop at the first answer that decides: it is called again for each new item that it

@@ -62,7 +62,7 @@ class Comments:
             offset = around.start  # further up
 
     def _comments(self, edit: Edit) -> list[str]:
-        """The comments in what an edit replaces, but for those that are of no use without it."""
+        """The comments in what an edit replaces, except for those that are of no use without it."""
         if "#" not in self._text.text[edit.start : edit.end]:
             return []
         found = self._rows.comments(edit.start, edit.end)

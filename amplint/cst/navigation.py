@@ -187,7 +187,7 @@ class Layout:
                 stack.extend(reversed(current.children))
 
     def has_star(self, call: cst.Call) -> bool:
-        """Whether the call has a `*` or `**` argument, and so others than those one can read."""
+        """Whether the call has a `*` or `**` argument, and so more than those one can read."""
         return any(arg.star for arg in call.args)
 
     def keyword(self, call: cst.Call, name: str) -> cst.Arg | None:

@@ -115,7 +115,7 @@ class Tree:
 
     Args:
         unit: the unit.
-        nodes: its nodes in source order, but for names that are no expressions.
+        nodes: its nodes in source order, except for names that are no expressions.
         parents: by the `id` of a node, the node around it, within the unit.
         pairs: by the `id` of a node, its `ast` node.
         spans: where the nodes stand.

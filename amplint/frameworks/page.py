@@ -95,7 +95,7 @@ def lines(model: Model) -> Iterator[str]:
 
 
 def meanings(row: Telling) -> Iterator[str]:
-    """The meaning of each value by which a framework is told a precision."""
+    """The meaning of each value by which a framework is given a precision."""
     does = {value: f"a region of {dtype}" for value, dtype in row.values.items()}
     does |= {value: f"casts to {dtype}" for value, dtype in row.casts.items()}
     for value, what in does.items():
@@ -124,9 +124,9 @@ def facts(method: Method) -> Iterator[str]:
     if method.result is not None:
         yield f"of what it returns, {BECOMES[method.result]}"
     if method.gives is not None:
-        yield f"gives {method.gives}"
+        yield f"returns {method.gives}"
     if method.wraps:
-        yield "modules that it gives back run their `forward` in the region"
+        yield "modules that it returns run their `forward` in the region"
     if method.reads:
         yield "brings the tensors that it is given to the host"
     if method.asks is not None:

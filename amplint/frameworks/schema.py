@@ -1,7 +1,7 @@
 """The rows of a model: what a framework calls, what it is given, and what becomes of the result.
 
 A model is a TOML file. `amplint explain --model-schema` prints this schema as JSON Schema, and
-docs/frameworks.md tells how to write one.
+docs/frameworks.md says how to write one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ it was moved; "loss": a tensor with a graph, without dimensions; "outputs": what
 
 Kind = Literal["accelerator", "callback", "metric", "module", "trainer"]
 """What the instances of a class are. "accelerator": something that puts models, optimizers and
-loaders where and how they shall run; "callback": something that is told of events; "trainer":
+loaders where and how they shall run; "callback": something that is called at events; "trainer":
 something that runs a loop; "module": a torch.nn.Module."""
 
 Given = Literal["given", "nothing", "region"]
@@ -130,7 +130,7 @@ class Maker(Row, frozen=True):
 
 
 class Telling(Row, frozen=True, kw_only=True):
-    """A place where a framework is told a precision.
+    """A place where a framework is given a precision.
 
     Args:
         values: each value as it is written (`true` for True) -> the dtype of the region that the
@@ -145,7 +145,7 @@ class Telling(Row, frozen=True, kw_only=True):
 
 
 class Precision(Telling, frozen=True):
-    """An argument by which a framework is told a precision.
+    """An argument by which a framework is given a precision.
 
     Args:
         calls: the dotted names of what takes it.
@@ -188,7 +188,7 @@ class Wrapper(Row, frozen=True):
 
 
 class Setting(Telling, frozen=True):
-    """A value in configuration files by which a framework is told a precision; `*` stands for any
+    """A value in configuration files by which a framework is given a precision; `*` stands for any
     one but None and False. Of the rows of a framework, the first that has the value of a file
     counts.
 

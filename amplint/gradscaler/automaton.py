@@ -46,7 +46,7 @@ class Phase(Enum):
 class Contribution(Enum):
     """A summand of a gradient, from one backward pass, and how large it is now."""
 
-    PLAIN = "as the loss gives it"
+    PLAIN = "as the loss has it"
     SCALED = "times the scale"
     UNSCALED = "multiplied and divided by the scale"
     DIVIDED = "divided by the scale alone"

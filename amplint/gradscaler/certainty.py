@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A mistake on all paths; `first` tells whether the call to be changed comes first."""
+    """A mistake on all paths; `first`: whether the call to be changed comes first."""
 
     violation: Violation
     here: Site

@@ -559,7 +559,7 @@ class Turn:
             if named:
                 fault = self.fault(event, Violation(named[0][0]), named[0][1], symbol)
         if fault is not None:
-            self.checked = None  # one mistake is told once
+            self.checked = None  # one mistake is reported once
             effects = {verdict.effect for _, verdict in verdicts.values()}
             self.raised = effects == {Effect.RAISES}
             yield fault

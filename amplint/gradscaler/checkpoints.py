@@ -188,7 +188,7 @@ class Unsaved:
         return self._saving[callee]
 
     def _optimizer_in(self, state: State, number: int) -> int | None:
-        """The node that gives the state of an optimizer, which is an entry of a dict."""
+        """The node that returns the state of an optimizer, which is an entry of a dict."""
         nodes = state.graph.nodes
 
         def parts(number: int) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ OPERATORS = frozenset(
 
 
 class Evaluator:
-    """Evaluates nodes, but for calls."""
+    """Evaluates nodes, except for calls."""
 
     def __init__(self, index: EventIndex, symbols: SymbolicValues, knowledge: Knowledge) -> None:
         self.index = index
@@ -264,7 +264,7 @@ def is_choice(path: Path, number: int, node: Node) -> bool:
 
 
 def is_object(state: State, number: int) -> bool:
-    """Whether a call gives something that is true, as objects are."""
+    """Whether a call returns something that is true, as objects are."""
     value = state.values[number]
     return bool(value) and all(
         isinstance(atom, Object | Instance | Function | Class | Module | Symbol) for atom in value

@@ -2,7 +2,7 @@
 
 Decided by the value of what a method is called on. Where that is not known, a method that only a
 scaler has (`unscale_`), or a chain that only a scaler makes (`x.scale(loss).backward()`), says what
-it is; all else is kept as a guess, for whoever knows which object it is.
+it is; all else is kept as a guess, until it is known which object it is.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ CLIPPING = frozenset(
     for home in ("", "clip_grad.")
     for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 )
-# What tells how large gradients are; nothing else of them depends on the scale.
+# What measures how large gradients are; nothing else of them depends on the scale.
 SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
 SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
 BACKWARD = frozenset({"torch.autograd.backward"})
@@ -120,7 +120,7 @@ def role(value: Value, inference: Inference) -> Role:
     if known == {Role.SCALER, Role.DISABLED}:
         return Role.SCALER
     if known <= {Role.SCALER, Role.DISABLED, Role.OPTIMIZER}:
-        return Role.UNKNOWN  # one function gives both back; what is called on it tells which it is
+        return Role.UNKNOWN  # one function returns both; what is called on it shows which it is
     return Role.OTHER
 
 

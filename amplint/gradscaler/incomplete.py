@@ -44,7 +44,7 @@ from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph
 from amplint.ir.ssa import where
 
-# What gives another name to the same object.
+# What makes another name for the same object.
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
 # What looks at an object, and keeps nothing of it.
 LOOKS = frozenset({ops.COMPARE, ops.UNARY, ops.ASSERT, ops.FSTRING, ops.ANNOTATION})

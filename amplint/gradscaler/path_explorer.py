@@ -523,7 +523,7 @@ class Explorer:
         function: str,
         given: list[tuple[Path, dict[str, Symbolic]]],
     ) -> list[Path]:
-        """Run a function on paths, each with the arguments that it gives."""
+        """Run a function on paths, each with its arguments."""
         depth, running = -1, False
         for above in frame.chain:
             depth += 1

@@ -65,7 +65,7 @@ TENSOR_TYPES = {
 
 def annotated_symbol(name: str, device: Device, models: Models) -> Value:
     if name in TENSOR_TYPES:
-        # A parameter that is a tensor has dimensions, but for the rarest.
+        # A parameter that is a tensor has dimensions, except for the rarest.
         return one(Tensor(TENSOR_TYPES[name], device, 1))
     if name in ANNOTATIONS:
         return one(ANNOTATIONS[name])

@@ -46,7 +46,7 @@ def bodies(file: File) -> dict[str, Body]:
 
 
 def others(before: Bodies, now: Bodies) -> set[str]:
-    """The functions that are others than before, in more than their place."""
+    """The functions that have changed, in more than their place."""
     return {
         function
         for function, body in now.items()

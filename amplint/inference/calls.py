@@ -62,11 +62,11 @@ from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import MEASURED, MEASURES
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
-MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are told apart
+MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are kept apart
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
-# Where nothing is known of what is asked for such a method, it gives what theirs gives.
+# Where nothing is known of what is asked for such a method, it returns what theirs returns.
 LIKELY_OWNERS: dict[str, Atom] = {
     **dict.fromkeys(MEASURES, Tensor()),
     **dict.fromkeys(libraries.PARSES, Object("parser", "?")),
@@ -511,7 +511,7 @@ class Calls(OfFrameworks):
         return self.called(atom, arguments, node)
 
     def identified(self, makers: list[str], arguments: Arguments) -> tuple[tuple[str, Value], ...]:
-        """The arguments of a constructor by which its instance is told from others: objects and
+        """The arguments of a constructor by which its instance is distinguished: objects and
         tensors, known or not."""
         if len(makers) != 1 or arguments.unsure:
             return ()
@@ -694,7 +694,7 @@ class Calls(OfFrameworks):
         return join(self.call_function(f, arguments, node) for f in called) if called else None
 
     def register_operator(self, owner: str, how: str, arguments: Arguments) -> Value | None:
-        """Note the functions that are registered; without one, the call gives a decorator."""
+        """Note the functions that are registered; without one, the call returns a decorator."""
         operator, rest = custom_ops.registration(owner, arguments)
         if operator is None:
             return None
@@ -718,7 +718,7 @@ class Calls(OfFrameworks):
         return self.graph.narrowed(number) if number >= 0 else -1
 
     def dispatch(self, owner: Value, names: list[str], parameter: str) -> None:
-        """`getattr(callback, event)`: which methods are meant is up to what each call gives, so
+        """`getattr(callback, event)`: which methods are meant is up to what each call passes, so
         it is at those calls that the methods are entered. Of an unknown object, it may be that of
         any class: a list of callbacks holds more classes than a value can name."""
         for name in names:
@@ -831,7 +831,7 @@ class Calls(OfFrameworks):
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
         """The result of a call. Where it runs in no region, and another call of the same function
-        does, or a framework runs it in one, half is what the function gives to that one."""
+        does, or a framework runs it in one, half is what the function returns to that one."""
         region = self.region_of_call(node, function)
         if region is not None and region.enabled is not False:
             return result
@@ -845,7 +845,7 @@ class Calls(OfFrameworks):
 
     def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
         """The result of a helper, with this call's arguments put for its parameters: a region, or
-        an instance that is told from others by what its constructor was given."""
+        an instance that is distinguished from others by what its constructor was given."""
         state = self.inference.states.get(function.id)
         if state is None:
             return result
@@ -960,7 +960,7 @@ class Calls(OfFrameworks):
             else:
                 rest.append(value)
         if rest and star is not None:
-            # Each at its place, so that `f(*args)` gives each parameter its own.
+            # Each at its place, so that `f(*args)` passes each parameter its own.
             row = Sequence(None, join(rest)) if arguments.stars else Sequence(tuple(rest), BOTTOM)
             infer.write(Key("param", facts.id, star), site, one(row))
         extra: dict[str, Value] = {}
@@ -989,9 +989,9 @@ class Calls(OfFrameworks):
                 infer.write(Key("param", facts.id, p.name), site, self.default_of(facts.id, p))
 
     def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
-        """A dataclass or NamedTuple: its fields are what the call gives, in order.
+        """A dataclass or NamedTuple: its fields are what the call passes, in order.
 
-        Gives those by which its instance is told from others, as `identified` does.
+        Gives those by which its instance is distinguished from others, as `identified` does.
         """
         infer = self.inference
         if not infer.is_dataclass(cls):
@@ -1023,7 +1023,7 @@ class Calls(OfFrameworks):
 
 
 def tells_apart(value: Value) -> bool:
-    """Whether an instance is told from others by having been given this: numbers and texts would
+    """Whether an instance is distinguished by having been given this: numbers and texts would
     tell apart what is alike."""
     return not any(isinstance(atom, Host) for atom in value)
 
@@ -1078,7 +1078,7 @@ def is_of_cpu(value: Value) -> bool:
 
 
 def several(callees: Value) -> bool:
-    """Whether a call may mean more functions than values are told apart: those of a table."""
+    """Whether a call has more callees than a value keeps apart: those of a table."""
     return sum(isinstance(a, Function) and a.bound is None for a in callees) > MAX_ALTERNATIVES
 
 

@@ -1,7 +1,7 @@
 """A fixpoint that goes on in memory after an edit, where `snapshot.py` takes one up from disk.
 
 Nothing is read, and nothing is copied: the new fixpoint takes what the old one has, which is of no
-use afterwards. Of a changed file, those functions are evaluated again that are others than before
+use afterwards. Of a changed file, those functions are evaluated again that have changed
 in more than their place.
 """
 
@@ -88,7 +88,7 @@ class Edit:
     """An edit, by what it changes of the outcome of a fixpoint.
 
     Args:
-        functions: those that are others than before, or of which something else is known; those
+        functions: those that have changed, or of which something else is known; those
             that are new, or gone.
         moves: the places of code, where nothing else has changed at all; else None.
         has_other_bases: whether a class may derive from something else.
@@ -140,7 +140,7 @@ def outcome(inference: Inference, function: str) -> object:
 def grafted(
     functions: Iterable[str], before: Inference, project: ProjectFacts
 ) -> Iterator[tuple[str, Graft]]:
-    """Those of the functions that are others than before of which most nodes stay."""
+    """Those of the changed functions of which most nodes stay."""
     for function in functions:
         state = before.states.get(function)
         if state is None:
@@ -197,8 +197,8 @@ class Continued(TakenUp):
     Args:
         files, anew, gone: as for `TakenUp`.
         before: the other one.
-        edited: the paths of the files that are others than before.
-        grafts: the functions that are others than before, and of which most nodes stay.
+        edited: the paths of the changed files.
+        grafts: the changed functions of which most nodes stay.
 
     Attributes:
         known: what was known of functions before they are evaluated again.
@@ -300,7 +300,7 @@ class Continued(TakenUp):
     def _renamed(
         self, circles: Iterable[Sites], names: Mapping[SiteId, SiteId | None]
     ) -> Iterator[Sites]:
-        """The circles as they are named now, but for those that have lost a node: what is left of
+        """The circles as they are named now, except those that have lost a node: what is left of
         one is looked at again."""
         functions = {function for function, _ in names}
         for sites in circles:
@@ -356,7 +356,7 @@ class Continued(TakenUp):
 
 
 def present(sites: Iterable[SiteId], names: Mapping[SiteId, SiteId | None]) -> set[SiteId]:
-    """Sites as they are named now, but for those that are gone."""
+    """Sites as they are named now, except for those that are gone."""
     now = (names.get(site, site) for site in sites)
     return {site for site in now if site is not None}
 

@@ -342,7 +342,7 @@ class Evaluation(Calls):
             return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
             return infer.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
-        # A call that leaves it out has the default among what is given. Where each gives something
+        # A call that leaves it out has the default among what is given. Where each passes something
         # else, no call in sight runs with the default.
         given = infer.read(Key("param", facts.id, name))
         if not given and parameter.has_default and not parameter.constant_default:
@@ -425,7 +425,7 @@ class Evaluation(Calls):
         return one(TensorTree(device))
 
     def as_declared(self, declared: Value, given: Value | None) -> Value | None:
-        """The value that a framework gives, as a tensor where the annotation says so."""
+        """The value that a framework passes, as a tensor where the annotation says so."""
         tree = next((a for a in given or () if isinstance(a, TensorTree)), None)
         if tree is None or not any(isinstance(a, Tensor) for a in declared):
             return given
@@ -434,7 +434,7 @@ class Evaluation(Calls):
         )
 
     def hook_parameter(self, node: Node, hook: str) -> Value | None:
-        """The value that torch gives a function that is registered as a hook."""
+        """The value that torch passes to a function that is registered as a hook."""
         names = [p.name for p in self.facts.params if p.kind == "positional"]
         is_method = self.facts.cls is not None and "staticmethod" not in self.facts.decorated
         position = names.index(node.data) - is_method if node.data in names else -1
@@ -696,7 +696,7 @@ class Evaluation(Calls):
         return value
 
     def decorates_many(self, decorator: Function) -> bool:
-        """Whether a wrapper of this decorator calls more functions than can be told apart, so that
+        """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
         a call of the wrapper has to be taken for one of what it wraps."""
         positional = [
             p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
@@ -710,7 +710,7 @@ class Evaluation(Calls):
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
         site = (self.facts.id, self.number)
         self.inference.write(Key("default", *node.data), site, chosen)
-        # A callback by default is what users of a library run, whatever the library gives itself.
+        # A callback by default is what users of a library run, whatever the library passes itself.
         functions = frozenset(a for a in chosen if isinstance(a, Function))
         if functions:
             self.inference.write(Key("param", *node.data), site, functions)
@@ -750,7 +750,7 @@ HANDLERS: Mapping[Op, Callable[[Evaluation, Node], Value]] = {
 
 @lru_cache(maxsize=2_000)  # a sixth of all nodes are constants, most of them the same few
 def of_constant(kind: str, value: bool | float | str) -> Value:
-    """The value that is a constant. (The kind tells True and 1.0 from 1.)"""
+    """The value that is a constant. (The kind distinguishes True and 1.0 from 1.)"""
     return one(Host(kind, value, True))
 
 

@@ -56,7 +56,7 @@ HOLDERS = frozenset({("Tensor",), ("TensorTree",)})
 
 
 MAX_WAYS = 8  # from one node
-MAX_WRITERS = 32  # of a key that are told apart
+MAX_WRITERS = 32  # of a key that are kept apart
 MAX_GOALS = 40  # forks on the way to the answer
 RESULTS: frozenset[KeyKind] = frozenset({"return", "yield", "context"})
 
@@ -65,7 +65,7 @@ class At(NamedTuple):
     """A place for evidence in the value of a node.
 
     `call`: by which the function was entered, if the way led through one: parameters and regions
-    are then what this call gives. (Of all goals.)
+    are then what this call passes. (Of all goals.)
     """
 
     function: str

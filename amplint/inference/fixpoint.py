@@ -1,8 +1,8 @@
 """The fixpoint: values of all nodes of the functions that matter, across functions and files.
 
 A function is evaluated when somebody needs it. What it needs of others (a parameter's values, what
-a function returns, a field of a class, a name of a module) are *keys*: reading one asks for whoever
-writes it to be evaluated, and to be evaluated again when it changes.
+a function returns, a field of a class, a name of a module) are *keys*: reading one queues its
+writers, and has the reader evaluated again when the key changes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Inference(ProjectFacts):
         for function, state in self.states.items():
             if len(state.regions) < len(state.graph.blocks):
                 Evaluation(self, self.functions[function], state).complete()
-        # Whoever walks over all functions, or all calls, does so in the same order, whatever the
+        # A walk over all functions, or all calls, goes in the same order, whatever the
         # order of evaluation was.
         self.states = {function: self.states[function] for function in sorted(self.states)}
         self.edges = {site: self.edges[site] for site in sorted(self.edges)}
@@ -92,7 +92,7 @@ class Inference(ProjectFacts):
                 del sites[site]
 
     def surviving(self, task: str, work: Callable[[], Result]) -> Result:
-        """The result of work on all functions, but for those that it fails on: it is repeated
+        """The result of work on all functions, except for those that it fails on: it is repeated
         without them. Raises what the work raises where that is about no function.
 
         Args:
@@ -110,7 +110,7 @@ class Inference(ProjectFacts):
         return work()
 
     def demand(self, key: Key) -> None:
-        """Have whoever writes the key evaluated."""
+        """Queue the writers of a key."""
         kind, owner, name = key
         if kind == "name" and owner in self.states:
             self._follow(owner, name)

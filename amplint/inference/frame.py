@@ -234,7 +234,7 @@ class Frame:
 
         One that a GradScaler scales is there in any case: a scaler for CUDA switches itself off
         where there is none (torch 2.13, `GradScaler.__init__`). A batch that was taken for one on
-        the CPU was moved out of sight, by whoever collates it.
+        the CPU was moved out of sight, by the code that collates it.
         """
         call = self.graph.nodes[self.marks.backward[number]]
         device = Device(ACCELERATOR, self.evidence(call, "backpropagated here", Shows.BACKWARD))
@@ -320,7 +320,7 @@ def region_around(
     """The region that decorators put around a function, or the framework that calls it.
 
     Args:
-        ask: gives the value of a key.
+        ask: returns the value of a key.
     """
     opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
     if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):

@@ -42,11 +42,11 @@ class OfFrameworks(Frame):
         return one(Method(instance, name)) if is_called else None
 
     def given_by_framework(self, method: Method, node: Node) -> Value | None:
-        """The value that a method of a framework gives to the code that calls it."""
+        """The value that a method of a framework returns to the code that calls it."""
         assert isinstance(method.of, Instance)
         row = self.models.method(self.inference.models_of(method.of.cls), method.name)
         gives = row.gives if row is not None else None
-        return self.of_role(gives, node, f"`{method.name}` gives this") if gives else None
+        return self.of_role(gives, node, f"`{method.name}` returns this") if gives else None
 
     def note_precision(self, name: str, arguments: Arguments) -> None:
         """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
@@ -73,7 +73,7 @@ class OfFrameworks(Frame):
             self.note_run(self.made(given) if row.made else given, row, told)
 
     def note_run(self, modules: Value, row: Wrapper, told: Chosen | None) -> None:
-        """A framework is given modules to run, and has been told a precision for them."""
+        """A framework is given modules to run, and a precision for them."""
         framework = self.models.framework_of(row)
         for atom in ordered(modules):
             if isinstance(atom, Instance) and self.inference.is_module(atom.cls):

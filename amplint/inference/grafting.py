@@ -33,7 +33,7 @@ class Graft:
     Args:
         numbers: by a node before: the same one now.
         behind: the nodes, now, that are to be evaluated.
-        rewired: those of them that depend on others than before, or stand in another place: there
+        rewired: those of them that depend on new nodes, or stand in another place: there
             may be other circles through them.
     """
 
@@ -157,7 +157,7 @@ def mentions(graph: Graph, names: AbstractSet[str]) -> bool:
 
 
 def is_rewired(old: Graph, was: Node, node: Node, new: Graph, numbers: Mapping[int, int]) -> bool:
-    """Whether a node depends on others than before, or on something in another way."""
+    """Whether a node depends on other nodes than before, or on something in another way."""
     if was.block != node.block or len(was.operands) != len(node.operands):
         return True
     return any(

@@ -307,7 +307,7 @@ class Hierarchy(Bindings):
         it calls so, or the `forward` of a module that it is given.
 
         Args:
-            ask: gives the value of a key.
+            ask: returns the value of a key.
         """
         if function.cls is None or function.kind != "function":
             return None

@@ -21,7 +21,7 @@ from amplint.knowledge.operations import SHAPE_METHODS
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "FloorDiv", "Mod", "Pow", "Div"})
 # What scales a tensor.
 SCALING = frozenset({"Mult", "Div", "Pow"})
-# What tests leave of a name, and is that still; `isinstance` tells apart what it may be.
+# What tests leave of a name, and is that still; `isinstance` separates what it may be.
 STILL_THE_SAME = frozenset({"true", "not none"})
 
 # Methods that have no function of the same name, in torch or in NumPy.

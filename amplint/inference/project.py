@@ -63,7 +63,7 @@ class ProjectFacts(Hierarchy):
         if not set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS:
             return None  # a decorator of the project may end the region
         if self.dtype_of_framework(facts, self.joined) == "":
-            return None  # the framework that runs it is told to open none
+            return None  # the framework that runs it has to open none
         is_meant = self.is_module(facts.cls) or facts.name != "forward"
         return region if is_meant and self.autograd_role(function) is None else None
 

@@ -216,7 +216,7 @@ def less(number: int | None, gone: int | None) -> int | None:
 
 
 def most(counts: Iterable[int | None]) -> int | None:
-    """The rank that broadcasting gives."""
+    """The rank of a broadcast."""
     known = list(counts)
     return max((n for n in known if n is not None), default=None) if None not in known else None
 

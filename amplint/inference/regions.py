@@ -37,7 +37,7 @@ class Solution:
         self._solve()
 
     def _solve(self) -> None:
-        """Begin with no function in a region, but for those of which one is presumed, and go from
+        """Begin with no function in a region, except those of which one is presumed, and go from
         callers to callees until nothing changes. A function that is in no region, and opens none,
         puts none around what it calls."""
         known = self._inference.calls_of_functions()

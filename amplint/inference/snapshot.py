@@ -1,7 +1,7 @@
 """The outcome of a fixpoint as plain data, and the fixpoint taken up again after an edit.
 
 What is evaluated again are the functions that have changed (`bodies.py`), those that see more of
-their files than keys (`interface.py`), then whoever reads a key that has another value by that, and
+their files than keys (`interface.py`), then the readers of each key that changed by that, and
 the circles among these. The outcome is that of a fixpoint from nothing: a node outside of circles
 has the one value that its operands and keys give, and a circle is evaluated from nothing whenever
 something that it depends on has changed. Where the fixpoint had come to a limit, there is nothing
@@ -195,7 +195,7 @@ def affected(
     Args:
         project: as it is now.
         seen: the difference in the interfaces of the files that were edited.
-        anew: the functions that are others than before, whoever else is affected.
+        anew: the changed functions, whatever else is affected.
         known: all that were evaluated before.
         holding: those of them in which something means one of these functions, classes or modules.
         grown: modules with functions that are new, and in which all else stays.
@@ -290,7 +290,7 @@ class TakenUp(Inference):
         self._grafted: Mapping[str, Graft] = {}  # functions of which most nodes stay
 
     def _know_circles(self, circles: Iterable[Sites], unsettled: Collection[str]) -> None:
-        """Take these for the circles, but for one that lies in a changed function as well."""
+        """Take these for the circles, except for one that lies in a changed function as well."""
         circles = [*circles]
         self.circles = [sites for sites in circles if all(f in self.states for f, _ in sites)]
         broken = {f for sites in {*circles}.difference(self.circles) for f, _ in sites}

@@ -135,7 +135,7 @@ class Slot:
     `joined`: the join of the parts; None before there are any.
     `readers`: the sites that are evaluated again when that changes.
     `part_readers`: those that are when a part changes.
-    `demanded`: whether whoever writes the key has been asked for.
+    `demanded`: whether the writers of the key have been queued.
     `counts`: how many parts are equal to each.
     """
 
@@ -223,7 +223,7 @@ class Store(ABC):
 
     @abstractmethod
     def demand(self, key: Key) -> None:
-        """Have whoever writes the key evaluated."""
+        """Queue the writers of a key."""
 
     @abstractmethod
     def presumed_region(self, function: str, is_called: bool = False) -> Region | None:
@@ -255,7 +255,7 @@ class Store(ABC):
         return slot
 
     def read(self, key: Key) -> Value:
-        """The value of a key; whoever is evaluated now is so again when it changes."""
+        """The value of a key; what is evaluated now is so again when it changes."""
         slot = self.slot(key)
         if key.kind in OF_NODES:
             site = (self._current, self.node)
@@ -489,7 +489,7 @@ class Store(ABC):
         """The constant strings among what single calls give for a parameter."""
         key = Key("param", function, parameter)
         self.read(key)
-        # The join of several names is any name: what each call gives has to be seen.
+        # The join of several names is any name: what each call passes has to be seen.
         slot = self.slot(key)
         self._read_parts(slot)
         constants = {constant(value) for value in slot.parts.values()}

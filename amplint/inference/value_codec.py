@@ -101,7 +101,7 @@ class Decoder:
         return unpacked(part)
 
 
-# The fields of each kind of alternative, but for evidence, which comparison ignores.
+# The fields of each kind of alternative, except for evidence, which comparison ignores.
 _COMPARED = {kind: [field.name for field in fields(kind) if field.compare] for kind in KINDS}
 
 

@@ -84,7 +84,7 @@ class File:
 
     @property
     def parsed(self) -> Parsed:
-        """Its tree. Whoever holds on to nodes of it holds on to the tree: another one may be made
+        """Its tree. To hold on to nodes of it is to hold on to the tree: another one may be made
         of the text later, of which they are no part."""
         if self._parsed is None:
             self._parsed = Parsed(ast.parse(self.text))

@@ -29,7 +29,7 @@ class Files(Mapping[str, File]):
     Args:
         own: the files that are analysed, indexed.
         others: the texts of the files of the project that are not.
-        index: gives one of these, indexed; raises as `File` does.
+        index: returns one of these, indexed; raises as `File` does.
         assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
             by what the files show.
         models: the texts of the project's own models of frameworks.

@@ -43,7 +43,7 @@ def moves(edited: Mapping[File, File]) -> Moves | None:
     """The moves of edits; None where they did more than that.
 
     Args:
-        edited: by file as it was, the same one now. Their value graphs are equal, but for places.
+        edited: by file as it was, the same one now. Their value graphs are equal, except places.
     """
     rows: dict[str, Rows] = {}
     for old, new in edited.items():
@@ -60,7 +60,7 @@ def rows_moved(old: File, new: File) -> Rows | None:
     if [*before.values()] != [*now.values()] or long_strings(old.text) != long_strings(new.text):
         return None
     rows = dict(zip(before, now, strict=True))
-    # A place is moved row by row. Where a string is not told from a comment, it shows here.
+    # A place is moved row by row. Where a string passes for a comment, it shows here.
     places = zip(places_of(old), places_of(new), strict=True)
     return rows if all(moved(one, rows) == other for one, other in places) else None
 

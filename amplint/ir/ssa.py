@@ -19,7 +19,7 @@ Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]
 
 # Methods that put their argument into the container they are called on.
-# `loader.collate_fn = f`: from here on, the loader gives what `f` returns.
+# `loader.collate_fn = f`: from here on, the loader yields what `f` returns.
 COLLATE = "collate_fn"
 ADDERS = frozenset({"append", "add", "extend", "insert", "update", "appendleft", "setdefault"})
 MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
@@ -35,7 +35,7 @@ def build(
     Args:
         scope: a Module, ClassDef, FunctionDef, AsyncFunctionDef or Lambda.
         facts: what the index says about it.
-        define: gives the id of a function, class or lambda that is defined inside.
+        define: returns the id of a function, class or lambda that is defined inside.
     """
     builder = Builder(facts, define)
     builder.run(scope)

@@ -110,7 +110,7 @@ NO_BFLOAT16: frozenset[str] = frozenset(
 #
 # The tables give the public names: those that torch registers (AT_FORALL_* in
 # ATen/autocast_mode.h and the KERNEL_CPU list of autocast_mode.cpp, torch 2.13.0), and those that
-# come to one of them inside. `F.interpolate` is fp32 on CUDA but for mode="area".
+# come to one of them inside. `F.interpolate` is fp32 on CUDA except for mode="area".
 # Read in the source, not run: the recurrent names on CUDA (cudnn has its own cast, in
 # AutocastRNN.cpp), cov, corrcoef and the attention forward; "unknown" on CUDA for what its kernels
 # call inside, and for what only newer versions cast (versions.CAST_SINCE).

@@ -1,6 +1,6 @@
 """Dtypes by the names that `torch` gives them, in groups.
 
-"half" is no name of torch: it stands for float16 or bfloat16, whichever an autocast region gives.
+"half" is no name of torch: it stands for float16 or bfloat16, whichever an autocast region has.
 Neither are those of `CHOICES`: they stand for what a flag chooses.
 """
 

@@ -22,7 +22,7 @@ class Factory:
         takes_device: whether there is a `device=`.
         values: "exact" (the same on every device); "rounded" (the last bit may differ); "random"
             (each device has its own stream); "none" (not initialised).
-        device: without `device=`: "default" (the CPU, but for torch.set_default_device), "like"
+        device: without `device=`: "default" (the CPU, except for torch.set_default_device), "like"
             (of the tensor argument), or "cpu" always.
     """
 
@@ -37,7 +37,7 @@ class Factory:
 
     @property
     def deterministic(self) -> bool:
-        """Whether building it on a device gives what building it elsewhere and moving it gives."""
+        """Whether building it on a device has the result of building it elsewhere and moving it."""
         return self.values in ("exact", "none")
 
 

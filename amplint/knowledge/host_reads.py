@@ -163,21 +163,44 @@ Most take nothing else; masked_fill and index_fill read it in their kernel (run 
 spoken of. The sizes and ranges of FACTORIES are numbers, too."""
 
 
+SIZES = frozenset(
+    """
+    dims length m n num_classes num_samples output_size repeats shape size sizes split_size
+    split_size_or_sections split_sizes steps window_length
+    """.split()
+)
+"""Those of these parameters that say how large the result is."""
+RANGES = frozenset({"torch.arange", "torch.range"})  # all numbers that they take do
+
+
+def takes_size(name: str, position: int, keyword: str | None) -> bool:
+    """Whether an argument, by keyword or else by position, says how large the result is."""
+    parameter = number_parameter(name, position, keyword)
+    return parameter in SIZES or (parameter is not None and name in RANGES)
+
+
 def takes_number(name: str, position: int, keyword: str | None) -> bool:
     """Whether an argument, by keyword or else by position, is a number or a tuple of numbers."""
+    return number_parameter(name, position, keyword) is not None
+
+
+def number_parameter(name: str, position: int, keyword: str | None) -> str | None:
+    """The parameter that an argument, by keyword or else by position, is given for, if it takes
+    numbers."""
     parameters = NUMBER_PARAMETERS.get(name, ())
     built = FACTORIES.get(name)
     if built is not None and built.rank != "unknown":  # `x.new(y)` takes data, torch.normal tensors
         parameters = ("*size",) if built.sizes else built.parameters
     if keyword is not None:
         words = {parameter.strip("*=") for parameter in parameters} - NOT_NUMBERS
-        return keyword in words
+        return keyword if keyword in words else None
     for index, parameter in enumerate(parameters):
-        if parameter.startswith("*"):
-            return index <= position
+        if parameter.startswith("*") and index <= position:
+            return parameter[1:]
         if index == position:
-            return parameter not in NOT_NUMBERS and not parameter.endswith("=")
-    return False
+            taken = parameter not in NOT_NUMBERS and not parameter.endswith("=")
+            return parameter if taken else None
+    return None
 
 
 DATA_DEPENDENT: dict[str, str] = {

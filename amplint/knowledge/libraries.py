@@ -119,7 +119,7 @@ LEGACY_CUSTOM: dict[str, str] = {
     for home in ("", "autocast_mode.")
     for name in ("custom_fwd", "custom_bwd")
 }
-"""Decorators of autograd functions that mean CUDA -> those that are told the device type."""
+"""Decorators of autograd functions that mean CUDA -> those that take the device type."""
 
 
 LEGACY_STATE: dict[str, tuple[str, str]] = {
@@ -131,7 +131,7 @@ LEGACY_STATE: dict[str, tuple[str, str]] = {
     for verb, state in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
     if (name, state) != ("gpu", "enabled")  # that is `torch.is_autocast_enabled()`
 }
-"""What asks for or sets the autocast state of one device type -> what is told it, and the type."""
+"""What asks for or sets the autocast state of one device type -> what takes it, and the type."""
 
 STAR_IMPORTS: dict[str, frozenset[str]] = {
     "torch.cuda.amp": frozenset(
@@ -179,7 +179,7 @@ SCHEDULERS: frozenset[str] = frozenset(
 )
 
 INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "optimizers")}
-"""A function that takes such arguments first -> what it gives back: those that it is given."""
+"""A function that takes such arguments first -> what it returns: those that it is given."""
 
 # --------------------------------------------------------------------------- wrappers
 
@@ -235,7 +235,7 @@ MODULE_WRAPPERS: dict[str, str] = {
     "torch.nn.utils.weight_norm": "same",
     "torch.optim.swa_utils.AveragedModel": "parallel",
 }
-"""A call that takes a module first and gives it back: itself, or inside a wrapper (`.module`)."""
+"""A call that takes a module first and returns it: itself, or inside a wrapper (`.module`)."""
 
 DATA_PARALLEL: frozenset[str] = frozenset(
     {
@@ -270,7 +270,7 @@ STEPPING: tuple[frozenset[str], ...] = (
 CLIPPING: frozenset[str] = frozenset(
     {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
 )
-"""Functions that training calls between the backward pass and the step, whoever defines them."""
+"""Functions, the project's or a library's, that training calls between backward pass and step."""
 
 HOOKS: dict[str, tuple[str, ...]] = {
     "register_backward_hook": ("module", "batch", "batch"),
@@ -339,7 +339,7 @@ EXECUTES: frozenset[str] = frozenset(
 VARIABLES: frozenset[str] = frozenset(
     {"torch.autograd.Variable", "torch.autograd.variable.Variable"}
 )
-"""A call that gives the tensor that it is given, and nothing else takes (since torch 0.4)."""
+"""A call that returns the tensor that it is given, and nothing else takes (since torch 0.4)."""
 
 PARSERS: frozenset[str] = frozenset({"argparse.ArgumentParser"})
 """What reads the command line."""
@@ -350,7 +350,7 @@ PARSES: dict[str, bool] = {
     "parse_known_args": True,
     "parse_known_intermixed_args": True,
 }
-"""A method of such a parser that gives the options -> whether in a pair, with what is left over."""
+"""A method of such a parser that returns the options -> whether in a pair with what is left."""
 
 OPTION_TYPES: dict[str, str] = {
     "builtins.bool": "bool",
@@ -369,7 +369,7 @@ OPTION_ACTIONS: dict[str, str] = {
 """Its `action`, of those that settle it (https://docs.python.org/3/library/argparse.html#action)."""
 
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
-"""A call that gives another of the same kind as its argument."""
+"""A call that returns another of the same kind as its argument."""
 
 
 def kind(name: str) -> str | None:
@@ -400,7 +400,7 @@ NUMPY_FLOAT64: dict[str, int | None] = {
     "numpy.ones": 1,
     "numpy.zeros": 1,
 }
-"""What builds arrays of float64 unless told otherwise -> the position of `dtype`, if it has one."""
+"""What builds arrays of float64 by default -> the position of `dtype`, if it has one."""
 
 NUMPY_SIZED: dict[str, int] = {
     "numpy.random.normal": 2,

@@ -10,7 +10,7 @@ class ModuleFacts:
     """The result of calling an instance of a torch.nn class.
 
     Args:
-        kind: "module"; "criterion"; "container" (what it gives is up to what it holds).
+        kind: "module"; "criterion"; "container" (what it returns is up to what it holds).
         dtype: "same" (as the input's, with which the parameters must agree outside autocast);
             "param" (of the parameters, whatever the input); "promote" (of the inputs); "unknown".
         rank: "same"; "some"; "reduction" (0-dim unless the instance has reduction="none");

@@ -245,7 +245,7 @@ _family(Result("tensor", "same", "int64"), "torch.bucketize")
 _family(Result("tensor", "unknown", "int64"), "torch.searchsorted")
 
 # Products and distances. Where the word is "same", operands of different dtypes raise.
-# F.linear gives one dimension or more, but for a weight of one dimension.
+# F.linear gives one dimension or more, except for a weight of one dimension.
 _family(
     Result("tensor", "some", "same"),
     """
@@ -642,7 +642,7 @@ INDEX_ARGUMENTS: dict[str, int] = {
 which takes masks of bools as well."""
 
 DETACHED: frozenset[str] = frozenset(names("detach detach_ .data"))
-"""What gives a tensor without the graph of its operand."""
+"""What returns a tensor without the graph of its operand."""
 
 OPERATORS: dict[str, str] = {
     "Add": "__add__",

@@ -54,7 +54,7 @@ class Header(msgspec.Struct):
 
 
 class Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Findings that are equal but for their places."""
+    """Findings that are equal except for their places."""
 
     path: str
     code: str

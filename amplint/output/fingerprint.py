@@ -19,7 +19,7 @@ from amplint.core.text import LINE_END, Text, code_of
 
 
 class Identity(NamedTuple):
-    """All that a fingerprint rests on, but for the number of the occurrence."""
+    """All that a fingerprint rests on, except for the number of the occurrence."""
 
     path: str
     code: str

@@ -47,7 +47,7 @@ HOSTS = {"none": "None", "numpy": "a NumPy array", "object": "an object of the h
 STATES = {True: "on", False: "off", None: "on or off"}
 HIDDEN = "finds what the settings, a comment or another rule hides"
 LONGEST = 160  # of a value in words
-DEEPEST = 3  # levels of containers that are told
+DEEPEST = 3  # levels of containers that are shown
 NOTHING = "nothing is known"
 
 
@@ -281,7 +281,7 @@ def host_in_words(host: Host) -> str:
 
 
 def sequence_in_words(sequence: Sequence, depth: int) -> str:
-    what = "what a loader gives: " if sequence.batches else "a sequence of "
+    what = "a batch of a loader: " if sequence.batches else "a sequence of "
     if depth >= DEEPEST:
         return what + "..."
     if sequence.items is None:

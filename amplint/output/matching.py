@@ -38,7 +38,7 @@ def match(
     Args:
         found: in the order of their places.
         known: how many are known of each identity in this file; those that are found are taken out.
-        lines: gives all that stand in the file: one of these was not edited.
+        lines: returns all that stand in the file: one of these was not edited.
         gone: the known findings in files that are no more; those that are found are taken out.
     """
     result: list[Identity | None] = [_take(known, identity) for identity in found]

@@ -7,7 +7,7 @@ moved if one of its code is gone from the same function that no fix was for; and
 light if another one that speaks in its place (`Rule.supersedes`) was there before.
 
 Nothing else excuses it: a mistake of another code in the place of the one that was fixed is new,
-whatever either weighs, for whoever applies a fix has weighed neither.
+whatever either weighs, for the user who applies a fix has weighed neither.
 """
 
 from __future__ import annotations

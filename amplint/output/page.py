@@ -1,4 +1,4 @@
-"""The frame of HTML pages that need no other file, and text in them that nothing acts upon.
+"""The frame of HTML pages that need no other file, and escaping of untrusted text in them.
 
 A page may come from code that nobody trusts: every text is escaped, and a policy in the page lets
 the browser load nothing and run no script but the page's own.

@@ -102,11 +102,9 @@ def fix(rule: Rule) -> Iterator[str]:
 WRONG = "a program with the mistake"
 SHOWN: Mapping[type[Witness], Callable[[Any], str]] = {
     Raises: lambda w: f'{WRONG} raises "{w.text}", and the fixed one does not',
-    Dtype: lambda w: f"{WRONG} gives {w.bad}, and the fixed one {w.good}",
-    Same: lambda _: f"{WRONG} and the fixed one give the same result, to the bit",
-    Differs: lambda w: (
-        f"{WRONG} gives a result that is wrong by more than {w.rtol:.2g} of its size"
-    ),
+    Dtype: lambda w: f"{WRONG} returns {w.bad}, and the fixed one {w.good}",
+    Same: lambda _: f"{WRONG} and the fixed one have the same result, to the bit",
+    Differs: lambda w: f"the result of {WRONG} is off by more than {w.rtol * 100:.3g} %",
     Syncs: lambda w: (
         f"waits of the host for the device: at least {w.before} in {WRONG}, at most {w.after} in "
         "the fixed one"

@@ -290,7 +290,7 @@ def chain(file: Path) -> Iterator[tuple[Path, dict[str, object]]]:
         # As it would be written by hand: `..` is taken back, links are kept.
         file = Path(os.path.abspath(file.parent / file_name(extended, where)))  # noqa: PTH100
         if os.path.realpath(file) in seen:
-            raise ConfigError(f"{where}: {file} is extended in a circle")
+            raise ConfigError(f"{where}: {file} extends itself")
         if not os.path.exists(file):  # noqa: PTH110  (never raises)
             raise ConfigError(f"{where}: {file}: there is no such file")
 

@@ -51,7 +51,7 @@ class Project:
         parts: by file, the directory of the project that it is analysed with; of files that are
             not in it, all are analysed together.
         whole: whether `files` are all that belong together, as far as can be known.
-        notices: things to be told that change no exit status.
+        notices: things to be shown that change no exit status.
         problems: things that could not be done.
         left: what processes have left beside files that were killed while they wrote.
     """

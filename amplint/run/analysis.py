@@ -52,7 +52,7 @@ class Seen:
     Args:
         findings: of the rules.
         problems: sentences about what amplint, or a rule, could not do.
-        notices: what is to be told besides.
+        notices: what is to be shown besides.
         blames_amplint: whether one of the problems, if there are any, is not of a rule that another
             package brings.
     """
@@ -110,10 +110,10 @@ class Task:
         project: the directory of the project, as seen from the root of the run.
         assumes_autocast, models, told: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.
-        progress: to be told how far the analysis is.
+        progress: informed how far the analysis is.
         timed: whether it is measured what this takes.
         limits: whether it matters which functions have reached a limit on paths.
-        outlet: is told what is known before all is: see `news`.
+        outlet: receives what is known before all is: see `news`.
     """
 
     texts: Mapping[str, Text]

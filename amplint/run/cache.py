@@ -181,7 +181,7 @@ def digest(content: bytes) -> str:
 
 
 def key_of(*parts: object) -> str:
-    """A key that tells these parts, of which JSON can be made, from any others."""
+    """A key of these parts, of which JSON can be made, and of no others."""
     return digest(json.dumps(parts, sort_keys=True).encode())
 
 

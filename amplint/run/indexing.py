@@ -120,7 +120,7 @@ class Indexer:
         indexed: files by path and text; what is indexed is added.
         tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that have not changed; without one, none is kept.
-        progress: to be told how far this is.
+        progress: informed how far this is.
     """
 
     texts: Mapping[str, Text]
@@ -168,7 +168,7 @@ class Indexer:
             try:
                 file = self.file(path)
                 return file.encoded() if keeps or os.getpid() != here else None
-            except Exception:  # whoever asks for the file will see it
+            except Exception:  # the reader of the file will see it
                 return None
 
         made = spread(

@@ -120,7 +120,7 @@ def inspect(
         request: of the project that the file is in; what is kept of earlier runs is not used.
         path: the file, as the project names it.
         row: the line in its text; of a notebook, in the text of all its cells.
-        wanted: the rules to be told about; none for all that look at the line.
+        wanted: the rules to explain; none for all that look at the line.
 
     Raises KeyError for a file without a text.
     """

@@ -38,9 +38,9 @@ class Request:
             again only what they have changed.
         linker: knows the values of the files from earlier runs of this request, in memory.
         timing: to be filled in with what the run takes; None not to measure it.
-        progress: to be told how far the run is.
+        progress: informed how far the run is.
         jobs: how many processes may work on it; None for as many as there are processors.
-        outlet: is told what is known before all is: see `news`.
+        outlet: receives what is known before all is: see `news`.
         lasting: whether the texts of `overlays` are going to be on the disk, so that what is found
             in them is kept, too.
     """
@@ -109,7 +109,7 @@ class Outcome:
         root: the directory that paths are relative to.
         findings: what to report, by path and place.
         problems: what amplint could not do; with any, the exit status is 2.
-        notices: to be told; no exit status depends on them.
+        notices: to be shown; no exit status depends on them.
         files: the files that were asked for, sorted.
         texts: those of them that could be read.
         limited: the functions that reached a limit of the analysis.

@@ -1,4 +1,4 @@
-"""The seal on entries of the cache: only who has the user's key can have written them.
+"""The seal on entries of the cache: entries are signed with the user's key.
 
 A cache lies in the project, so one may come with the files of a stranger, who knows amplint and all
 that the names of entries are made of. Findings could be hidden by it, and fixes put in their place.

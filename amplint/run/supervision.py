@@ -2,7 +2,7 @@
 outcome. Files whose findings are known are handed on while it goes on.
 
 The run has a thread of its own, so that this one waits for nothing else, whatever the run is at.
-It is left behind where it is ended; whoever asked for it ends the process. What it writes to the
+It is left behind where it is ended; the process that asked for it ends it. What it writes to the
 cache meanwhile is right, and there whole or not at all.
 """
 
@@ -24,7 +24,7 @@ from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.request import AnalysisResult, Outcome, Request
 
 STACK = 64 * 1024 * 1024  # bytes, of which those are taken that are used
-SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end (SIGTERM)"}
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated (SIGTERM)"}
 EVERY = 0.5  # seconds; Windows hands on Ctrl-C between two waits alone
 
 

@@ -228,7 +228,7 @@ class Suppressions:
         match = AMPLINT.match(written)
         verb = match["verb"] if match else ""
         if verb.lower() in VERBS:
-            return f"`{written}` gives no codes: write them as `{verb.lower()}[AMP101]`"
+            return f"`{written}` has no codes: write them as `{verb.lower()}[AMP101]`"
         return f"`{written}` is not understood{did_you_mean(verb, VERBS)}"
 
     def _removal(self, one: Suppression, unused: Sequence[Word] = ()) -> Iterator[Edit]:

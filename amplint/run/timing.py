@@ -156,7 +156,7 @@ def label(rule: Rule) -> str:
     return f"{rule.code} {rule.name}"
 
 
-# ------------------------------------------------------------------------------ what is told
+# ------------------------------------------------------------------------------ what is shown
 
 
 def until_now(timing: Timing) -> tuple[float, float]:

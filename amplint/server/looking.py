@@ -91,7 +91,7 @@ class Looker:
     def look(self, look: Look) -> Iterator[Answer]:
         """The findings in a text, then those in the other open ones of its project, then the end.
 
-        What goes wrong is told. A text that was not judged is none of those that the end names.
+        What goes wrong is reported. A text that was not judged is none of those that the end names.
         """
         done = [look.uri]
         try:

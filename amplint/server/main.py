@@ -1,4 +1,4 @@
-"""The language server: what the editor says, and what it is told."""
+"""The language server: the editor's requests, and the replies."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def of_fixes(fixable: Sequence[Finding], outcome: Outcome) -> Iterator[str]:
 def of_programs(found: Programs, root: Path, words: Sequence[str]) -> Iterator[str]:
     """The commands, one a line; these words stand behind `verify`."""
     given = shlex.join(words)
-    yield "A verdict takes a program that runs the lines of these fixes. Found here:"
+    yield "To verify, name a program that runs these lines. Found here:"
     commands = [
         f"--steps 20 --script {shlex.quote(os.path.relpath(root / script))}"
         for script in found.scripts[:MOST]

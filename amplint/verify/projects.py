@@ -245,7 +245,7 @@ def told_and_verified(request: Request, given: Options) -> Report:
 
 
 def tell(problems: Sequence[str]) -> int:
-    """2 if there are problems, which are told, and else 0."""
+    """2 if there are problems, which are printed, and else 0."""
     console.tell(problems)
     return console.FAILED if problems else 0
 

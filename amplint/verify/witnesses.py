@@ -296,7 +296,7 @@ def verify(rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner) -
 def tasks(
     rule: Rule, backends: Sequence[Backend], directory: Path
 ) -> Iterator[Callable[[Runner], Result]]:
-    """A function that gives the results of a rule, whose programs are written to a directory."""
+    """A function that returns the results of a rule, whose programs are written to a directory."""
     if isinstance(rule.witness, Unrun):
         words = f"{rule.witness.reason} ({rule.witness.source})"
         unrun = Result(rule.code, rule.name, "", "nothing here runs it", words, Verdict.UNRUN)

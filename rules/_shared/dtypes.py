@@ -186,7 +186,7 @@ def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
 
 
 def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
-    """Whether what gives a tensor its dtype stands in the function around a node.
+    """Whether what decides a tensor's dtype stands in the function around a node.
 
     What callers pass may have another dtype in calls that nobody sees, or be no tensor.
     """

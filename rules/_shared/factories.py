@@ -28,7 +28,7 @@ SAME_ANYWHERE = frozenset(
     floor_ ceil_ trunc_ sign_
     """.split()
 )
-"""What gives the same bits on every device, where its other operands are of the host."""
+"""What has the same bits on every device, where its other operands are of the host."""
 ROUNDED = frozenset(
     """
     add add_ sub sub_ mul mul_ div div_ pow pow_ sqrt rsqrt exp log cos sin cumsum softmax
@@ -77,10 +77,10 @@ class Built:
             copy, to another device or dtype, ends.
         sliced: whether it is, or may be, a part of what was built, whose strides a copy changes.
         shaped: whether what was done changed the shape at most.
-        exact: whether what was done gives the same bits on any device.
+        exact: whether what was done has the same bits on any device.
         alone: whether nothing else took part but numbers; else it was made a parameter, or computed
             with what is a number or on the CPU, for two devices do not meet.
-        certain: whether all this holds whoever calls the function, not only in the calls that are
+        certain: whether all this holds for every caller, not only in the calls that are
             seen.
         placed: whether a type was given that may name a device: `.type("torch.FloatTensor")`.
         names: the variables that held the tensor on the way.
@@ -105,7 +105,7 @@ class Step:
     Args:
         operand: the tensor.
         word: the name of a method that does the same, or as much.
-        certain: whether the other operands are of the host whoever calls the function.
+        certain: whether the other operands are of the host for every caller of the function.
         placed: whether it casts to a type that may name a device.
     """
 
@@ -325,7 +325,7 @@ def on_host(left: cst.BaseExpression, right: cst.BaseExpression, src: Source) ->
 
 
 def same_numbers(made: Built, src: Source) -> bool:
-    """Whether the factory gives the same bits on every device, whoever calls.
+    """Whether the factory makes the same bits on every device for every caller.
 
     The integers of an arange are exact, and so are its floats if they count from 0 by 1.
     """
@@ -350,13 +350,13 @@ def changes_default_device(src: Source) -> bool:
 
 def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
     """Ex) torch.float16, x.dtype; not `self.dtype` that holds the name of a type"""
-    told = known(src.value(node))
+    kinds = known(src.value(node))
     named = isinstance(node, cst.Attribute) and node.attr.value == "dtype"
-    return (named or bool(told)) and all(isinstance(atom, DType) or atom == NONE for atom in told)
+    return (named or bool(kinds)) and all(isinstance(atom, DType) or atom == NONE for atom in kinds)
 
 
 def surely_size(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the one argument of `view` is no dtype, whoever calls."""
+    """Whether the one argument of `view` is no dtype for every caller."""
     written = isinstance(node, cst.Tuple | cst.List)
     return written or surely_int(node, src) or shaped(node, src) is not None
 
@@ -386,7 +386,7 @@ def is_host(node: cst.BaseExpression, src: Source) -> bool:
 
 
 def surely_host(node: cst.BaseExpression, src: Source) -> bool:
-    """The same, whoever calls."""
+    """The same for every caller."""
     return surely_number(node, src) or (is_host(node, src) and is_local(node, src))
 
 
@@ -401,7 +401,7 @@ def is_host_atom(atom: Atom) -> bool:
 
 
 def is_built(at: Spot, number: int, names: Collection[str] = BUILDABLE) -> bool:
-    """Whether a value may come from a factory by operations on it alone, as `built` tells."""
+    """Whether a value may come from a factory by operations on it alone, as `built` finds."""
     nodes = at.graph.nodes
     return any(
         nodes[each].op == "call" and at.name_of(each) in names for each in taken_from(at, number)

@@ -25,7 +25,7 @@ MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
 HALF_MAX = 65504
-LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` gives inf, `torch.full` raises
+LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` makes inf, `torch.full` raises
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Copy:
     Args:
         made: the call that builds a tensor of them.
         data: the argument that they are.
-        move: the call that copies; `made` itself where it is told the device.
+        move: the call that copies; `made` itself where it takes the device.
     """
 
     made: cst.Call
@@ -170,7 +170,7 @@ class Filling:
     Args:
         is_literal: whether the number is one that is written there.
         fits: whether every dtype takes it.
-        is_like_tensor: whether what is asked for a new tensor is one, whoever calls; None where
+        is_like_tensor: whether what is asked for a new tensor is one for every caller; None where
             nothing is.
         is_bare: whether nothing is done to the tensor before it is moved; None where it is not.
         is_placed: whether it is moved to what certainly is a device, without a dtype; likewise.

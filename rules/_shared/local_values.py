@@ -1,4 +1,4 @@
-"""Values of expressions that hold whoever calls the function around them.
+"""Values of expressions that hold for every caller of the function around them.
 
 `Source.value` joins the calls that are seen. A safe fix must hold for all others, too: a function
 that is given an int in every call of the project may be given a tensor by its users.

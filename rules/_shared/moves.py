@@ -24,7 +24,7 @@ class Move:
         device: as it is to be written in `device=`; None for an index that may be None, which means
             the current GPU for `cuda`, and the CPU for `device=`.
         dtype: what is given along with it.
-        certain: whether that is a device whoever calls, not only in the calls that are seen.
+        certain: whether that is a device for every caller, not only in the calls that are seen.
     """
 
     device: str | None
@@ -70,7 +70,7 @@ def constant_device(node: cst.BaseExpression, src: Source) -> str | None:
 
 
 def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
-    """Whether the argument of `.to` is a device: whoever calls, only in the calls that are seen
+    """Whether the argument of `.to` is a device: for every caller, only in the calls that are seen
     (False), or not at all (None)."""
     atoms = src.value(node)
     if any(isinstance(a, DType | Tensor) for a in atoms):
@@ -84,7 +84,7 @@ def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
 
 
 def surely_device(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether what is used as a device is one, whoever calls.
+    """Whether what is used as a device is one for every caller.
 
     Ex) x.device, f"cuda:{rank}", torch.device(name), "cuda" if fast else "cpu", a constant
     """

@@ -38,8 +38,8 @@ def report(
 
     Args:
         message: with `{call}` and `{function}` where the call, or what it calls, stands in it; or a
-            function that gives the message, or None where nothing is to be reported.
-        find_fix: gives the fix of a call, if there is one.
+            function that makes the message, or None where nothing is to be reported.
+        find_fix: makes the fix of a call, if there is one.
         violation: which calls, if not those with the rule's own.
     """
 
@@ -59,14 +59,14 @@ def report(
 
 
 def places(misuse: Misuse, call: cst.Call, src: Source) -> list[Related]:
-    """The places that a violation rests on, each once, but for that of the finding itself.
+    """The places that a violation rests on, each once, except that of the finding itself.
 
     A call that goes wrong in the next iteration is the other call of its own violation.
     """
     other_place = src.related(misuse.other)
     inner = [src.related(evidence) for evidence in misuse.inner]
-    told = [*(one for one in inner if where(one) != where(other_place)), other_place]
-    return [one for one in told if where(one) != (src.path, src.span(call))]
+    shown = [*(one for one in inner if where(one) != where(other_place)), other_place]
+    return [one for one in shown if where(one) != (src.path, src.span(call))]
 
 
 def where(place: Related) -> tuple[str, object]:
@@ -106,7 +106,7 @@ def tests_missing(
     scaler: cst.BaseExpression, call: cst.Call, src: Source
 ) -> Mapping[tuple[str, bool], cst.BaseExpression] | None:
     """The tests under which a function uses a scaler, and a call in it does not stand: without them
-    the scaler may be None. They are as in `tests_of`; None where they cannot be told.
+    the scaler may be None. They are as in `tests_of`; None where they are unknown.
 
     Args:
         scaler: where it is used.

@@ -1,4 +1,4 @@
-"""Whether an expression is a tensor, or a part of one, whoever calls the function it stands in.
+"""Whether an expression is a tensor, or a part of one, for every caller of its function.
 
 A value rests on the calls that are seen; a fix that is safe must hold for those that are not, too.
 """

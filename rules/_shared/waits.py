@@ -54,7 +54,7 @@ LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})
 
 def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNode] | None:
     """The nodes that are evaluated after `start` and before `end`, its operands included, as far
-    as the text tells.
+    as the text shows.
 
     None unless `end` stands at any depth in the block of the statement of `start`, or in one that
     goes on after the `with` statements around that.
@@ -96,7 +96,7 @@ def decisive(node: cst.CSTNode) -> cst.CSTNode:
 
 
 def evaluated(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and those within it, but for the bodies of functions that are only defined."""
+    """A node and those within it, except the bodies of functions that are only defined."""
     yield node
     if not isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef):
         for child in node.children:
@@ -156,7 +156,7 @@ def function_may_wait(name: str, call: cst.Call, src: Source) -> bool:
 
 
 def operation_may_wait(name: str) -> bool:
-    """Whether an operation of torch on the device may wait, for all that its name tells."""
+    """Whether an operation of torch on the device may wait, for all that its name says."""
     if name in WAITS or name in HOST_READS or name in DATA_DEPENDENT:
         return True
     if name.rpartition(".")[2] in HOST_ATTRIBUTES:

@@ -54,5 +54,5 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if work is None or region is None:
         return
     opened = src.reasons(region.evidence)
-    message = f"`{src.brief(call.func)}` runs this in a thread that sees no autocast region"
+    message = f"`{src.brief(call.func)}` runs this in a thread without autocast, in float32"
     yield src.finding(rule, call, message, related=(*opened, src.related(work)))

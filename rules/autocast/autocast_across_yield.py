@@ -76,8 +76,8 @@ def check_with(block: cst.With, src: Source) -> Iterator[Finding]:
     waits = isinstance(place, cst.Await | cst.For)
     if not waits and (makes_context(block, src) or enabled_region(context, src) is not None):
         return
-    others = "other tasks run" if waits else "the caller runs"
-    message = f"`{src.brief(context)}` stays open while {others}"
+    others = "another task runs" if waits else "the caller runs"
+    message = f"`{src.brief(context)}` is open while {others}: products there are half"
     at = place.iter if isinstance(place, cst.For) else place
     related = (src.related_node(context, "the autocast region is opened here"),)
     yield src.finding(rule, at, message, related=related)
@@ -91,7 +91,8 @@ def check_decorators(function: cst.FunctionDef, src: Source) -> Iterator[Finding
     what = "generator" if generator else "coroutine"
     for decorator in function.decorators:
         if opens_region(decorator.decorator, src) and is_plain(function, src):
-            message = f"`@{src.brief(decorator.decorator)}` ends before the {what} runs"
+            opened = src.brief(decorator.decorator)
+            message = f"`@{opened}` ends before the {what} runs: it computes in float32"
             yield src.finding(rule, decorator.decorator, message)
 
 

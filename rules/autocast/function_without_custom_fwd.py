@@ -77,7 +77,7 @@ def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
     clash = clashing(backward, saved_inputs(forward, src), src)
     if clash is None:
         return
-    message = "this runs in an autocast region, its `backward` outside, and neither is decorated"
+    message = "`backward` runs outside of the region of this, and raises: half meets float32"
     related = (src.related_node(clash, "half with float32"), *src.reasons(region.evidence))
     yield src.finding(rule, forward.name, message, related=related)
 

@@ -2,7 +2,7 @@
 
 A gradient below 6e-8 does not exist in float16. Those of activations often are, and the layers
 before them then learn nothing, without a word. A scaler multiplies the loss, and divides the
-gradients again in float32. `torch.autocast("cuda")` is float16 unless it is told otherwise.
+gradients again in float32. `torch.autocast("cuda")` is float16 unless a dtype is given.
 
     with torch.autocast("cuda"):
         loss = criterion(model(x), y)
@@ -80,6 +80,6 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     by_framework = src.fact(Frameworks).scaling()
     if src.says(re.compile(rf"\b({'|'.join(by_framework)})\b")):
         return
-    message = f"`{src.brief(call)}` runs in float16, and nothing scales the loss"
+    message = f"`{src.brief(call)}` is not scaled in float16: small gradients become 0"
     related = (*src.reasons(region.evidence), *heat_places(heat, src))
     yield src.finding(rule, call, message, related=related)

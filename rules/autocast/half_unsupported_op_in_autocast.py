@@ -110,7 +110,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     operand, tensor = wrong[0]
     function = found.name.rpartition(".")[2]
     message = (
-        f"`{src.brief(operand)}` is {tensor.dtype}, which `{function}` does not take: this raises"
+        f"`{src.brief(operand)}` is {tensor.dtype}, which `{function}` does not take: RuntimeError"
     )
     fix = Fix.safe_if(
         "Cast it to float32",

@@ -125,7 +125,7 @@ def report_product(call: cst.Call, tensors: list[Tensor], src: Source) -> Iterat
     if pair is None or region is None or is_caught(call, src):
         return
     dtypes = f"{pair[0].dtype} and {pair[1].dtype}"
-    message = f"`{src.brief(call)}` mixes {dtypes}, and casts neither: this raises"
+    message = f"`{src.brief(call)}` mixes {dtypes} and casts neither: RuntimeError"
     related = places(region, src, *pair)
     yield src.finding(rule, call, message, related=related, group=Group.CORRECTNESS)
 

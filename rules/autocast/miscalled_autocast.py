@@ -31,6 +31,7 @@ likewise a flag of the command line.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -65,9 +66,14 @@ if TYPE_CHECKING:
     from amplint import Source
 
 RAISES = "the line can only raise, and what is meant is known"
-KIND = "the argument is of that kind, whoever calls"
+KIND = "the argument is of that kind for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
+
+# What to do there, where it is something else than the help of the rule.
+ENTER = "enter it by `with`, around the forward pass and the loss, or remove the line"
+GIVE_TYPE = "give the type of the device, a string: `device.type`"
+GIVE_DTYPE = "give a dtype: `torch.bfloat16`, or `getattr(torch, name)` of a name"
 
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
@@ -113,7 +119,8 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         yield from check_device(call, src)
         yield from check_dtype(call, src)
     if isinstance(src.parent(call), cst.Expr):
-        yield src.finding(rule, call, f"`{src.brief(call)}` opens no region: nothing enters it")
+        message = f"`{src.brief(call)}` opens no region: nothing enters it"
+        yield replace(src.finding(rule, call, message), help=ENTER)
     yield from not_entered(call, src)
 
 
@@ -128,22 +135,26 @@ def not_entered(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not both.lpar:
         edit = src.edits.replace(both, f"{src.text(both.left)}, {src.text(both.right)}")
         fix = Fix("Enter both contexts", (edit,), Safety.UNSAFE)
-    message = f"`{src.brief(call)}` is not entered: `and` gives what is on its right"
+    message = f"`{src.brief(call)}` is not entered: `and` yields only its right side"
     # At the operator: a deprecated call on its left is another mistake, and AMP701 speaks there.
     yield src.finding(rule, both.operator, message, fix)
 
 
 @rule.check
 def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
-    yield from not_called(decorator.decorator, src)
+    api = api_of(decorator.decorator, src)
+    raises = (
+        "raises ValueError" if api and api.device is None else "the first call raises TypeError"
+    )
+    yield from not_called(decorator.decorator, raises, src)
 
 
 @rule.check
 def check_with(item: cst.WithItem, src: Source) -> Iterator[Finding]:
-    yield from not_called(item.item, src)
+    yield from not_called(item.item, "a class is no context, and raises", src)
 
 
-def not_called(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
+def not_called(context: cst.BaseExpression, raises: str, src: Source) -> Iterator[Finding]:
     """Ex) @torch.autocast -> @torch.autocast("cuda")"""
     api = api_of(context, src)
     if api is not None:
@@ -151,7 +162,7 @@ def not_called(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
         given = "" if api.device else '"cuda"'
         edit = src.edits.insert_after(context, f"({given})")
         fix = Fix.safe_if("Call autocast", (edit,), raising(context, src, api.device is not None))
-        yield src.finding(rule, context, f"`{src.text(context)}` is not called", fix)
+        yield src.finding(rule, context, f"`{src.text(context)}` is not called: {raises}", fix)
 
 
 def raising(node: cst.BaseExpression, src: Source, raises: bool = True) -> dict[str, bool]:
@@ -168,23 +179,24 @@ def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
     if given is None:
         opening = src.edits.insert_argument(call, '"cuda"')
         fix = Fix("Name the device type", (opening,), Safety.UNSAFE) if opening else None
-        yield src.finding(rule, call, f"`{src.brief(call)}` names no device type", fix)
+        message = f"`{src.brief(call)}` names no device type: raises TypeError"
+        yield src.finding(rule, call, message, fix)
         return
     name = constant(src.value(given.value))
     if is_device(given.value, src):
         edit = src.edits.append_call(given.value, "type")
         conditions = {**raising(call, src), KIND: is_surely_device(given.value, src)}
         fix = Fix.safe_if("Give the type of the device", (edit,), conditions)
-        message = f"`{src.brief(given.value)}` is a torch.device, autocast wants its type"
-        yield src.finding(rule, call, message, fix)
+        message = f"`{src.brief(given.value)}` is a torch.device, not a type: raises ValueError"
+        yield replace(src.finding(rule, call, message, fix), help=GIVE_TYPE)
     elif is_flag(src.value(given.value)):
-        message = f"`{src.brief(given.value)}` is taken for the device type"
+        message = f"`{src.brief(given.value)}` is taken for the device type: raises ValueError"
         yield src.finding(rule, call, message, name_flag(call, given, src))
     elif isinstance(name, str) and (meant := meant_type(name)) is not None:
         literal = isinstance(given.value, cst.SimpleString)
         edit = src.edits.replace(given.value, f'"{meant}"')
         fix = Fix("Name the device type", (edit,), Safety.UNSAFE) if literal else None
-        yield src.finding(rule, call, f'"{name}" is no device type', fix)
+        yield src.finding(rule, call, f'"{name}" is no device type: raises RuntimeError', fix)
 
 
 def is_device(node: cst.BaseExpression, src: Source) -> bool:
@@ -240,7 +252,7 @@ def check_dtype(call: cst.Call, src: Source) -> Iterator[Finding]:
     if given is None:
         return
     if is_flag(src.value(given.value)):
-        message = f"`{src.brief(given.value)}` is taken for the dtype"
+        message = f"`{src.brief(given.value)}` is taken for the dtype: raises TypeError"
         yield src.finding(rule, call, message, name_flags(call, given, src))
         return
     name = constant(src.value(given.value))
@@ -249,7 +261,8 @@ def check_dtype(call: cst.Call, src: Source) -> Iterator[Finding]:
         known = name in DTYPES and torch is not None and isinstance(given.value, cst.SimpleString)
         edit = src.edits.replace(given.value, f"{torch}.{name}")
         fix = Fix("Give the dtype", (edit,), Safety.UNSAFE) if known else None
-        yield src.finding(rule, call, f'"{name}" is a string, autocast wants a dtype', fix)
+        message = f'"{name}" is a string, not a dtype: raises TypeError'
+        yield replace(src.finding(rule, call, message, fix), help=GIVE_DTYPE)
 
 
 def name_flags(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:

@@ -83,7 +83,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     region = src.region(call)
     if region is None or region.inherited or region.enabled is False:
         return
-    message = f"`{src.brief(call)}` updates the weights inside autocast"
+    message = f"`{src.brief(call)}` updates the weights inside autocast, which keeps old casts"
     related = src.reasons(region.evidence)
     yield src.finding(rule, call, message, leave(call, stepper, src), related)
 

@@ -32,6 +32,7 @@ weights that change otherwise (`load_state_dict`, averaging).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -51,6 +52,8 @@ from amplint.knowledge.libraries import AUTOCASTS
 
 if TYPE_CHECKING:
     from amplint import Source
+
+REMOVE_OUTER = "remove this outer region: those inside it cast by themselves, for each forward pass"
 
 rule = Rule(
     "AMP302",
@@ -83,10 +86,11 @@ def check(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     stale = src.fact(CastCache).of_context(at, place)
     if stale is None:
         return
-    message = f"weights change inside `{src.brief(context)}`, which keeps old casts of them"
+    message = f"training is frozen: `{src.brief(context)}` keeps the first casts of the weights"
     places = (stale.loop, stale.update, stale.forward, *stale.backwards)
     related = tuple(src.related(evidence) for evidence in places)
-    yield src.finding(rule, context, message, keep_no_casts(context, stale, src), related)
+    found = src.finding(rule, context, message, keep_no_casts(context, stale, src), related)
+    yield replace(found, help=REMOVE_OUTER) if stale.nested else found
 
 
 def keep_no_casts(context: cst.BaseExpression, stale: Stale, src: Source) -> Fix | None:

@@ -88,7 +88,7 @@ def check_number(call: cst.Call, src: Source) -> Iterator[Finding]:
     meant = {"int": "init_scale", "float": "init_scale", "bool": "enabled"}.get(given.kind)
     if meant is None:
         return
-    message = f"`{src.brief(call.func)}` takes `{meant}` for the device"
+    message = f"`{src.brief(call.func)}` takes `{meant}` for the device, and ignores it"
     yield src.finding(rule, call, message, named(call, meant, src))
 
 
@@ -108,9 +108,9 @@ def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
     given = device_out_of_place(call, src)
     if given is None:
         return
-    message = f"`{src.brief(call.func)}` takes the device for `init_scale`"
+    message = f"`{src.brief(call.func)}` takes the device for `init_scale`: `scale(loss)` raises"
     if given.keyword is not None:
-        message = f"`{src.brief(call.func)}` is the old class, which has no parameter `device`"
+        message = f"`{src.brief(call.func)}` is the old class, without `device`: raises TypeError"
     yield src.finding(rule, call, message, placed(call, given, src))
 
 

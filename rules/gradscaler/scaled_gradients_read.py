@@ -52,7 +52,7 @@ def message(call: cst.Call, misuse: Misuse, src: Source) -> str | None:
     texts.append(src.text(function) if function is not None else "")
     if any(word in text for word in KNOWS_THE_SCALE for text in texts):
         return None
-    return f"`{src.brief(call)}` tells the size of gradients times the scale"
+    return f"`{src.brief(call)}` reads gradients that are still multiplied by the scale"
 
 
 report(rule, message)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from amplint import Source
 
 SCALER = "the scaler is made by torch in this function: the line can only raise"
-TENSOR = "the number is read from a tensor, whoever calls"
+TENSOR = "the number is read from a tensor for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
 

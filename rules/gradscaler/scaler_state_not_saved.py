@@ -3,7 +3,7 @@
 A restart then begins with the scale that a new scaler has, 65536, and forgets how long the last one
 has been good for. Where training had come down to a smaller one, the first steps are skipped, after
 each of which the scale is halved; where it had gone up, small gradients are lost until it is there
-again. What follows is another training than one that was not interrupted.
+again. The resumed run differs from an uninterrupted one.
 
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 
@@ -45,9 +45,9 @@ rule = Rule(
 
 def leaves_out(call: cst.Call, _: Misuse, src: Source) -> str:
     """The message about a call that saves, or that gives the optimizer's part of a state."""
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict":
-        return f"`{src.brief(call)}` is part of a state that lacks the state of the scaler"
-    return f"`{src.brief(call.func)}` saves the state of the optimizer, but not of the scaler"
+    asks = isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict"
+    shown = src.brief(call if asks else call.func)
+    return f"`{shown}` leaves out the scaler: a resumed run has another scale"
 
 
 report(rule, leaves_out)

@@ -1,4 +1,4 @@
-"""The steps and updates of a GradScaler are in an order that it refuses, or that gives wrong steps.
+"""The steps and updates of a GradScaler are in an order that raises, or that steps wrongly.
 
 One iteration is: every optimizer steps once, then the scaler is updated once. A second `step` of
 the same optimizer raises, and so does an `update()` that comes when nothing has stepped since the

@@ -35,4 +35,4 @@ rule = Rule(
     violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,
     candidates=MISUSED,
 )
-report(rule, "`{call}` changes the learning rate before the optimizer's step")
+report(rule, "`{call}` precedes the optimizer's step: a learning rate is skipped")

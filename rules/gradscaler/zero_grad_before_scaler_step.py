@@ -34,4 +34,4 @@ rule = Rule(
     violation=Violation.CLEARED_BEFORE_STEP,
     candidates=MISUSED,
 )
-report(rule, "`{call}` throws away the gradients that the next step is to use")
+report(rule, "`{call}` clears gradients before the step uses them")

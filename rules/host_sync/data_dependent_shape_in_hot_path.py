@@ -96,17 +96,17 @@ def check_mask(node: cst.Subscript, src: Source) -> Iterator[Finding]:
         if isinstance(element.slice, cst.Index):
             mask = device_tensor(src.value(element.slice.value), certain=True)
             if isinstance(mask, Tensor) and mask.dtype in MASKS:
-                yield from told(node, mask, src)
+                yield from reading(node, mask, src)
                 return
 
 
 @rule.check
 def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) mask.nonzero(), torch.where(mask), F.one_hot(y), x.repeat_interleave(counts, 0)"""
-    yield from told(call, counted(call, src), src)
+    yield from reading(call, counted(call, src), src)
 
 
-def told(
+def reading(
     node: cst.BaseExpression, tensor: Tensor | TensorTree | None, src: Source
 ) -> Iterator[Finding]:
     evidence = hot_evidence(node, tensor, src)
@@ -125,7 +125,7 @@ def is_filled(node: cst.Subscript, src: Source) -> bool:
 
 
 def counted(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
-    """The tensor on the device whose values decide the shape of what the call gives."""
+    """The tensor on the device whose values decide the shape of what the call returns."""
     name = src.name(call.func)
     operands = [arg.value for arg in call.args if not arg.star]
     method = only(src.value(call.func)) if isinstance(call.func, cst.Attribute) else None

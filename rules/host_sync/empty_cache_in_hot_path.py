@@ -96,7 +96,7 @@ def leave_out(call: cst.Call, src: Source) -> Fix | None:
     if not isinstance(statement, cst.Expr):
         return None
     removal = src.edits.remove_statement(test_for_it(statement, src) or statement)
-    return Fix("Leave the memory to the allocator", (removal,), Safety.UNSAFE) if removal else None
+    return Fix("Remove the empty_cache() call", (removal,), Safety.UNSAFE) if removal else None
 
 
 def test_for_it(statement: cst.Expr, src: Source) -> cst.If | None:

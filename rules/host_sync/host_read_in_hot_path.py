@@ -23,7 +23,7 @@ It is unsafe: the sum is then made in the tensor's precision instead of Python's
 0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
 number again right after the loop: an integer where it began as one and integers are added.
 
-Known limits: a tensor whose device cannot be told from the project (a parameter of a function that
+Known limits: a tensor whose device the project does not show (a parameter of a function that
 nobody is seen to call, the result of an unknown function) is left alone.
 """
 
@@ -42,6 +42,7 @@ from amplint import (
     Group,
     HandedReads,
     Host,
+    Method,
     PackedLengths,
     ReadBack,
     ReadsOfCallers,
@@ -49,11 +50,13 @@ from amplint import (
     Safety,
     Syncs,
     Tensor,
+    TensorTree,
     nodes,
     only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
+from amplint.knowledge.host_reads import takes_size
 
 from .._shared.reads import READS, hot_evidence, tensor_read
 from .._shared.tensors import detached
@@ -64,6 +67,11 @@ if TYPE_CHECKING:
 
 # `pack_padded_sequence` takes them from the CPU alone, so that one read at the end is no way out.
 OF_LENGTHS = "keep the lengths on the CPU from the start: `pack_padded_sequence` reads them there"
+# A size is needed before the result is allocated, so that no later read does.
+OF_SIZE = (
+    "take the size from the host: lengths that the loader keeps on the CPU, or a fixed maximum"
+)
+OF_NUMBERS = frozenset({"builtins.int", "builtins.min", "builtins.max"})
 
 
 def hands_to_reader(at: Spot) -> bool:
@@ -90,10 +98,41 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if evidence is None or src.ask(ReadsOfCallers, call):
         return
     if src.ask(ReadBack, call) and is_returned(call, src):
-        return  # whoever calls this reads it anyway
+        return  # the caller reads it anyway
     message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
     found = src.finding(rule, call, message, keep_on_device(call, src), evidence)
-    yield replace(found, help=OF_LENGTHS) if src.ask(PackedLengths, call) else found
+    advice = advice_on(call, src)
+    yield found if advice is None else replace(found, help=advice)
+
+
+def advice_on(call: cst.Call, src: Source) -> str | None:
+    """The help for a read that is needed at once, so that the tensor cannot stay on the device."""
+    if src.ask(PackedLengths, call):
+        return OF_LENGTHS
+    return OF_SIZE if becomes_size(call, src) else None
+
+
+def becomes_size(number: cst.BaseExpression, src: Source) -> bool:
+    """Ex) n = lengths.max().item(), then x.new_zeros(n, 8)"""
+    return any(is_size(each, src) for each in (number, *src.uses(number)))
+
+
+def is_size(number: cst.BaseExpression, src: Source) -> bool:
+    """Ex) n of x.new_zeros(n, 8), of x.view((n + 1, -1)), of torch.arange(int(n)), of x[:n]"""
+    given = src.layout.innermost(number, (cst.Arg, cst.Slice, cst.Subscript))
+    if isinstance(given, cst.Slice):
+        return True
+    call = src.parent(given)
+    if not isinstance(given, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    if src.name(call.func) in OF_NUMBERS:
+        return becomes_size(call, src)
+    name = src.name(call.func) or ""
+    method = only(src.value(call.func))
+    if isinstance(method, Method) and isinstance(method.of, Tensor | TensorTree):
+        name = f"Tensor.{method.name}"
+    keyword = given.keyword.value if given.keyword is not None else None
+    return takes_size(name, call.args.index(given), keyword)
 
 
 def is_returned(call: cst.Call, src: Source) -> bool:

@@ -130,7 +130,7 @@ def reading(node: cst.CSTNode, src: Source) -> Iterator[Finding]:
         start, *later = places or [src.span(read)]
         if src.span(read) != start:
             continue
-        message = f"`{src.brief(read)}` reads one element of `{src.brief(tensor)}` after the other"
+        message = f"`{src.brief(read)}` waits for each element of `{src.brief(tensor)}`"
         related = [src.related_node(loop.iter, "in this loop")]
         shown = {src.span(each): each for each, _, _ in reads}
         related += [src.related_node(shown[each], "and here") for each in later]

@@ -108,7 +108,7 @@ class Use:
         node: the operation or assignment.
         other: the tensor on the device that it is combined with; None where passing the tensor
             alone would not do.
-        exact: whether the operation gives the same with a tensor of the same dtype.
+        exact: whether the operation has the same result with a tensor of the same dtype.
     """
 
     node: cst.CSTNode

@@ -206,8 +206,8 @@ def is_tensor_on_every_path(node: cst.BaseExpression, src: Source) -> bool:
 
 
 def operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """The operands that make an expression a tensor; what a function of the project gives is known
-    from its returns."""
+    """The operands that make an expression a tensor; a function of the project is known by
+    its returns."""
     if isinstance(node, cst.Comparison):
         return (node.left, *(each.comparator for each in node.comparisons))
     if isinstance(node, cst.Call) and isinstance(only(src.value(node.func)), Function):

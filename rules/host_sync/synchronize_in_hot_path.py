@@ -44,7 +44,7 @@ STREAMS = frozenset(
     for device in ("accelerator", "cuda", "xpu")
     for name in ("current", "default")
 )
-# Whoever shares memory with other streams, or with code that torch does not know, has to wait.
+# Code that shares memory with other streams, or with code that torch does not know, has to wait.
 OTHER_STREAMS = re.compile(
     r"\b(Stream|streams?|wait_stream|record_stream|CUDAGraph|cupy|numba|tensorrt|trt"
     r"|\w+_dlpack|share_memory_|ctypes)\b"

@@ -1,4 +1,4 @@
-"""The truth of a tensor on the device decides a branch in every iteration of a training loop.
+"""A tensor on the device decides a branch in every iteration of a training loop.
 
 `if t`, `while t`, `assert t`, `t and ...`, `not t` and `t in values` call `bool(t)`, which waits
 until the device has computed `t`: a hidden `.item()`.
@@ -11,7 +11,7 @@ until the device has computed `t`: a hidden `.item()`.
 Of a condition that reads several tensors (`if isnan(a).any() or isinf(a).any():`), the first read
 is reported: what has to be changed is the condition as a whole.
 
-`torch.equal`, `torch.allclose` and `is_nonzero` give a bool of Python, tested or not.
+`torch.equal`, `torch.allclose` and `is_nonzero` return a bool of Python, tested or not.
 
 `t is None`, `len(t)`, `t.shape`, `t.is_cuda` and `torch.is_tensor(t)` read nothing back.
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 BOOL = "builtins.bool"
 SEARCHING = frozenset({"In", "NotIn"})
-# They give a bool of Python, whether or not it is tested.
+# They return a bool of Python, whether or not it is tested.
 COMPARING = frozenset({"equal", "allclose", "is_nonzero"})
 COMPARING_FUNCTIONS = frozenset(f"torch.{name}" for name in COMPARING)
 
@@ -114,7 +114,7 @@ def check_test(
 
 @rule.check
 def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
-    # The last operand is the result; whoever tests that reads it.
+    # The last operand is the result; a test of that reads it.
     yield from truth(node.left, src)
     if is_tested(node, src):
         yield from truth(node.right, src)
@@ -146,7 +146,7 @@ def check_comparison(call: cst.Call, src: Source) -> Iterator[Finding]:
     for operand in operands:
         evidence = hot_evidence(operand, tensor_of_training(operand, src, takes_tensors), src)
         if evidence is not None:
-            message = f"`{src.brief(call)}` compares on the host in every iteration"
+            message = f"`{src.brief(call)}` makes the host wait in every iteration"
             yield src.finding(rule, call, message, None, evidence)
             return
 
@@ -163,7 +163,7 @@ def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
             for operand in (node.left, inside) if searched else (inside,):
                 evidence = hot_evidence(node, tensor_of_training(operand, src), src)
                 if evidence is not None:
-                    message = f"`{src.brief(node)}` compares on the host in every iteration"
+                    message = f"`{src.brief(node)}` makes the host wait in every iteration"
                     yield src.finding(rule, node, message, None, evidence)
                     return
 
@@ -177,7 +177,7 @@ def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
     earlier, later = others_asked(test, src)
     if any(reading(each, src) is not None for each in earlier):
         return  # what has to be changed is the condition as a whole
-    message = f"the truth of `{src.brief(test)}` waits for the device in every iteration"
+    message = f"testing `{src.brief(test)}` makes the host wait in every iteration"
     also = [src.related_node(each, "and here") for each in later if reading(each, src) is not None]
     yield src.finding(rule, test, message, None, (*evidence, *also))
 
@@ -196,7 +196,7 @@ def reading(test: cst.BaseExpression, src: Source) -> tuple[Related, ...] | None
 
 def last_operand(test: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
     """The last operand of the `and` or `or` that a tested variable holds: the result, unless one
-    before it, whose truth was asked there, has settled the matter.
+    before it, whose truth was asked there, has decided the matter.
 
     Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
     """

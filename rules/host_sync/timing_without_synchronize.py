@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 WAITING = re.compile(
     r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
 )
-# Whoever times the launch, or what runs on the host, says so.
+# Code that times the launch, or what runs on the host, on purpose says so.
 ON_PURPOSE = re.compile(r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE)
 RUN = frozenset({"module", "criterion"})
 LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views
@@ -119,7 +119,7 @@ def check(stop: cst.Call, src: Source) -> Iterator[Finding]:
         src.related_node(work[-1], "the device may still work on this"),
         *device_places(Tensor(device=device), src),
     ]
-    message = f"the clock is read before the device is done with `{src.brief(work[-1])}`"
+    message = f"this times the launch of `{src.brief(work[-1])}` alone, not its work"
     yield src.finding(rule, stop, message, None, related)
 
 

@@ -105,7 +105,7 @@ def uses_gpu(call: cst.Call, src: Source) -> bool:
 def is_gpu(value: Value) -> bool:
     """Whether an argument is a CUDA device where there is one: "cuda" if available else "cpu".
 
-    Not where it may be None: that is the default of a parameter, which others than the worker give;
+    Not where it may be None: that is the default of a parameter, which other callers pass;
     nor that of a tensor which is on the device by its role in training, and not in a worker.
     """
     return not value & NONE_GIVEN and any(

@@ -17,7 +17,7 @@ The backward pass may be in the function that returns the loss.
 
 Fix safety: safe where all that is read of the sum, or of the list, are numbers (`.item()`,
 `float()`, `.tolist()`, a comparison). Unsafe where it is returned, yielded, stored, printed or
-handed on: whoever gets it may want the graph.
+handed on: the receiver may want the graph.
 
 Known limits: a loss that is handed to a meter, a sum in a dict, or in a field that is not reset in
 the function of the loop, and evaluation without `no_grad` are not seen.
@@ -77,7 +77,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="add or keep `loss.detach()`, which has no graph",
+    help="accumulate `loss.detach()`, which has no graph",
     witness=Same(),
     safe_if=(NUMBERS,),
     candidates=(

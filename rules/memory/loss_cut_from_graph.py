@@ -17,7 +17,7 @@ logged still contains the term.
 Fix safety: unsafe: takes the call away, so that training learns from the term as well; it has not
 done so before.
 
-Known limits: silent about a parameter that no visible call gives a tensor, and where the loss is
+Known limits: silent about a parameter that no visible call passes a tensor, and where the loss is
 backpropagated out of sight. A factor of a loss may well be a constant, and is left alone.
 """
 

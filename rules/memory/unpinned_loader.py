@@ -47,5 +47,5 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     argument = src.edits.add_argument(call, "pin_memory=True")
     fix = Fix("Pin the batches", (argument,), Safety.SUGGEST) if argument is not None else None
-    message = f"`{src.brief(call.func)}` does not pin the batches that are moved to the device"
+    message = f"`{src.brief(call.func)}` does not pin the batches: their copies make the host wait"
     yield src.finding(rule, call, message, fix, (src.related(move),))

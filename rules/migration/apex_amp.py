@@ -266,7 +266,7 @@ class Migration:
 
     def _region(self, block: cst.IndentedBlock, opened: cst.With, model: str) -> bool:
         """Put the forward pass into a region: from the first statement that runs the model on, and
-        up to the backward pass, but for what belongs behind it, such as `optimizer.zero_grad()`."""
+        up to the backward pass, except what belongs behind it, such as `optimizer.zero_grad()`."""
         body = list(block.body)
         end = next(i for i, line in enumerate(body) if line is opened)
         start = next((i for i, line in enumerate(body[:end]) if self._runs(line, model)), None)

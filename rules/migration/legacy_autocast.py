@@ -11,7 +11,7 @@ parameter is the dtype, not `enabled`: positional arguments have to become keywo
 Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
 the project asks `isinstance(region, torch.cuda.amp.autocast)`, since a region of the new class is
 no instance of the old one, or puts another class there (`torch.cuda.amp.autocast = Other`); with
-`**arguments`, of which nobody can tell what they leave to be inherited; and where the function, or
+`**arguments`, which may leave anything to be inherited; and where the function, or
 its module, is a parameter's, and only the seen calls say that it is the old one. The old API always
 means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
 enclosing region. Inside a region that is known to have another dtype, the fix is unsafe and lets
@@ -195,7 +195,7 @@ def dtype_of(region: Region, call: cst.Call, src: Source) -> str:
 
 
 def takes_dtype(call: cst.Call, src: Source) -> bool:
-    """Whether the call gives a dtype, or needs none."""
+    """Whether the call names a dtype, or needs none."""
     given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
     return given or len([a for a in call.args if a.keyword is None]) > 1 or is_off(call, src)
 

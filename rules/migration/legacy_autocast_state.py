@@ -1,7 +1,7 @@
 """Functions that read or set the autocast state of one device type are deprecated since torch 2.4.
 
-`torch.get_autocast_gpu_dtype` and its kin warn (DeprecationWarning). Those that replace them are
-told the device type.
+`torch.get_autocast_gpu_dtype` and its kin warn (DeprecationWarning). Those that replace them
+take the device type.
 
     dtype = torch.get_autocast_gpu_dtype()                # warns
     torch.set_autocast_cpu_enabled(True)                  # warns

@@ -1,8 +1,7 @@
 """`torch.cuda.amp.custom_fwd` and `custom_bwd` are deprecated since torch 2.4.
 
-Decorating with one warns (FutureWarning), when the module is imported. Those of `torch.amp` are
-told the device type, which is a keyword that they cannot do without: a bare decorator becomes a
-call.
+Decorating with one warns (FutureWarning), when the module is imported. Those of `torch.amp`
+require the device type, a keyword: a bare decorator becomes a call.
 
     @staticmethod
     @torch.cuda.amp.custom_fwd                                  # warns

@@ -23,8 +23,8 @@ an import that nobody uses: who is out of sight may take the name from the file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
 under a test of the version, and annotations in quotes are left alone. The class itself where it is
-handed on, for somebody else to call, is reported without a fix, and so is a call that gives the old
-class a device (AMP417).
+handed on, for somebody else to call, is reported without a fix, and so is a device for the old
+class (AMP417).
 """
 
 from __future__ import annotations

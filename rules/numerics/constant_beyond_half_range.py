@@ -16,7 +16,7 @@ half, although everything that they are computed from is float32.
 bfloat16 has nearly the range of float32, and nearly is not quite: `torch.finfo(torch.float32).min`
 is beyond it.
 
-Fix safety: unsafe: takes the least (or the greatest) number of the dtype, which is another number
+Fix safety: unsafe: takes `torch.finfo(...).min` (or `.max`), which is another number
 where the tensor is float32 after all. It must not be added to a negative score, or twice. Offered
 for what is filled or chosen, where the tensor has a name.
 
@@ -132,7 +132,7 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
     if number is not None:
         filled = call.args[0].value if function and call.args else receiver(call)
         fix = within(given.value, filled, number, src) if name in MASKING else None
-        yield from loud(call, given.value, "this raises", result, fix, src)
+        yield from loud(call, given.value, "raises RuntimeError", result, fix, src)
 
 
 def check_where(call: cst.Call, src: Source) -> Iterator[Finding]:
@@ -146,7 +146,7 @@ def check_where(call: cst.Call, src: Source) -> Iterator[Finding]:
     for branch, other in zip(branches, reversed(branches), strict=True):
         number = beyond(branch, result, CONVERTS, src)
         if number is not None:
-            how = "this raises on a GPU"
+            how = "raises RuntimeError on a GPU"
             yield from loud(call, branch, how, result, within(branch, other, number, src), src)
 
 
@@ -179,7 +179,7 @@ def loud(
     if result is None:
         return
     dtype = half_on_a_path(result.dtype)
-    message = f"`{src.brief(value)}` does not convert to {dtype}: {how}"
+    message = f"`{src.brief(value)}` overflows {dtype}: {how}"
     places, anywhere = dtype_places(src, result), result.dtype in CHOICES
     yield src.finding(rule, call, message, fix, places, anywhere=anywhere)
 
@@ -236,5 +236,5 @@ def within(
         return None
     end = "max" if number > 0 else "min"
     edit = src.edits.replace(value, f"{spelled.text}({tensor.value}.dtype).{end}")
-    title = f"Take the {'greatest' if number > 0 else 'least'} number of the dtype"
+    title = f"Use torch.finfo(...).{end}"
     return Fix(title, (*spelled.edits, edit), Safety.UNSAFE)

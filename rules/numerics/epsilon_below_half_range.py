@@ -21,6 +21,7 @@ is an option, is taken for bfloat16, which has these numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Spot, Tensor, nodes
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
 LOWER = frozenset({"clamp_min", "clamp_min_"})
+# What to do about 0/0: the least number of float16 as a divisor leads to inf.
+DIVIDE = "divide in float32, where neither side has been rounded: `x.float() / (y.float() + 1e-8)`"
+GIVE_FLOAT = "give it `x.float()`, or an `eps` that float16 holds, such as 1e-4"
 DEFAULTS = {
     "torch.nn.functional.normalize": ("eps", 3, 1e-12),
     "torch.nn.functional.cosine_similarity": ("eps", 3, 1e-8),
@@ -87,7 +91,11 @@ def check_sum(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
     if isinstance(node.operator, cst.Add):
         for side, other in ((node.left, node.right), (node.right, node.left)):
             if vanishes(number_of(side, src)):
-                yield from in_half(node, other, f"`{src.brief(side)}` is 0 in float16", src)
+                divides = any(is_divisor(each, src) for each in (node, *src.uses(node)))
+                what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
+                message = f"`{src.brief(side)}` is 0 in float16: {what}"
+                help_ = DIVIDE if divides else None
+                yield from in_half(node, other, message, src, help_)
 
 
 @rule.check
@@ -98,17 +106,18 @@ def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
         given = src.argument(call, keyword, position)
         number = default if given is None else number_of(given.value, src)
         if vanishes(number) and not any(arg.star for arg in call.args):
-            yield from in_half(call, None, f"`eps={number:g}` is 0 in float16", src)
+            message = f"`eps={number:g}` is 0 in float16: a row of zeros becomes nan"
+            yield from in_half(call, None, message, src, GIVE_FLOAT)
         return
     limited = call.func.value if name is None and isinstance(call.func, cst.Attribute) else None
     for limit, lower in limits(call, name, src):
         number = number_of(limit, src)
         if lower and vanishes(number):
-            message = f"`{src.brief(limit)}` is 0 in float16, as a limit"
+            message = f"`{src.brief(limit)}` is 0 in float16: as a limit, it leaves zeros"
             yield from in_half(call, limited, message, src)
             return
         if not lower and number is not None and 0 < 1 - number <= HALF_STEP_BELOW_ONE:
-            message = f"`{src.brief(limit)}` is 1 in float16, as a limit"
+            message = f"`{src.brief(limit)}` is 1 in float16: as a limit, it leaves ones"
             yield from in_half(call, limited, message, src)
             return
 
@@ -131,12 +140,31 @@ def vanishes(number: float | None) -> bool:
     return number is not None and 0 < number <= HALF_OF_LEAST
 
 
+def is_divisor(node: cst.BaseExpression, src: Source) -> bool:
+    """Ex) x.mean() + 1e-8 of `x / (x.mean() + 1e-8)`"""
+    around = src.parent(node)
+    if isinstance(around, cst.AugAssign):
+        return isinstance(around.operator, cst.DivideAssign) and around.value is node
+    if not isinstance(around, cst.BinaryOperation):
+        return False
+    return isinstance(around.operator, cst.Divide) and around.right is node
+
+
 def in_half(
-    node: cst.BaseExpression, other: cst.BaseExpression | None, message: str, src: Source
+    node: cst.BaseExpression,
+    other: cst.BaseExpression | None,
+    message: str,
+    src: Source,
+    help_: str | None = None,
 ) -> Iterator[Finding]:
-    """The finding, if the result is known to be float16: itself, or by what the number meets."""
+    """The finding, if the result is known to be float16: itself, or by what the number meets.
+
+    Args:
+        help_: what to do there, where it is something else than the help of the rule.
+    """
     made = [src.tensor(each) for each in (node, other) if each is not None]
     half = next(filter(is_float16, made), None)
     if half is not None:
         places = dtype_places(src, half)
-        yield src.finding(rule, node, message, None, places, anywhere=half.dtype in CHOICES)
+        found = src.finding(rule, node, message, None, places, anywhere=half.dtype in CHOICES)
+        yield found if help_ is None else replace(found, help=help_)

@@ -74,15 +74,14 @@ rule = Rule(
 def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     name = src.name(call.func)
     if name in DATA_PARALLEL or name in FUNCTIONS:
-        message = f"`{src.text(call.func)}` drives all devices from one process"
+        what = ""
     elif (
         isinstance(only(src.value(call.func)), Class)
         and src.fact(Classes).bases_of(src.value(call.func)) & DATA_PARALLEL
     ):
-        message = (
-            f"`{src.text(call.func)}` is a DataParallel, which drives all devices from one process"
-        )
+        what = ", a DataParallel,"
     else:
         return
+    message = f"`{src.text(call.func)}`{what} copies the model to all devices in every step"
     fix = Fix("Use DistributedDataParallel, one process per device", (), Safety.SUGGEST)
     yield src.finding(rule, call, message, fix)

@@ -85,7 +85,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     several = partial(mentions_gpu, several=True)
     if any(map(several, constructor_around(call, src))):
         return
-    message = f"`{src.brief(call)}` names a GPU, where Lightning decides on the device"
+    message = f"`{src.brief(call)}` names a GPU, and raises if Lightning takes another one"
     yield src.finding(rule, call, message, as_module(call, named, src), related)
 
 

@@ -1,7 +1,7 @@
 """A tensor is read by the host in every training step, only to be logged by Lightning.
 
 `self.log` takes tensors: it detaches them, keeps them on the device, and reads them when a logger
-asks, every 50 steps unless told otherwise. With `.item()`, `float()` or `.cpu()` the host waits for
+asks, every 50 steps by default. With `.item()`, `float()` or `.cpu()` the host waits for
 the device in every step instead.
 
     self.log("loss", loss.item())

@@ -94,9 +94,9 @@ def own_backward(call: cst.Call, src: Source) -> Finding | None:
         return None
     losses = list(returned(function, src))
     if not losses:
-        message = f"`{src.brief(call)}`, and Lightning sets the gradients to zero, and steps"
+        message = f"`{src.brief(call)}` is lost: Lightning clears its gradients and steps without"
     elif any(is_backpropagated(loss, call, bool(chain), src) for loss in losses):
-        message = f"`{src.brief(call)}`, and Lightning runs `backward()` on the loss again"
+        message = f"`{src.brief(call)}` raises: Lightning runs `backward()` on the loss again"
     else:
         return None
     return src.finding(rule, call, message, related=map(src.related, chain))
@@ -109,7 +109,7 @@ def own_scaler(call: cst.Call, src: Source) -> Finding | None:
     scaler = only(src.value(call.func.value))
     if not isinstance(scaler, Object) or scaler.kind != "scaler" or scaler.enabled is False:
         return None
-    message = f"`{src.brief(call)}`, and it is Lightning that runs `backward()` and the step"
+    message = f"`{src.brief(call)}` disturbs Lightning, which runs `backward()` and the step"
     return src.finding(rule, call, message)
 
 
@@ -148,7 +148,7 @@ def is_backpropagated(
         elsewhere: whether it is a function of the project that runs it.
     """
     if not elsewhere and src.keyword(call, "retain_graph") is not None:
-        # It may be kept for Lightning's pass alone, but for a step with its optimizer.
+        # It may be kept for Lightning's pass alone, except for a step with its optimizer.
         function, receiver = src.function(call), cst.ensure_type(call.func, cst.Attribute).value
         steps = function is not None and "optimizers" in map(method, src.calls(function))
         return steps and same(receiver, loss, src)

@@ -1,7 +1,7 @@
 """A batch in pinned memory is copied to the device, and the host waits for the copy.
 
 `DataLoader(..., pin_memory=True)` pays for page-locked memory so that a copy to the device can run
-beside other work. `x.to(device)` gives that away: the host waits until the device has caught up and
+beside other work. `x.to(device)` wastes that: the host waits until the device has caught up and
 the copy is done, and only then goes on to queue the next kernels.
 
     loader = DataLoader(dataset, pin_memory=True)
@@ -10,7 +10,7 @@ the copy is done, and only then goes on to queue the next kernels.
 
         x = x.to(device, non_blocking=True)     # goes on; the device keeps the order
 
-Fix safety: safe, the device runs the copy before what uses it, and the loader gives new memory for
+Fix safety: safe, the device runs the copy before what uses it, and the loader takes new memory for
 each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
 the same line (the host would then read too early), where the loader is one, or is held by one
 (`self.loader`, `loaders["train"]`), whose batches may be objects with a `to` of their own, where
@@ -20,7 +20,7 @@ a class with a constructor of its own, for what it collates need not be tensors.
 Known limits: the batch itself of a loader with its own `collate_fn` is left alone, and so are its
 attributes; a loader whose `pin_memory=` may be false by a default is. One that an option decides,
 such as `torch.cuda.is_available()`, is taken to pin: where it does not, the copy is what it was. A
-view of the batch is taken to be in new memory, but for slices. A cast along with the copy is done
+view of the batch is taken to be in new memory, except slices. A cast along with the copy is done
 on the host, in memory that is not pinned.
 """
 

@@ -82,8 +82,8 @@ ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "
 DEFAULT = "torch.Tensor"
 LOADS = re.compile(r"(^|_)load_(from_)?state_dict")
 VALUES = "every device fills in the same values"
-STEPS = "what is done before the move gives the same bits on every device"
-OPERANDS = "what it is done with is of the host, whoever calls"
+STEPS = "what is done before the move has the same bits on every device"
+OPERANDS = "what it is done with is of the host for every caller"
 NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is taken"
 LEAF = "no gradient is asked for"
@@ -142,7 +142,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
 
 @rule.check
 def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) make_mask(n).to(device), where `make_mask` gives `torch.ones(n, n).tril()`"""
+    """Ex) make_mask(n).to(device), where `make_mask` returns `torch.ones(n, n).tril()`"""
     if move_of(call, src) is None or not isinstance(call.func, cst.Attribute):
         return
     if built(call.func.value, src, refused=["device"]) is not None:

@@ -57,7 +57,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     heat = src.heat(call)
     if heat is None or not runs_in_forward(heat) or is_meant(call, src):
         return
-    message = f"`{src.brief(call)}` names a GPU, and the input may be elsewhere"
+    message = f"`{src.brief(call)}` names a GPU, and raises where the input is elsewhere"
     yield src.finding(rule, call, message, as_input(call, named, src), heat_places(heat, src))
 
 

@@ -60,7 +60,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
         return
     if any(isinstance(atom, Tensor | TensorTree | Unknown) for atom in src.value(data)):
         return
-    message = f"`{src.brief(copy.made)}` takes the device itself"
+    message = f"`{src.brief(copy.made)}` is built on the CPU, then moved: it takes `device=`"
     yield src.finding(rule, copy.made, message, built_there(copy, src))
 
 

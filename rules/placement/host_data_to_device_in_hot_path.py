@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
-LIKE = "what is asked for a new tensor is one, whoever calls"
+LIKE = "what is asked for a new tensor is one for every caller"
 DENSE = "what is asked for a new tensor is strided"
 PLAIN = "the project has no tensors of a class of their own"
 UNTOUCHED = "nothing is done to it before it is moved"

@@ -14,7 +14,7 @@ device. `torch.set_default_tensor_type` is deprecated as of torch 2.1.
 
 So it is with `x.new(...)`, which is `x.new_empty(...)` or `x.new_tensor(...)`. Constructors of the
 CPU are reported by default where the tensor is moved at once, and for 16 bits; all others are old
-but harmless, and only told if the group "pedantic" is selected. `torch.Tensor(...)` is left alone.
+but harmless, and a matter of the group "pedantic". `torch.Tensor(...)` is left alone.
 
 Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype and
 device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n, and
@@ -81,10 +81,10 @@ if TYPE_CHECKING:
     from amplint import Source
 
 DEFAULT_TYPE = "torch.set_default_tensor_type"
-SIZES = "the arguments are sizes, whoever calls"
-DATA = "the argument is data, whoever calls"
-SAME_TYPE = "the type is the same whoever calls"
-TENSOR = "what has the method is a tensor, whoever calls"
+SIZES = "the arguments are sizes for every caller"
+DATA = "the argument is data for every caller"
+SAME_TYPE = "the type is the same for every caller"
+TENSOR = "what has the method is a tensor for every caller"
 PLAIN = "the project has no tensors of a class of their own"
 TO_CPU = "the type is one of the CPU"
 CERTAIN = "it is moved to what certainly is a device"
@@ -377,7 +377,7 @@ class Moving:
         receiver: the tensor, in that call.
         device: where to, as it is written.
         dtype: the argument for a dtype that is given along with it.
-        certain: whether that is a device whoever calls.
+        certain: whether that is a device for every caller.
     """
 
     call: cst.Call
@@ -447,13 +447,13 @@ def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
     edits = (src.edits.replace(function.attr, name), *(edit for edit in added if edit is not None))
     conditions = {**what.conditions, TENSOR: surely_tensor(function.value, src)}
     if what.sizes:
-        conditions[PLAIN] = not has_own_classes(src)  # a DTensor's `new` gives a plain tensor
+        conditions[PLAIN] = not has_own_classes(src)  # a DTensor's `new` makes a plain tensor
     return Fix.safe_if(f"Call `{name}`", edits, conditions)
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a legacy constructor: sizes, or else data; whether it is so whoever calls,
+    """The arguments of a legacy constructor: sizes, or else data; if so for every caller,
     not only in the calls that were seen."""
 
     sizes: bool
@@ -482,7 +482,7 @@ def arguments(call: cst.Call, src: Source) -> Arguments | None:
 
 
 def surely_sizes(call: cst.Call, src: Source) -> bool:
-    """Whether several arguments, or none, are sizes whoever calls."""
+    """Whether several arguments, or none, are sizes for every caller."""
     given = [arg.value for arg in call.args if not arg.star]
     starred = [arg.value for arg in call.args if arg.star]
     if not call.args or (len(given) > 1 and not may_be_sparse(call)):
@@ -537,7 +537,7 @@ def rank_of(shape: cst.BaseExpression, src: Source, certain: bool = False) -> in
     """The rank of the tensor that has a shape: 1 if that is not empty.
 
     Args:
-        certain: whoever calls, not only in the calls that are seen.
+        certain: for every caller, not only in the calls that are seen.
     """
     made = resolved(shape, src)
     receiver = None if isinstance(made, cst.Subscript) else shaped(made, src)

@@ -11,12 +11,12 @@ well, and all that pinned memory is good for is given away.
 With `non_blocking=True` the host goes on at once, which may be worth the copy: the PyTorch tutorial
 has measured up to twice the time of a plain `x.to(device)`
 (https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html), but a batch that is fetched while
-the device is busy need not wait for it. So that is told only if the group "pedantic" is selected:
+the device is busy need not wait for it. So that is a matter of the group "pedantic":
 measure it. Pinned memory pays off for certain where another thread fills it:
 `DataLoader(..., pin_memory=True)`.
 
 Fix safety: safe, the values are the same. Unsafe where callers name the device: on the CPU, what
-`pin_memory` gives is a copy, and without it `x.to("cpu")` is `x` itself.
+`pin_memory` returns is a copy, and without it `x.to("cpu")` is `x` itself.
 
 Known limits: nothing is said in a file that imports `threading.Thread`, nor under
 `torch.cuda.stream(...)`: there the copy may well run beside the training. Nor of a buffer that is
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from amplint import Source
 
 ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
-LEAVES_HOST = "it is moved off the CPU, whoever calls"
+LEAVES_HOST = "it is moved off the CPU for every caller"
 
 
 STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
@@ -133,7 +133,7 @@ def unpinned(call: cst.Call, move: cst.Call, src: Source) -> Fix:
 
 
 def leaves_host(move: cst.Call, src: Source) -> bool:
-    """Whether the tensor is moved off the CPU, whoever calls; else it would no longer be a copy."""
+    """Whether every caller has the tensor moved off the CPU; else it would be no copy."""
     target = src.argument(move, "device", 0)
     if target is None or method_of(move) == "cuda":
         return True

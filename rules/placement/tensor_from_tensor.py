@@ -62,12 +62,12 @@ from .._shared.tensors import has_own_classes, surely_tensor
 if TYPE_CHECKING:
     from amplint import Source
 
-TENSOR = "what is copied is a tensor, whoever calls"
+TENSOR = "what is copied is a tensor for every caller"
 PLAIN = "the project has no tensors of a class of their own"
 SAME_DEFAULT = "the project sets no other default device"
-LIKE = "what is asked for a new tensor is one, whoever calls"
-GIVEN = "dtype, device and requires_grad are known to be such, whoever calls"
-CALLED = "what is called is `torch.tensor`, whoever calls"
+LIKE = "what is asked for a new tensor is one for every caller"
+GIVEN = "dtype, device and requires_grad are known to be such for every caller"
+CALLED = "what is called is `torch.tensor` for every caller"
 
 
 PLACEMENT: tuple[str, ...] = ("device", "dtype")
@@ -199,7 +199,7 @@ def keywords(arguments: dict[str, str]) -> str:
 
 
 def surely_something(node: cst.BaseExpression, src: Source) -> bool:
-    """The same, whoever calls; `self.dtype` may well be None."""
+    """The same for every caller; `self.dtype` may well be None."""
     made = resolved(node, src)
     if isinstance(made, cst.Attribute) and made.attr.value in ("dtype", "device"):
         return surely_tensor(made.value, src)
@@ -212,7 +212,7 @@ def wanting_grad(wanted: cst.BaseExpression | None, src: Source) -> str:
 
 
 def surely_flag(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the expression is True or False, whoever calls."""
+    """Whether the expression is True or False for every caller."""
     made = resolved(node, src)
     if isinstance(made, cst.Attribute) and made.attr.value == "requires_grad":
         return surely_tensor(made.value, src)

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from amplint import Source
 
 VALUES = "every device and dtype is given the same values"
-OPERANDS = "what it is built and shaped with is the same whoever calls"
+OPERANDS = "what it is built and shaped with is the same for every caller"
 NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is taken"
 PLAIN = "the project has no tensors of a class of their own"
@@ -321,8 +321,8 @@ def conditions(
         NOT_SHARED: not made.expanded,
         WHOLE: not made.sliced,
         PLAIN: not has_own_classes(src),
-        # `x.type_as(sparse)` raises; `x.to(sparse)` gives a dense tensor, `new_zeros` a sparse one.
-        # Of a nested tensor, either gives a dense one, and `new_zeros` raises.
+        # `x.type_as(sparse)` raises; `x.to(sparse)` makes a dense tensor, `new_zeros` a sparse one.
+        # Of a nested tensor, either makes a dense one, and `new_zeros` raises.
         DENSE: not (has_nested(src) if method == "type_as" else has_other_layouts(src)),
         # Not a dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" means the
         # current GPU.
@@ -331,7 +331,7 @@ def conditions(
 
 
 def holds(dtype: str | None, fill: cst.BaseExpression, src: Source) -> bool:
-    """Whether `new_full` gives the value that the cast from the default dtype gives."""
+    """Whether `new_full` makes the value that the cast from the default dtype makes."""
     if INFINITE.fullmatch(src.text(fill, parentheses=False)):
         return dtype in FLOATS
     value = constant(src.value(fill))

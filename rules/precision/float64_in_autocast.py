@@ -2,7 +2,7 @@
 
 Autocast casts float16, bfloat16 and float32; float64 it leaves alone. A linear layer, a convolution
 or a matrix product then gets one side in half and the other in double, and raises. Arithmetic with
-a float64 tensor that has dimensions gives float64, without a word: what follows runs many times
+a float64 tensor that has dimensions is float64, without a word: what follows runs many times
 slower, until the next product raises.
 
     x = torch.from_numpy(samples).to(device)            # numpy computes in float64
@@ -101,7 +101,7 @@ def check_arithmetic(operation: cst.BinaryOperation, src: Source) -> Iterator[Fi
             continue
         if double is None or double.rank != 1:
             continue  # a 0-dim tensor widens nothing
-        message = f"`{src.brief(operand)}` is float64, and so is what follows"
+        message = f"`{src.brief(operand)}` is float64, and so is what follows: slow on a GPU"
         yield report(operand, message, region, src, Group.PRECISION)
 
 

@@ -11,7 +11,7 @@ the numbers are only wrong.
     total = torch.zeros(1, device=device)                    # float32; half may be added to it
 
 A sum that begins with a Python number has the dtype of the first tensor that is added: half, where
-that is the mean of what a model gives in a region.
+that is the mean of what a model returns in a region.
 
 Fix safety: there is no fix; where the sum begins, and what reads it, may be elsewhere.
 

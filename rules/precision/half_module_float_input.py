@@ -77,7 +77,7 @@ RECURRENT = frozenset(
 )
 
 RAISES = "the dtypes of the input and the state are known to differ: the line can only raise"
-TENSOR = "the state is a tensor, whoever calls"
+TENSOR = "the state is a tensor for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
 

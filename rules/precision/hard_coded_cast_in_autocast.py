@@ -18,7 +18,7 @@ Fix safety: there is no fix; whether float32 is needed is for the author.
 
 Known limits: a cast that is used for more than products is left alone, as are casts before losses,
 norms and softmax, casts under a condition, and `.half()` in a region that is float16 anyhow. Values
-whose dtype cannot be told are not taken to be half: `.float()` may be there for integers.
+whose dtype is unknown are not taken to be half: `.float()` may be there for integers.
 """
 
 from __future__ import annotations

@@ -120,10 +120,10 @@ def check_cast(call: cst.Call, src: Source) -> Iterator[Finding]:
         message = f"`{name}` holds indices, and {dtype} holds integers only up to {LIMITS[dtype]}"
         yield src.finding(rule, call, message, related=(used_here(index, src),))
     elif holds_large(tensor, dtype, src):
-        message = f"`{name}` holds integers beyond {LIMITS[dtype]}, which {dtype} cannot tell apart"
+        message = f"`{name}` holds integers beyond {LIMITS[dtype]}, which {dtype} rounds"
         yield src.finding(rule, call, message, related=dtype_places(src, src.tensor(tensor)))
     elif isinstance(tensor, cst.Name) and (entry := integer_entry(tensor, src)) is not None:
-        message = f"every `{name}` is cast to {dtype}, and one of them holds integers"
+        message = f"every `{name}` is cast to {dtype}, which rounds the integers of one of them"
         yield src.finding(rule, call, message, related=dtype_places(src, entry))
 
 

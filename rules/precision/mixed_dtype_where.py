@@ -1,7 +1,7 @@
 """The branches of `torch.where` are float tensors of different dtypes.
 
 Both with at least one dimension: since torch 1.12 the result silently takes the wider dtype (half
-with bfloat16 gives float32), and everything downstream is computed in it. Under autocast, one
+with bfloat16 becomes float32), and everything downstream is computed in it. Under autocast, one
 branch is typically half, the output of a matmul, and the other the float32 result of `softmax`,
 `norm` or `exp`. In torch 1.11 and before, the call raises.
 
@@ -14,7 +14,7 @@ A Python number or a 0-dim tensor as a branch does not widen the result and is n
 Fix safety: casting the wider branch to the dtype of the other is unsafe: the result is narrowed,
 and values beyond the range of float16 become infinite.
 
-Known limits: branches whose dtype cannot be told are left alone.
+Known limits: branches whose dtype is unknown are left alone.
 """
 
 from __future__ import annotations

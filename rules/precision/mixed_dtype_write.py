@@ -2,7 +2,7 @@
 
 `buffer[index] = rows` with a tensor, a list or a mask as index, `index_add_`, `index_copy_`,
 `scatter_` and their kin raise where source and destination differ in dtype. Autocast does not
-help: it leaves in-place operations alone. Under a region, what a linear layer gives is half, and
+help: it leaves in-place operations alone. Under a region, what a linear layer returns is half, and
 the buffer from `torch.zeros` is float32.
 
     out = torch.zeros(n, d, device=x.device)          # float32
@@ -17,7 +17,7 @@ of any dtype.
 Fix safety: the source is cast to the dtype of the buffer, which is safe: the line could only raise.
 Unsafe where the error is caught.
 
-Known limits: dtypes that cannot be told are left alone, as are integers. Of buffers of a module,
+Known limits: dtypes that are unknown are left alone, as are integers. Of buffers of a module,
 only writes within an autocast region are judged, since the whole module may be half. Out of place,
 `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are no finding.
 """
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
 RAISES = "the dtypes are known to differ: the line can only raise"
-TENSOR = "the source is a tensor, whoever calls"
-BUFFER = "the destination is a tensor, whoever calls"
+TENSOR = "the source is a tensor for every caller"
+BUFFER = "the destination is a tensor for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
 
@@ -131,7 +131,7 @@ def report(
     if default_may_be_half(src) or may_be_converted(buffer, to, src):
         return
     message = (
-        f"{what.dtype} is written into `{src.brief(buffer)}`, which is {to.dtype}: this raises"
+        f"{what.dtype} is written into `{src.brief(buffer)}`, which is {to.dtype}: RuntimeError"
     )
     yield src.finding(
         rule, source, message, cast(buffer, to, source, src), dtype_places(src, to, what)
@@ -231,7 +231,7 @@ def may_be_converted(buffer: cst.BaseExpression, tensor: Tensor, src: Source) ->
 
 
 def is_surely_written_to(buffer: cst.BaseExpression, tensor: Tensor, src: Source) -> bool:
-    """Whether the destination is a tensor whoever calls, and not an array or a dict.
+    """Whether the destination is a tensor for every caller, and not an array or a dict.
 
     After a first write, a variable no longer holds just what was assigned to it.
     """

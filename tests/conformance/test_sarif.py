@@ -176,10 +176,10 @@ def test_all_addresses_are_of_rules() -> None:
 def test_the_help_of_a_rule_begins_with_what_to_do() -> None:
     rule = run_of(log())["tool"]["driver"]["rules"][2]
     assert rule["help"] == {
-        "text": "To do: correct the file, or run amplint on the Python that the file is written "
-        "for.\n\nReads.\n\nSee https://x.org/a.",
-        "markdown": "**To do:** correct the file, or run amplint on the Python that the file is "
-        "written for.\n\nReads.\n\nSee https://x.org/a.",
+        "text": "To do: fix the syntax, or run amplint with the Python version that this file "
+        "targets.\n\nReads.\n\nSee https://x.org/a.",
+        "markdown": "**To do:** fix the syntax, or run amplint with the Python version that this "
+        "file targets.\n\nReads.\n\nSee https://x.org/a.",
     }
 
 

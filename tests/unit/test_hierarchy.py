@@ -365,10 +365,10 @@ def test_a_key_replaces_that_of_what_is_extended(mono: Path) -> None:
             {"new/amplint.toml": 'extend = "gone.toml"'},
             "new/amplint.toml: `extend`: {new}/gone.toml: there is no such file",
         ),
-        ({"new/amplint.toml": 'extend = "amplint.toml"'}, "is extended in a circle"),
+        ({"new/amplint.toml": 'extend = "amplint.toml"'}, "extends itself"),
         (
             {"new/amplint.toml": 'extend = "../b.toml"', "b.toml": 'extend = "new/amplint.toml"'},
-            "b.toml: `extend`: {new}/amplint.toml is extended in a circle",
+            "b.toml: `extend`: {new}/amplint.toml extends itself",
         ),
         ({"new/amplint.toml": "extend = 3"}, "amplint.toml: `extend` must be the name of a file"),
         (

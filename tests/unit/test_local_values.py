@@ -1,4 +1,4 @@
-"""What rules read off a function alone: it holds whoever calls, and is found in linear time."""
+"""What rules read off a function alone: it holds for every caller, and is found in linear time."""
 
 from __future__ import annotations
 

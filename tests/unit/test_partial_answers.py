@@ -281,7 +281,7 @@ def test_a_report_of_a_part_says_so_or_is_none(tree: Path) -> None:
     assert not invocation["executionSuccessful"]
     assert ElementTree.fromstring(written["junit"]).attrib["errors"] == "1"
     for name in ("sarif", "junit", "html"):
-        assert "told to end (SIGTERM) when " in written[name]
+        assert "terminated (SIGTERM) when " in written[name]
 
 
 @forks

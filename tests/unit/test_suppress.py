@@ -239,9 +239,9 @@ def test_comments_to_other_tools_are_left_alone(comment: str) -> None:
         ("# amplint: ignore[host-raed]", "there is no rule `host-raed`; did you mean `host-read`?"),
         ("# noqa: AMP999", "there is no rule `AMP999`"),
         ("# amplint: ignor[AMP101]", "is not understood; did you mean `ignore`?"),
-        ("# amplint: ignore AMP101", "gives no codes: write them as `ignore[AMP101]`"),
-        ("# amplint: ignore[]", "gives no codes: write them as `ignore[AMP101]`"),
-        ("# amplint: ignore[AMP101", "gives no codes: write them as `ignore[AMP101]`"),
+        ("# amplint: ignore AMP101", "has no codes: write them as `ignore[AMP101]`"),
+        ("# amplint: ignore[]", "has no codes: write them as `ignore[AMP101]`"),
+        ("# amplint: ignore[AMP101", "has no codes: write them as `ignore[AMP101]`"),
     ],
 )
 def test_what_is_not_understood_is_told_and_not_mended(comment: str, message: str) -> None:

@@ -334,7 +334,7 @@ def of_dtypes() -> Iterator[Case]:
     )
     yield Case(
         "AMP204",
-        "the source is a tensor, whoever calls",
+        "the source is a tensor for every caller",
         once(
             "shown.append(written(torch.full((2, 4), 0.1, device=device), device))",
             """
@@ -352,7 +352,7 @@ def of_dtypes() -> Iterator[Case]:
     )
     yield Case(
         "AMP204",
-        "the destination is a tensor, whoever calls",
+        "the destination is a tensor for every caller",
         once(
             "shown.append(written(torch.zeros(2, 4, device=device), device))",
             """
@@ -398,7 +398,7 @@ def of_dtypes() -> Iterator[Case]:
     )
     yield Case(
         "AMP206",
-        "the state is a tensor, whoever calls",
+        "the state is a tensor for every caller",
         once(
             "shown.append(stepped(torch.zeros(1, 1, 4, device=device), device))",
             """
@@ -493,7 +493,7 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "what it is built and shaped with is the same whoever calls",
+        "what it is built and shaped with is the same for every caller",
         once(
             "shown.append(made(torch.ones(3, device=device).half(), 4))",
             """
@@ -739,7 +739,7 @@ def of_scalers() -> Iterator[Case]:
     )
     yield Case(
         "AMP416",
-        "the number is read from a tensor, whoever calls",
+        "the number is read from a tensor for every caller",
         once(
             """
             weight = nn.Parameter(torch.ones(4, device=device))
@@ -798,14 +798,14 @@ def of_moved_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP501",
-        "what is done before the move gives the same bits on every device",
+        "what is done before the move has the same bits on every device",
         zeros,
         made("torch.zeros(4, 8).normal_().to(device)"),
         "sim",
     )
     yield Case(
         "AMP501",
-        "what it is done with is of the host, whoever calls",
+        "what it is done with is of the host for every caller",
         once(
             "shown.append(made(2.0, device))",
             """
@@ -886,7 +886,7 @@ def of_numbers() -> Iterator[Case]:
     )
     yield Case(
         "AMP502",
-        "what is asked for a new tensor is one, whoever calls",
+        "what is asked for a new tensor is one for every caller",
         steps(
             "shown.append(bound(x))",
             "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
@@ -992,7 +992,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "what is copied is a tensor, whoever calls",
+        "what is copied is a tensor for every caller",
         copy,
         (
             ("torch.tensor(x.float())", "torch.tensor(x)"),
@@ -1033,7 +1033,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "what is asked for a new tensor is one, whoever calls",
+        "what is asked for a new tensor is one for every caller",
         like,
         (
             ("like: torch.Tensor", "like"),
@@ -1064,7 +1064,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "what is called is `torch.tensor`, whoever calls",
+        "what is called is `torch.tensor` for every caller",
         copy,
         (
             ("copied(torch.ones(3, device=device))", "copied(torch.ones(3), torch.tensor)"),
@@ -1099,7 +1099,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the arguments are sizes, whoever calls",
+        "the arguments are sizes for every caller",
         sizes,
         (
             ("FloatTensor(len(x))", "FloatTensor(n)"),
@@ -1111,7 +1111,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the arguments are sizes, whoever calls",
+        "the arguments are sizes for every caller",
         once(
             "shown.append(made(torch.ones(3)))",
             """
@@ -1130,7 +1130,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the arguments are sizes, whoever calls",
+        "the arguments are sizes for every caller",
         once(
             "shown.append(made(torch.ones(3), 2, 2))",
             """
@@ -1166,7 +1166,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the argument is data, whoever calls",
+        "the argument is data for every caller",
         once(
             "shown.append(made(1.0))",
             """
@@ -1194,7 +1194,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "what has the method is a tensor, whoever calls",
+        "what has the method is a tensor for every caller",
         cast,
         (
             ("x: torch.Tensor", "x"),
@@ -1205,7 +1205,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the type is the same whoever calls",
+        "the type is the same for every caller",
         once(
             "shown.append(cast(torch.ones(3, device=device), 'torch.LongTensor'))",
             """
@@ -1272,7 +1272,7 @@ def of_legacy_constructors() -> Iterator[Case]:
 
     yield Case(
         "AMP504",
-        "what has the method is a tensor, whoever calls",
+        "what has the method is a tensor for every caller",
         once(
             "shown.append(made(torch.ones(3, device=device)))",
             """
@@ -1406,7 +1406,7 @@ def run(device):
     )
     yield Case(
         "AMP507",
-        "it is moved off the CPU, whoever calls",
+        "it is moved off the CPU for every caller",
         pinned,
         (('pinned.to("cuda")', "pinned.to(device)"),),
         why="pinned memory needs an accelerator",
@@ -1486,7 +1486,7 @@ def of_calls_of_autocast() -> Iterator[Case]:
     )
     yield Case(
         "AMP307",
-        "the argument is of that kind, whoever calls",
+        "the argument is of that kind for every caller",
         once(
             "shown.append(product(torch.full((4, 4), 0.1, device=device), True))",
             """
@@ -1680,7 +1680,7 @@ def of_old_names() -> Iterator[Case]:
             """,
         ),
         (("torch.cuda.amp.custom_fwd", 'torch.amp.custom_fwd(device_type="cpu")'),),
-        why="the functions of torch.amp are told the device type",
+        why="the functions of torch.amp take the device type",
     )
     yield Case(
         "AMP704",

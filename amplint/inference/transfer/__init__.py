@@ -1,4 +1,4 @@
-"""The one engine of inference: what an operation of a library gives, from what its operands are.
+"""The one engine of inference: what an operation of a library returns, from what its operands are.
 
 Everything here is a pure function of values. Functions and classes of the project are `infer`'s
 business; here a call is one of torch, of the builtins or of another library that amplint knows.

@@ -46,7 +46,7 @@ def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
     return join([made, NUMBER]) if one_is_unknown and is_either(left, right) else made
 
 
-NUMBERS = NUMBER_KINDS | {"size"}  # such as x.size(0) gives
+NUMBERS = NUMBER_KINDS | {"size"}  # such as x.size(0)
 
 
 def beside(value: Value, other: Value) -> Value:

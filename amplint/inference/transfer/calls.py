@@ -324,7 +324,7 @@ def at_key(value: Value, key: str) -> Value:
 
 
 def handed_on(arguments: Arguments) -> Value:
-    """The first argument of a call that gives it back, or something like it."""
+    """The first argument of a call that returns it, or something like it."""
     return arguments.positional[0] if arguments.positional and not arguments.stars else UNKNOWN
 
 

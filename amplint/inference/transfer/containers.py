@@ -76,7 +76,7 @@ def on_device_of(atom: Atom, thing: Object) -> Atom:
 
 
 def is_loader(atom: Atom) -> bool:
-    """Whether iterating the atom gives one batch after the other."""
+    """Whether iterating the atom yields one batch after the other."""
     if isinstance(atom, Object):
         return atom.kind == "loader"
     return isinstance(atom, Sequence) and atom.batches
@@ -185,7 +185,7 @@ def unpack(value: Value, index: int, targets: int, starred: bool) -> Value:
 
 
 def subscript_tensor(tensor: Tensor, index: Value, keys: tuple[Value, ...]) -> Tensor:
-    """The tensor that an index gives; `keys` are its elements, as far as they are known."""
+    """The tensor that an index selects; `keys` are its elements, as far as they are known."""
     key = only(index)
     gathers = isinstance(key, Tensor) and (key.dtype == "bool" or key.rank == 1)
     # A slice and None leave a dimension, whatever else there is between the brackets.

@@ -79,7 +79,7 @@ KEEPS = ""
 
 
 def deciding(layer: Atom) -> str | None:
-    """The name by which autocast decides the dtype that a layer gives; `KEEPS` for one that keeps
+    """The name by which autocast decides the dtype that a layer returns; `KEEPS` for one that keeps
     that of its input, None where it is not known."""
     if not isinstance(layer, Object) or layer.kind != "module":
         return None

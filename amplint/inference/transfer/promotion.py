@@ -64,7 +64,7 @@ def common_device(operands: list[Tensor]) -> Device:
     return NO_DEVICE
 
 
-MAX_UNSURE = 3  # operands that may or may not be 0-dim, told apart in all combinations
+MAX_UNSURE = 3  # operands that may or may not be 0-dim, kept apart in all combinations
 
 
 def promote(

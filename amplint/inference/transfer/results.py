@@ -1,4 +1,4 @@
-"""The tensor that an operation of RESULTS gives, from what its operands are."""
+"""The tensor that an operation of RESULTS returns, from what its operands are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from amplint.knowledge.operations import DETACHED, Result
 def tensor_result(
     name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Tensor:
-    """The tensor that an operation of RESULTS gives."""
+    """The tensor that an operation of RESULTS returns."""
     first = operands[0] if operands else Tensor()
     # A view, and what is named by its sizes, stay where they are, wherever the sizes come from.
     stays = result.kind == "same" or result.rank == "sizes"

@@ -48,7 +48,7 @@ class Backend:
     Args:
         name: as on the command line.
         title: what may be said of it; simulated autocast is never called real.
-        device: the device that the program is told to use.
+        device: the device that the program is to use.
         shows: for every aspect whether the back end shows it.
         notes: what "partly" and "no" mean, by aspect, where it needs words.
     """
@@ -82,7 +82,7 @@ _TABLE = (
         values="tensors have none; what the host reads is a guess",
         gradients="only which leaves get one, with its dtype and device",
         errors="fake kernels let some pass; those are flagged by the recorder",
-        waits="but for some inside one kernel, such as those of isin",
+        waits="except some inside one kernel, such as those of isin",
     ),
     _backend(
         "policy",

@@ -197,7 +197,7 @@ def install() -> tuple[str, ...]:
 
 
 def register(library: Any, name: str, kernel: Kernel) -> None:
-    """Override a kernel. Since 2.9, torch wants to be told that this is meant."""
+    """Override a kernel. Since 2.9, torch wants to be shown that this is meant."""
     try:
         library.impl(name, kernel, "AutocastCPU", allow_override=True)
     except TypeError:

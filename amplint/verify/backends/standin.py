@@ -148,7 +148,7 @@ class Redirect(TorchFunctionMode):
     A process that is forked from one that has used CUDA cannot: torch raises, and so does this.
 
     Args:
-        target: gives the device that stands for a named one.
+        target: returns the device that stands for a named one.
     """
 
     # Functions in which a positional argument may name a device.

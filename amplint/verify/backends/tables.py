@@ -1,7 +1,7 @@
 """Which operations autocast casts, and how: read off the installed torch.
 
 Two sources, both exact for a version, neither of which needs a GPU. The dispatcher knows which
-overloads are registered (a CPU build has the kernels of CUDA too, but for `_cudnn_rnn`). The macros
+overloads are registered (a CPU build has the kernels of CUDA too, except `_cudnn_rnn`). The macros
 of the header `ATen/autocast_mode.h`, which every wheel ships since 2.4, know the policy of each.
 
 The tables of versions are stored beside this module, as `autocast-VERSION.json`, all of them from

@@ -146,7 +146,7 @@ class Bench:
         return found.outcome is RunOutcome.OK and bool(value(found))
 
     def point(self, subject: Subject, backend: Backend, precision: str, size: int | None) -> Point:
-        """One setting. What goes wrong in it is told in its `missing`."""
+        """One setting. What goes wrong in it is reported in its `missing`."""
         given = {**subject.program.given, **({} if size is None else {SIZE: size})}
         asked = replace(subject, program=replace(subject.program, given=given))
         empty = Point(subject.name, backend.name, precision, size)

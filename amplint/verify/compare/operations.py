@@ -115,7 +115,7 @@ def close(before: Leaf, after: Leaf) -> Difference | None:
 
 
 def differing(before: Leaf, after: Leaf, but: Iterable[str]) -> Difference | None:
-    """The first property, but for some, that is not the same."""
+    """The first property, except for some, that is not the same."""
     ours, theirs = properties(before), properties(after)
     for name in ours:
         if name not in but and ours[name] != theirs.get(name):

@@ -1,7 +1,7 @@
 """How two durations compare, told from pairs of them, and what may be claimed of it.
 
 Clocks on a shared machine drift, so that medians of two series say little. Two runs right after
-each other share what disturbs them: each pair gives a ratio, and the median of the ratios has an
+each other share what disturbs them: each pair has a ratio, and the median of the ratios has an
 interval by the bootstrap. The same is measured of the original against itself. That control shows
 what the method finds where there is nothing to find, and a gain is only claimed outside of it.
 """

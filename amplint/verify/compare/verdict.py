@@ -1,4 +1,4 @@
-"""The verdicts on a fix: their names in JSON, what a reader is told, and what each means.
+"""The verdicts on a fix: their names in JSON, what a reader sees, and what each means.
 
 Needs no torch: `amplint verify --help` and the documentation show the table too.
 """
@@ -55,7 +55,7 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "changed, as the rule says it must",
         "The rule says what its fix changes, and that changed: a dtype, with values that are equal "
         "after that cast or within its rounding; or, where the mistake spoils the training "
-        "itself, what the training gives. Nothing else changed.",
+        "itself, what the training results in. Nothing else changed.",
     ),
     Verdict.STREAM_CHANGED: Meaning(
         "other random numbers",
@@ -68,7 +68,7 @@ MEANINGS: Mapping[Verdict, Meaning] = {
     Verdict.INCONCLUSIVE: Meaning(
         "inconclusive",
         "Nothing can be said: the original differs from itself, raises an error that the fix "
-        "does not end, or cannot be simulated.",
+        "does not fix, or cannot be simulated.",
     ),
     Verdict.DIFFERS: Meaning(
         "differs",

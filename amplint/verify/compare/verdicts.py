@@ -114,7 +114,7 @@ def by_original(original: Observation) -> Judgement | None:
         return undecidable(f"this cannot be simulated: {original.text}")
     if original.outcome is RunOutcome.TIMEOUT:
         reason = (
-            f"the original {ending(original)} on {original.backend}: --timeout gives it more, or "
+            f"the original {ending(original)} on {original.backend}: --timeout allows more, or "
             "--backend names others"
         )
         return replace(undecidable(reason), unended=True)
@@ -179,7 +179,7 @@ def by_noise(runs: Runs) -> Judgement | None:
 
 
 def by_waits(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
-    """More waits of the host are a mistake, wherever they come from: but for a fix that lets the
+    """More waits of the host are a mistake, wherever they come from: except for a fix that lets the
     training do what it left out, such as a step of the scaler, which waits."""
     reason = more_waits(runs)
     if not reason or Change.TRAINING in changes:

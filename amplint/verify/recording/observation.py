@@ -247,7 +247,7 @@ class Observation:
 
 def to_json(value: object) -> object:
     """A frozen dataclass of this package as JSON has it; fields that hold their default are left
-    out, but for the schema."""
+    out, except for the schema."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple)):

@@ -1,6 +1,6 @@
 """The program to run: a function, a script or a test suite, in a copy of the user's tree.
 
-`run` is the target that the process of a run calls. Beside what the program returns it gives back
+`run` is the target that the process of a run calls. Beside what the program returns it returns
 landmarks, by which also a script or a test can be compared that returns nothing: what modules gave
 that were called from outside of any module, the losses that `backward` was called on, and the
 parameters and gradients that optimizers left behind.
@@ -392,7 +392,7 @@ class Suite:
     """A plugin of pytest that seeds every test, and writes down how it ended and what it passed.
 
     Args:
-        landmarks: noted by whoever opened them.
+        landmarks: noted by the code that opened them.
     """
 
     def __init__(self, landmarks: Landmarks) -> None:

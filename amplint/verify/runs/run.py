@@ -48,7 +48,7 @@ class ChildOutput:
     Args:
         answer: what it wrote to its pipe.
         printed: the end of what it printed.
-        status: as `os.waitpid` gives it; None of one that had to be killed.
+        status: as `os.waitpid` returns it; None of one that had to be killed.
     """
 
     answer: bytes = b""

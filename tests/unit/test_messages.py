@@ -1,0 +1,134 @@
+"""What a finding says to do fits the place: helps that differ from that of the rule."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import lint
+
+LOOP = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def train(model: nn.Module, loader, optimizer):
+    for x, lengths in loader:
+        x, lengths = x.cuda(), lengths.cuda()
+        {line}
+        loss = F.mse_loss(model(x), x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+REGION = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+layer = nn.Linear(8, 8).cuda()
+
+
+def forward(x: torch.Tensor, eps: float):
+    with torch.autocast("cuda", dtype=torch.float16):
+        h = layer(x.cuda())
+        {line}
+"""
+
+
+def helps(code: str, source: str, directory: Path) -> list[str]:
+    findings = lint({"m.py": source.encode()}, directory, select=(code,)).findings
+    return [finding.help for finding in findings]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "total = lengths.sum().item(); y = torch.repeat_interleave(x, lengths, output_size=total)",
+        "y = x.new_zeros(len(x), int(lengths.max()))",
+        "y = x[:, : lengths.max().item()]",
+        "y = torch.arange(lengths.max().item() + 1, device=x.device)",
+        "n = int(lengths.max().item()); y = x.new_zeros((n, 8))",
+    ],
+)
+def test_a_size_comes_from_the_host(line: str, tmp_path: Path) -> None:
+    """Reading it after the loop, as AMP101 advises elsewhere, is no way out."""
+    found = helps("AMP101", LOOP.format(line=line), tmp_path)
+    assert found and all(each.startswith("take the size from the host") for each in found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(lengths.max().item())",
+        "n = lengths.max().item(); print(n)",
+        "y = x[int(lengths.max())]",
+    ],
+)
+def test_a_number_that_is_no_size_is_read_later(line: str, tmp_path: Path) -> None:
+    found = helps("AMP101", LOOP.format(line=line), tmp_path)
+    assert found and all(each.startswith("keep it on the device") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "beginning"),
+    [
+        ("return h / (h.mean(-1, keepdim=True) + 1e-8)", "divide in float32"),
+        ("low = h.abs() + 1e-8; return x / low", "divide in float32"),
+        ("return torch.log(h + 1e-8)", "compute this in float32"),
+        ("return (h + 1e-8) / x.cuda()", "compute this in float32"),
+        ("return F.cosine_similarity(h.half(), h.half())", "give it `x.float()`"),
+    ],
+)
+def test_a_divisor_of_zero_is_divided_by_in_float32(
+    line: str, beginning: str, tmp_path: Path
+) -> None:
+    source = REGION.format(line=line)
+    if "cosine" in line:
+        source = source.replace("dtype=torch.float16", "enabled=False")
+    found = helps("AMP802", source, tmp_path)
+    assert found and all(each.startswith(beginning) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("outer", "beginning"),
+    [("", "open the region inside"), ("with torch.autocast('cuda'):", "remove this outer region")],
+)
+def test_frozen_training_is_undone_where_it_is_caused(
+    outer: str, beginning: str, tmp_path: Path
+) -> None:
+    source = f"""
+import torch
+
+
+def train(model, loader, criterion, optimizer):
+    with torch.autocast("cuda"):
+        for x, y in loader:
+            {outer or "if True:"}
+                loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    found = lint({"m.py": source.encode()}, tmp_path, select=("AMP302",)).findings
+    assert [finding.help.startswith(beginning) for finding in found] == [True]
+    assert found[0].message.startswith("training is frozen")
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "beginning"),
+    [
+        ("with torch.autocast(x.device): pass", "ValueError", "give the type of the device"),
+        ("with torch.autocast('cuda', dtype='half'): pass", "TypeError", "give a dtype"),
+        ("with torch.autocast('cuda', True): pass", "TypeError", "write `with"),
+        ("with torch.autocast('gpu'): pass", "RuntimeError", "write `with"),
+        ("torch.autocast('cuda')", "nothing enters it", "enter it by `with`"),
+    ],
+)
+def test_a_miscalled_autocast_names_its_error(
+    line: str, error: str, beginning: str, tmp_path: Path
+) -> None:
+    source = f"import torch\n\nx = torch.ones(2)\n{line}\n"
+    found = lint({"m.py": source.encode()}, tmp_path, select=("AMP307",)).findings
+    assert [finding.help.startswith(beginning) for finding in found] == [True]
+    assert error in found[0].message

@@ -1,0 +1,105 @@
+"""Pages and help texts say things in plain English and in the field's terms."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+import pytest
+
+from amplint.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+
+# A word, and what to say in its place.
+BANNED: Mapping[str, str] = {
+    r"told|tells?": "says, shows, prints, reports; known; distinguished",
+    r"whoever": "every caller, the reader, even if others ...",
+    r"circles?": "strongly connected component; values that depend on each other",
+    r"but for": "except, except for",
+    r"so many": "a number of, as many as",
+    r"others than": "other than, changed",
+    r"blobs?": "bytes, a text",
+    r"settles?|settled": "decides, becomes stable",
+    r"shelf|shelves": "table",
+    r"gives": "returns, passes, has, makes",
+    r"heat": "hotness",
+}
+# Of these, none is needed in code either: in comments, docstrings and messages.
+NEVER = ("whoever", "but for", "others than", "shelf|shelves")
+
+
+def pattern(words: Iterable[str]) -> re.Pattern[str]:
+    """Any of the words; between two of one, a line may end, and a comment go on."""
+    spaced = (each.replace(" ", r"\s+(?:# )?") for each in words)
+    return re.compile(rf"\b({'|'.join(spaced)})\b", re.IGNORECASE)
+
+
+WORDS = pattern(BANNED)
+# What is no prose: code, in blocks and in lines, and where links lead.
+CODE = re.compile(
+    r"^```.*?^```|^ {4}.*?$|`[^`\n]*`|\]\([^)]*\)|https?://\S+", re.MULTILINE | re.DOTALL
+)
+
+
+def prose(text: str) -> str:
+    return CODE.sub("", text)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_have_no_word_that_hides_what_is_meant(path: Path) -> None:
+    found = WORDS.findall(prose(path.read_text(encoding="utf-8")))
+    assert not found, {word: BANNED[instead(word)] for word in found}
+
+
+@pytest.mark.parametrize("room", ["amplint", "rules"])
+def test_code_has_none_of_those_that_are_never_needed(room: str) -> None:
+    never = pattern(NEVER)
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / room).rglob("*.py")}
+    assert texts
+    found = {path.relative_to(ROOT): never.findall(text) for path, text in texts.items()}
+    assert not {path: words for path, words in found.items() if words}
+
+
+def instead(word: str) -> str:
+    """The pattern that a word was found by."""
+    plain = re.sub(r"\s+", " ", word)
+    return next(each for each in BANNED if re.fullmatch(each, plain, re.IGNORECASE))
+
+
+def helps(command: click.Command) -> Iterator[str]:
+    """The help of a command, of its options, and of the commands in it."""
+    yield command.help or ""
+    yield from (getattr(each, "help", None) or "" for each in command.params)
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from helps(each)
+
+
+def test_help_texts_have_none_either() -> None:
+    texts = list(helps(cli))
+    assert len(texts) > 50
+    assert not [text for text in texts if WORDS.search(text)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        (
+            "It tells of those\nothers  than mine, but\nfor two.",
+            ["tells", "others  than", "but\nfor"],
+        ),
+        (
+            "`tell(problems)` and [this](circles.md) are no prose; heats are other words.",
+            [],
+        ),
+    ],
+)
+def test_what_is_found(sentence: str, words: list[str]) -> None:
+    assert WORDS.findall(prose(sentence)) == words
