@@ -7,7 +7,6 @@ it has made for the next call, is none: there the CPU is a good place to build i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +35,7 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import SHAPE_METHODS
+from amplint.knowledge.vocabulary import MEMOISES
 
 # What gives a tensor, or a part of one, that depends on its operands alone.
 COMPUTED = frozenset(
@@ -47,8 +47,6 @@ PLAIN = (Host, DType, Symbol, Instance, Class)
 # With these, the call says where the tensor is, or what it is for.
 DECIDING = frozenset({"device", "out", "pin_memory", "generator", "names", "layout", "**"})
 SIZES = frozenset({"shape", "size", "numel", "dim", "ndim", "dtype", "device"})
-# Ex) functools.lru_cache, cached_property
-MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
 
 
 @dataclass(frozen=True)
