@@ -45,8 +45,8 @@ from amplint.knowledge.vocabulary import (
 MAX_DEPTH = 8  # of the parts of a test that are looked at
 MAX_PARTS = 4  # of an `and` or `or`
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
-SIZES = frozenset({"len", "size", "numel", "nelement"})
-READS = frozenset({"item", "clone", "detach", "cpu", "float"})
+COUNTS = frozenset({"len", "size", "numel", "nelement"})
+SHOWS = frozenset({"item", "clone", "detach", "cpu", "float"})
 # What a block does besides reporting.
 CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
 NONFINITE = frozenset({"isnan", "isinf"})
@@ -264,7 +264,7 @@ class ColdGuards(Fact):
             callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else None
             if node.op in (ops.SUBSCRIPT, ops.NARROW):
                 number = node.operands[0]
-            elif callee is not None and callee.op == ops.ATTR and callee.data in READS:
+            elif callee is not None and callee.op == ops.ATTR and callee.data in SHOWS:
                 number = callee.operands[0]
             else:
                 break
@@ -449,7 +449,7 @@ class ColdGuards(Fact):
         if zero.op != ops.CONST or zero.data != 0:
             return None
         callee = state.graph.nodes[size.operands[0]] if size.op == ops.CALL else None
-        measured = callee is not None and callee.data in SIZES
+        measured = callee is not None and callee.data in COUNTS
         if size.op == ops.SUBSCRIPT:
             shape = state.graph.nodes[size.operands[0]]
             measured = shape.op == ops.ATTR and shape.data == "shape"

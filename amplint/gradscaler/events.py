@@ -32,6 +32,7 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
+from amplint.knowledge.modules import RETURNING_ITSELF
 from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, TAKES_GRADIENTS
 
 
@@ -82,13 +83,13 @@ CLIPPING = frozenset(
     for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 )
 # What tells how large gradients are; nothing else of them depends on the scale.
-SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
-SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
+NORMS = frozenset({"norm", "vector_norm", "get_total_norm"})
+SAME_NORM = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
 BACKWARD = frozenset({"torch.autograd.backward"})
 PROTOCOL = frozenset({"unscale_", "step", "update"})  # of a scaler
 # Methods of a module that return it, and those of them that may cast its parameters.
 MODULE_CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
-CHAINED = MODULE_CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
+CHAINED = MODULE_CASTS | RETURNING_ITSELF
 # What leads to each parameter of a module, and what visits them by itself, or adds others.
 VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
@@ -147,7 +148,7 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
     """The event that a call is; None if it is none, as far as the call alone can say."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
-    if callee.op in (ops.ATTR, ops.NAME) and callee.data in SIZES:
+    if callee.op in (ops.ATTR, ops.NAME) and callee.data in NORMS:
         return TrainingEvent(Kind.READ, -1) if is_size_of_gradient(state, node) else None
     if callee.op == ops.ATTR and callee.data not in NAMES:
         return None
@@ -216,7 +217,7 @@ def is_size_of_gradient(state: State, node: Node) -> bool:
             number = each.operands[0]
         elif each.op == ops.CALL and nodes[each.operands[0]].op == ops.ATTR:
             method = nodes[each.operands[0]]
-            number = method.operands[0] if method.data in SAME_SIZE else -1
+            number = method.operands[0] if method.data in SAME_NORM else -1
         elif each.op == ops.NARROW:
             number = each.operands[0]
         else:

@@ -18,6 +18,7 @@ from amplint.inference.number_uses import configured, used_as_numbers
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node, path_of
 from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.modules import RETURNING_ITSELF
 from amplint.knowledge.vocabulary import CONFIGURATION, MODEL, OPTIMIZER, SCALER, WEIGHT
 
 # Only modules have these.
@@ -34,10 +35,6 @@ RETURNED = frozenset(
 # Of what is called itself, these are a module's: `model.train(); model(x)`.
 MODULE_USES_IF_CALLED = frozenset(
     {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
-)
-# A module returns itself from these, so that what its result is used for, it is.
-RETURNING_ITSELF = frozenset(
-    "half bfloat16 float double cuda cpu to train eval requires_grad_".split()
 )
 # Only tensors (and arrays, which `forward` is not given) have these.
 TENSOR_USES = frozenset(

@@ -5,8 +5,7 @@ that someone has chosen proves nothing, and is asked only where nothing else say
 Each list has a notion that it belongs to, and no other module has one of its own
 (`tests/unit/test_vocabulary.py`). A pattern that begins with `(^|_)` and ends with `(_|$)` is for
 whole words of a name. Words without another source are those of the projects that
-`benchmarks/packages.json` pins and of the labelled sets in `tests/accuracy`; docs/decisions.md has
-what the larger ones are worth there.
+`benchmarks/packages.json` pins and of the labelled sets in `tests/accuracy`.
 """
 
 from __future__ import annotations
@@ -84,9 +83,7 @@ TRAINING_METHODS = frozenset({"forward", "training_step"})
 TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch", "train_on_batch"})
 """What an engine out of sight runs for every batch, of classes that need not be modules."""
 
-CALLED_FROM_OUTSIDE = frozenset(
-    {"forward", "training_step", "train_step", "compute_loss", "get_loss", "loss"}
-)
+CALLED_FROM_OUTSIDE = TRAINING_METHODS | TRAINING_STEPS | {"compute_loss", "get_loss", "loss"}
 """The methods that a user, or an engine out of sight, calls for every batch of training."""
 
 TRAINING_WORDS = frozenset({"train", "training"})
@@ -131,21 +128,25 @@ EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", 
 """What an engine out of sight runs for every batch of evaluation."""
 
 EVALUATION_WORDS = words_of(
-    "predict prediction inference infer test testing eval evaluation dev val valid validation"
+    """
+    predict prediction infer inference test testing eval evaluate evaluation
+    dev val valid validate validation
+    """
 )
 """Modes, phases and splits that train nothing, as they are written."""
 
+_OF_FLAGS = sorted(EVALUATION_WORDS - words_of("test dev val valid validate validation"))
 EVALUATION_FLAG = re.compile(
-    r"_?(is_|in_|do_)?(predict|prediction|inference|infer|eval|evaluate|evaluation|testing)(_mode|_phase)?",
-    re.IGNORECASE,
+    rf"_?(is_|in_|do_)?({'|'.join(_OF_FLAGS)})(_mode|_phase)?", re.IGNORECASE
 )
 """A flag that says "evaluation"; not `test` and `valid`, which are said of other things, too."""
 
 EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
 """A context in which a model is in evaluation. Ex) with eval_mode(model)"""
 
-EVALUATES = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
-"""A function that uses what has been trained."""
+_OF_FUNCTIONS = sorted(EVALUATION_WORDS - words_of("test testing dev val valid") | {"generate"})
+EVALUATES = re.compile(rf"^_*({'|'.join(_OF_FUNCTIONS)})(_|$)")
+"""A function that uses what has been trained; not a test of the code."""
 
 EVALUATOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
 """A class whose methods do."""
@@ -238,10 +239,10 @@ INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 """Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow,
 found_inf, _found_inf_per_device, nan_to_num"""
 
-LOOKS_FOR_INFINITIES = re.compile(r"scale|finite|overflow|isinf|isnan|found_inf")
+UNSCALES = re.compile(rf"scale|{INFINITIES.pattern}")
 """Words of an optimizer that does a part of a scaler's work."""
 
-NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
+NUMERIC_CHECK = re.compile(rf"anomaly|{INFINITIES.pattern}")
 """A flag for a check of the numbers."""
 
 SEARCHES_NAN = re.compile(r"debug|anomal|nan|test", re.IGNORECASE)
@@ -257,7 +258,7 @@ TIMES_THE_HOST = re.compile(
 )
 """Text of whoever times the launch, or what runs on the host."""
 
-WISHES_SYNCHRONIZATION = re.compile(r"sync|debug|profil|bench|timing|timer", re.IGNORECASE)
+WISHES_SYNCHRONIZATION = re.compile(rf"sync|debug|{MEASURES.pattern}", re.IGNORECASE)
 """A test that says that waiting for the device is meant."""
 
 WISHES_EMPTY_CACHE = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
