@@ -29,16 +29,11 @@ from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import CallShape, Graph, Node
+from amplint.knowledge.operations import OF_IT_ALONE
 
 MAX_CALLS = 3
 SUMS = frozenset({"Add", "Sub"})
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
-# What these methods return is in the graph, and is made of the tensor alone.
-KEEPING = frozenset(
-    """
-    mean sum cpu cuda to clone float double half bfloat16 squeeze unsqueeze view reshape flatten
-    """.split()
-)
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 MODULES = frozenset({"module", "criterion"})
 Key = tuple[object, ...]
@@ -120,7 +115,7 @@ class Backpropagated:
             return () if self._without_grad(node) else node.operands
         if node.op in (ops.NARROW, ops.RETURN):
             return node.operands[:1]
-        receiver = self._receiver(node, KEEPING) if node.op == ops.CALL else None
+        receiver = self._receiver(node, OF_IT_ALONE) if node.op == ops.CALL else None
         return () if receiver is None or self._without_grad(node) else (receiver,)
 
     def returned_by(self, number: int) -> tuple[int, int | None] | None:
@@ -129,7 +124,7 @@ class Backpropagated:
         if node.op == ops.UNPACK and not node.data[2]:
             call: int = node.operands[0]
             return (call, node.data[0]) if self._graph.nodes[call].op == ops.CALL else None
-        if node.op == ops.CALL and self._receiver(node, KEEPING) is None:
+        if node.op == ops.CALL and self._receiver(node, OF_IT_ALONE) is None:
             return number, None
         return None
 
@@ -192,7 +187,7 @@ class Backpropagated:
             yield node.argument(0)
         elif node.op == ops.CALL:
             scaled = self._receiver(node, frozenset({"scale"}))
-            kept = self._receiver(node, KEEPING)
+            kept = self._receiver(node, OF_IT_ALONE)
             if scaled is not None and len(node.positional) == 1:
                 yield node.argument(0)
             elif scaled is None and kept is not None:

@@ -7,7 +7,6 @@ device all the same.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -24,58 +23,36 @@ from amplint.inference.continuation import Edit
 from amplint.ir import ops
 from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries
+from amplint.knowledge.vocabulary import (
+    CHECK,
+    COUNTER,
+    DONE_ONCE,
+    EVALUATION_CONTEXT,
+    EVALUATION_FLAG,
+    EVALUATION_WORDS,
+    HOW_TO_TRAIN,
+    INTERVAL,
+    NUMERIC_CHECK,
+    OF_RARE_DEVICE,
+    OF_RARE_DEVICES,
+    OUTPUT_FLAG,
+    RARE_DEVICES,
+    REPORTS,
+    TRAINING_FLAG,
+    TRAINING_WORDS,
+    WARNINGS,
+)
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
 MAX_PARTS = 4  # of an `and` or `or`
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
-# A flag of such a name is a wish of the user for output, and off most of the time.
-OUTPUT_FLAG = re.compile(
-    r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
-    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
-)
-# A question of such a name is whether an interval is over: `hook.every_n_train_iters(runner, 50)`
-# (mmengine's Hook), `every_n_steps(step)`.
-INTERVAL = re.compile(r"(^|_)every_(n|k|\d+)_")
-# A flag of such a name chooses how to train, or on what.
-HOW_TO_TRAIN = re.compile(
-    r"(^|_)(amp|fp16|bf16|half|float16|bfloat16|mixed|precision|autocast|apex|train|training|"
-    r"distributed|ddp|fsdp|dist|parallel|gpu|cuda|accum\w*)(_|$)",
-    re.IGNORECASE,
-)
-# A flag of such a name says that what is done once has been done.
-DONE_ONCE = re.compile(r"(^|_)(initiali[sz]ed|inited)$")
-CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
-NUMERIC_CHECK = re.compile(r"(^|_)(nan|inf|finite|anomaly)(_|$)")
-COUNTER = re.compile(
-    r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
-)
-EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
-WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
-REPORTS = WARNINGS | {"print", "info", "debug"}
-SIZES = frozenset({"len", "size", "numel", "nelement"})
-READS = frozenset({"item", "clone", "detach", "cpu", "float"})
+COUNTS = frozenset({"len", "size", "numel", "nelement"})
+SHOWS = frozenset({"item", "clone", "detach", "cpu", "float"})
 # What a block does besides reporting.
 CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
 NONFINITE = frozenset({"isnan", "isinf"})
 ORDERS = frozenset({"Gt", "GtE", "Lt", "LtE", "Eq"})
 ORDERS_UP = {"Gt": gt, "GtE": ge, "Eq": eq}  # of a flag that is on when it is this much
-# Modes, phases and splits that train nothing, as they are written.
-EVALUATIONS = frozenset(
-    """
-    predict prediction inference infer test testing eval evaluation dev val valid validation
-    """.split()
-)
-TRAININGS = frozenset({"train", "training"})
-# Not `test` and `valid`, which are said of other things, too.
-EVALUATION_FLAG = re.compile(
-    r"_?(is_|in_|do_)?(predict|prediction|inference|infer|eval|evaluate|evaluation|testing)(_mode|_phase)?",
-    re.IGNORECASE,
-)
-TRAINING_FLAG = re.compile(r"_?(is_|in_|do_)?(train|training)(_mode|_phase)?", re.IGNORECASE)
-# What is done on these alone is a way around what they lack.
-RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
-OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
-OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 
 
 class ColdGuards(Fact):
@@ -168,7 +145,7 @@ class ColdGuards(Fact):
             operator, holds = {"NotEq": "Eq", "NotIn": "In"}[operator], not holds
         if operator not in ("Eq", "In"):
             return False
-        return all(each & (EVALUATIONS if holds else TRAININGS) for each in words)
+        return all(each & (EVALUATION_WORDS if holds else TRAINING_WORDS) for each in words)
 
     def is_cold(self, function: str, state: State, number: int) -> bool:
         """Whether a block is the side of a test on which code runs rarely, or a handler."""
@@ -288,7 +265,7 @@ class ColdGuards(Fact):
             callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else None
             if node.op in (ops.SUBSCRIPT, ops.NARROW):
                 number = node.operands[0]
-            elif callee is not None and callee.op == ops.ATTR and callee.data in READS:
+            elif callee is not None and callee.op == ops.ATTR and callee.data in SHOWS:
                 number = callee.operands[0]
             else:
                 break
@@ -473,7 +450,7 @@ class ColdGuards(Fact):
         if zero.op != ops.CONST or zero.data != 0:
             return None
         callee = state.graph.nodes[size.operands[0]] if size.op == ops.CALL else None
-        measured = callee is not None and callee.data in SIZES
+        measured = callee is not None and callee.data in COUNTS
         if size.op == ops.SUBSCRIPT:
             shape = state.graph.nodes[size.operands[0]]
             measured = shape.op == ops.ATTR and shape.data == "shape"

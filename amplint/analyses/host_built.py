@@ -7,7 +7,6 @@ it has made for the next call, is none: there the CPU is a good place to build i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +34,8 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
-from amplint.knowledge.operations import SHAPE_METHODS
+from amplint.knowledge.operations import DESCRIBES, SHAPE_METHODS
+from amplint.knowledge.vocabulary import MEMOISES
 
 # What returns a tensor, or a part of one, that depends on its operands alone.
 COMPUTED = frozenset(
@@ -46,9 +46,6 @@ COMPUTED = frozenset(
 PLAIN = (Host, DType, Symbol, Instance, Class)
 # With these, the call says where the tensor is, or what it is for.
 DECIDING = frozenset({"device", "out", "pin_memory", "generator", "names", "layout", "**"})
-SIZES = frozenset({"shape", "size", "numel", "dim", "ndim", "dtype", "device"})
-# Ex) functools.lru_cache, cached_property
-MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
 
 
 @dataclass(frozen=True)
@@ -198,7 +195,7 @@ def is_read_twice(state: State, number: int) -> bool:
     """Ex) rows of `rows.unsqueeze(1) - rows.unsqueeze(0)`"""
     nodes = state.graph.nodes
     readers = [nodes[user] for user in state.users[number]]
-    return sum(node.op != ops.ATTR or node.data not in SIZES for node in readers) > 1
+    return sum(node.op != ops.ATTR or node.data not in DESCRIBES for node in readers) > 1
 
 
 def is_other_use(state: State, user: int, made: set[int]) -> bool:
@@ -207,7 +204,7 @@ def is_other_use(state: State, user: int, made: set[int]) -> bool:
     node = state.graph.nodes[user]
     if user in made or node.op in (ops.RETURN, ops.UNPACK):  # another tensor of several
         return False
-    if node.op != ops.ATTR or node.data in SIZES:
+    if node.op != ops.ATTR or node.data in DESCRIBES:
         return node.op != ops.ATTR
     return not all(each in made for each in state.users[user])
 

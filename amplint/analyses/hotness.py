@@ -8,7 +8,6 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -43,11 +42,28 @@ from amplint.core.walks import reachable
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
-from amplint.inference.use_evidence import OPTIMIZER
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Block, Node, path_of
 from amplint.knowledge import libraries
+from amplint.knowledge.vocabulary import (
+    CLIPS_GRADIENTS,
+    COLD_FUNCTIONS,
+    COLD_WITHOUT_ARGUMENTS,
+    COMPUTES_LOSS,
+    EVALUATES,
+    EVALUATION_METHODS,
+    EVALUATOR,
+    GENERATES,
+    HANDLES_CHECKPOINTS,
+    LOADER,
+    MEMOISES,
+    NO_LOSS,
+    OPTIMIZER,
+    SETUP,
+    TRAINING_METHODS,
+    TRAINING_STEPS,
+)
 
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
 # parameters or is a loss; not far from that of other modules, many of which never train (an
@@ -62,43 +78,8 @@ TRAINING, EVALUATION = "training", "evaluation"
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 PARTS = frozenset({ops.ATTR, ops.NARROW, ops.SUBSCRIPT})
 
-# Methods that run once, on the host, or when something is saved: heat does not enter them.
-COLD_FUNCTIONS = frozenset(
-    """
-    __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
-    __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
-    reset_parameters collate collate_fn save
-    prepare_model prepare_data_loader export merge unmerge
-    """.split()
-)
-# What is so without arguments: a metric computes from what its updates have gathered, where a
-# reward or a loss computes from a batch.
-COLD_WITHOUT_ARGUMENTS = frozenset({"compute", "prepare"})
-# Ex) load_checkpoint, _commit_decoupled_checkpoint; not checkpoint_forward
-OF_CHECKPOINTS = re.compile(
-    r"(save|load|write|commit|resume|restore|export)_(\w+_)?(checkpoint|ckpt|snapshot)s?$"
-)
-# Ex) setup_from_indices, when what it sets up has changed; initialize_weights
-SETUP = ("setup_", "initialize", "initialise")
-EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
-# What an engine out of sight runs for every batch, of classes that need not be modules.
-TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch", "train_on_batch"})
-# Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`, `focal_loss`; not `lossless`
-COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
-# Ex) plot_loss, log_loss, eval_loss: what is done with a loss, or where
-NO_LOSS = re.compile(r"_|(plot|log|print|save|load|show|draw|write|record|test|val|eval)[a-z]*_")
-TRAINING_METHODS = frozenset({"forward", "training_step"})
 
-# Functions of these names use what has been trained.
-PREDICTOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
-PREDICTION = re.compile(r"^_*(predict|infer|inference|generate|validate|evaluate)(_|$)")
-# What makes something new of what was learnt, rather than learning.
-GENERATION = re.compile(r"(^|_)(generate|sample|sampling|synthesi[sz]e)(_|$)")
-# Ex) data_loader, self.val_loader, testloader, loader_eval, valid_dl; not loader_args, loaders
-LOADER = re.compile(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
 MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
-# Ex) functools.lru_cache, functools.cached_property, cached, lru_cache_unless_export
-MEMOISES = re.compile(r"(^|_)cached?(_|$)")
 
 
 class Step(NamedTuple):
@@ -308,7 +289,7 @@ class Hotness(PlaceFact[Heat]):
         climbed: set[tuple[str, int]] = set()
         while stack:
             function, number, direct = stack.pop()
-            if PREDICTION.search(self.inference.functions[function].name):
+            if EVALUATES.search(self.inference.functions[function].name):
                 continue
             graph, loops = self.inference.states[function].graph, self._batch_loops[function]
             around = enclosing[function]
@@ -490,7 +471,7 @@ class Hotness(PlaceFact[Heat]):
     def _loops_of_evaluation(self, function: str, state: State) -> Iterator[int]:
         """The loops over what is called a loader, and of which nothing else is known, where a
         function evaluates: by its name, after `model.eval()`, or without gradients."""
-        is_named = PREDICTION.search(self.inference.functions[function].name) is not None
+        is_named = EVALUATES.search(self.inference.functions[function].name) is not None
         for number, block in enumerate(state.graph.blocks):
             if block.kind in ("loop", "comprehension") and is_called_loader(state, block.node):
                 evaluates = is_named or self._evaluates_by_calls(function, state)
@@ -620,7 +601,7 @@ class Hotness(PlaceFact[Heat]):
         method = Shows.FORWARD if facts.name == "forward" else Shows.STEP
         if self._is_training_step(function):
             return Definition("hot: a step of training", REACH_OF_LOOP)
-        if facts.name in libraries.CLIPPING and facts.kind == "function" and facts.params:
+        if facts.name in CLIPS_GRADIENTS and facts.kind == "function" and facts.params:
             return Definition("hot: gradients are clipped in every step", REACH_OF_LOOP)
         if function in self._hooks:
             return Definition("hot: a hook runs for every batch", REACH_OF_HOOK)
@@ -741,7 +722,7 @@ class Hotness(PlaceFact[Heat]):
         facts = self.inference.functions[function]
         if facts.name != "__call__" or facts.cls is None:
             return False
-        if PREDICTOR.search(self.inference.classes[facts.cls].name):
+        if EVALUATOR.search(self.inference.classes[facts.cls].name):
             return False
         declared = self._declared(function)
         tensors = sum(any(isinstance(a, Tensor) for a in value) for value in declared)
@@ -867,7 +848,7 @@ class Hotness(PlaceFact[Heat]):
         name = self.inference.functions[function].name
         return (
             found.chain[-1].kind == DEFINED
-            and GENERATION.search(name) is not None
+            and GENERATES.search(name) is not None
             and self._returns_without_gradients(function)
         )
 
@@ -1053,7 +1034,7 @@ def is_cold_by_name(name: str, decorated: tuple[str, ...], takes_nothing: bool) 
     return (
         not COLD_FUNCTIONS.isdisjoint((name, bare))
         or bare.startswith(SETUP)
-        or OF_CHECKPOINTS.match(bare) is not None
+        or HANDLES_CHECKPOINTS.match(bare) is not None
         or (takes_nothing and bare in COLD_WITHOUT_ARGUMENTS)
     )
 

@@ -43,7 +43,7 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
-from amplint.knowledge.libraries import CONFIGURATION
+from amplint.knowledge.vocabulary import CONFIGURATION
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """What copies a list of numbers to a tensor; the legacy constructors do as well."""

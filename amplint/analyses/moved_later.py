@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.fact import CallFact
-from amplint.analyses.host_built import SIZES, is_factory, is_host, library_names
+from amplint.analyses.host_built import is_factory, is_host, library_names
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -30,16 +30,16 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.operations import MEASURES, SHAPE_METHODS
+from amplint.knowledge.operations import DESCRIBES, SAME_VALUES, SHAPE_METHODS
 
 At = tuple[str, int]  # a function, and a node of it
 
 MAX_NODES = 100  # that a tensor is followed through
 MAX_WRITES = 4  # of numbers; on the device, each is a launch
 MOVES = frozenset({"to", "cuda"})
-ASKED = (SIZES | MEASURES) - {"device", "item"}
+ASKED = DESCRIBES - {"device"}
 # Methods of a tensor that give the same numbers in another shape or dtype.
-KEEPING = SHAPE_METHODS | frozenset("bool clone contiguous detach double float int long to".split())
+KEEPING = SAME_VALUES | {"bool", "int", "long", "to"}
 FILLS = frozenset({"fill_", "zero_"})
 SUMS = frozenset({"Add", "Sub"})
 

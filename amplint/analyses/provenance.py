@@ -31,10 +31,9 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
+from amplint.knowledge.modules import RETURNING_ITSELF
 
 MAX_NODES = 200  # that are looked at for one use
-# What returns the module that it is called on.
-KEEPING = frozenset({"to", "cuda", "train", "eval", "requires_grad_", "half", "float"})
 # What yields the batches of a loader, or the tensors of a batch.
 DRAWING = frozenset({"items", "values", "get", "pop"})
 MOVING = frozenset({"cuda", "to"})
@@ -189,7 +188,7 @@ class Origins(Fact):
                 yield from self._bound(function, str(node.data))
             case ops.CALL:
                 callee = self._node((function, node.operands[0]))
-                if callee.op == ops.ATTR and callee.data in KEEPING:
+                if callee.op == ops.ATTR and callee.data in RETURNING_ITSELF:
                     yield function, callee.operands[0]
                 else:
                     yield from self._returned(function, number, None)

@@ -8,12 +8,12 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact
 from amplint.core.text import has_line
 from amplint.gradscaler.checker import Misuse, Misuses
-from amplint.gradscaler.checkpoints import ANY_STATE
 from amplint.gradscaler.event_index import FunctionEvents
 from amplint.gradscaler.events import PROTOCOL
 from amplint.inference import Inference, SiteId
 from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
+from amplint.knowledge.vocabulary import SCALER_STATE
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
@@ -50,7 +50,7 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
         # A comment may speak of a scaler's state as well: see `Unsaved`.
         self.inference = inference
         if moves is None or any(
-            has_line(old.text, ANY_STATE) != has_line(new.text, ANY_STATE)
+            has_line(old.text, SCALER_STATE) != has_line(new.text, SCALER_STATE)
             for old, new in moves.edited
         ):
             sites = self._callers.sites

@@ -12,7 +12,6 @@ rather than the batches of a loader.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePath
 
@@ -25,15 +24,9 @@ from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node, Param
+from amplint.knowledge.vocabulary import READS_ARGUMENTS, SPEAKS_OF_LOADERS
 
 NAME, MAIN = "__name__", "__main__"
-# What reads a command line, or a configuration: the libraries that do, and functions named after it
-READS_ARGUMENTS = re.compile(
-    r"argparse|jsonargparse|ArgumentParser|HfArgumentParser|argv|click|docopt|fire|hydra|typer|tyro"
-    r"|absl|OmegaConf|(parse|get|init|make|load|read)_\w*(args?|arguments|opts?|options|config|cfg)"
-)
-# Ex) DataLoader, train_loader, get_dataloaders, valid_dl
-SPEAKS_OF_LOADERS = re.compile(r"loaders?(_|$)|(^|_)dl$", re.IGNORECASE)
 DRAWS = frozenset({"torch.rand", "torch.randint", "torch.randn"})
 
 

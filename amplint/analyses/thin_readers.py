@@ -27,11 +27,9 @@ from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
+from amplint.knowledge.host_reads import READING_FUNCTIONS, READING_METHODS
+from amplint.knowledge.operations import SAME_VALUES
 
-READS = frozenset({"cpu", "item", "numpy", "tolist"})
-# Methods of a tensor that give its numbers, and wait for nothing.
-KEEPING = frozenset({"clone", "contiguous", "detach", "double", "float", "squeeze"})
-READING_FUNCTIONS = frozenset({"builtins.float", "builtins.int", "numpy.array", "numpy.asarray"})
 ASKING_FUNCTIONS = frozenset({"builtins.hasattr", "builtins.isinstance", "torch.is_tensor"})
 # Operations that name things, or choose among them.
 PLAIN = frozenset({ops.ANNOTATION, ops.ATTR, ops.CONST, ops.NAME, ops.PARAM, ops.RETURN, ops.TUPLE})
@@ -162,7 +160,9 @@ def call_of(state: State, node: Node, made: set[int]) -> str | None:
     ("ask"); None for anything else."""
     callee = state.graph.nodes[node.operands[0]]
     if callee.op == ops.ATTR and callee.operands[0] in made and not node.arguments:
-        return "read" if callee.data in READS else "keep" if callee.data in KEEPING else None
+        if callee.data in READING_METHODS:
+            return "read"
+        return "keep" if callee.data in SAME_VALUES else None
     names = {atom.name for atom in state.values[node.operands[0]] if isinstance(atom, Symbol)}
     if len(names) != 1 or node.argument(0) not in made:
         return None

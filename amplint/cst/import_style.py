@@ -17,12 +17,11 @@ from amplint.core.finding import Edit, edited
 from amplint.core.text import Text
 from amplint.cst.imports import Imports, removed_names, uses, words_in
 from amplint.cst.scopes import Scopes
+from amplint.knowledge.vocabulary import ASKS_WHAT_IS_THERE
 
 DOTTED = re.compile(r"\w+(\.\w+)+")
 ADDED = re.compile(r"import (\w+)")
 UNUSED_ON_PURPOSE = re.compile(r"#\s*noqa(?!:)|#\s*noqa:.*\bF401\b", re.IGNORECASE)
-# Words of a test that asks for what there is, so that another import might change its meaning.
-ASKS = re.compile(r"version|attr$|available|find_spec|modules|torch\w*\d", re.IGNORECASE)
 Statement = ast.Import | ast.ImportFrom
 FAILS = {"ImportError", "Exception", "BaseException"}
 
@@ -179,7 +178,7 @@ def _unsure(module: ast.Module) -> set[ast.stmt]:
     all_names = max((each.lineno for each in every if _takes_all(each)), default=0)
     found = {each for each in every if each.lineno < all_names}
     for node in ast.walk(module):
-        if isinstance(node, ast.If) and any(map(ASKS.search, words_in(node.test))):
+        if isinstance(node, ast.If) and any(map(ASKS_WHAT_IS_THERE.search, words_in(node.test))):
             parts = [*node.body, *node.orelse]
         elif isinstance(node, ast.Try) and not any(map(_expects_failure, node.handlers)):
             parts = node.body

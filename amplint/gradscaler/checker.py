@@ -39,7 +39,7 @@ from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
-from amplint.gradscaler.events import INFINITIES, Kind, Role, divides_by_zero
+from amplint.gradscaler.events import Kind, Role, divides_by_zero
 from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
 from amplint.gradscaler.losses import scalers_of
@@ -47,6 +47,7 @@ from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths, Site
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, operands_of
 from amplint.inference import Inference, SiteId
+from amplint.knowledge.vocabulary import INFINITIES
 
 ALL: Symbolic = -1  # stands for all parameters, where it is not known whose are meant
 Last = tuple[Call, Symbolic]  # a call, and the optimizer or scaler that it was made for

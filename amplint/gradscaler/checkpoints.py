@@ -11,7 +11,6 @@ programs of their own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
@@ -21,10 +20,10 @@ from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
-from amplint.inference.store import TEST_PATH
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
+from amplint.knowledge.vocabulary import HAS_STATE, SCALER_STATE, SCALER_STATE_WORDS, TEST_PATH
 
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
@@ -35,20 +34,6 @@ HOLDING = frozenset({ops.DICT, ops.PHI, ops.NARROW, ops.RETURN})
 HARMLESS = frozenset(
     f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
 )
-# What has a state that is not a scaler's, where its name is all that is known.
-OTHER_STATE = re.compile(
-    r"model|module|net|opt|sched|coder|head|backbone|ema|critic|actor|policy|generator"
-    r"|discriminator|loss|criterion|metric|sampler|loader|layer|lora|embed|teacher|student",
-    re.IGNORECASE,
-)
-# Lines that speak of a scaler in a checkpoint, or of the states of whatever there is.
-ANY_STATE = (
-    r"([Ss]cal\w*|SCAL\w*|[Aa]mp|AMP)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*([Ss]caler|SCALER)"
-    r"|[\"']\w*([Ss]caler|SCALER)\w*[\"'] *(:|\] *=[^=])"
-    r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
-    r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\("
-)
-STATE_WORDS = (STATE, "caler", "CALER", "locals", "globals")  # one of them is in each such line
 
 
 class Unsaved:
@@ -273,7 +258,7 @@ class Unsaved:
     # -- whether the state may be saved after all
 
     def _may_be_saved(self, program: frozenset[str]) -> bool:
-        if not program.isdisjoint(self._inference.files.matching(ANY_STATE, STATE_WORDS)):
+        if not program.isdisjoint(self._inference.files.matching(SCALER_STATE, SCALER_STATE_WORDS)):
             return True
         states = {
             function: state
@@ -367,7 +352,7 @@ class Unsaved:
             row, column, end_row, end_column = node.location
             line = file.lines[row - 1].encode()
             text = line[column:end_column].decode() if row == end_row else ""
-            if not known and not OTHER_STATE.search(text.removesuffix(".state_dict")):
+            if not known and not HAS_STATE.search(text.removesuffix(".state_dict")):
                 return True
         return False
 

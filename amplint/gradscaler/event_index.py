@@ -22,10 +22,9 @@ from amplint.gradscaler.events import (
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.knowledge import libraries
+from amplint.knowledge.vocabulary import UNSCALES
 
 WORD = re.compile(r"\w+")
-# Words of an optimizer that does a part of a scaler's work.
-LOOKS_ITSELF = re.compile(r"scale|finite|overflow|isinf|isnan|found_inf")
 
 
 class FunctionEvents(NamedTuple):
@@ -193,7 +192,7 @@ class EventIndex:
         return (
             facts.name == "step"
             and self._is_of_optimizer(function)
-            and not any(map(LOOKS_ITSELF.search, facts.words))
+            and not any(map(UNSCALES.search, facts.words))
             and state is not None
             and not any(self.inference.edges.get((function, number)) for number in calls(state))
         )

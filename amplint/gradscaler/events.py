@@ -7,7 +7,6 @@ it is; all else is kept as a guess, until it is known which object it is.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import NamedTuple
 
@@ -33,6 +32,8 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
+from amplint.knowledge.modules import RETURNING_ITSELF
+from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, TAKES_GRADIENTS
 
 
 class Kind(Enum):
@@ -82,22 +83,13 @@ CLIPPING = frozenset(
     for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 )
 # What measures how large gradients are; nothing else of them depends on the scale.
-SIZES = frozenset({"norm", "vector_norm", "get_total_norm"})
-SAME_SIZE = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
+NORMS = frozenset({"norm", "vector_norm", "get_total_norm"})
+SAME_NORM = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
 BACKWARD = frozenset({"torch.autograd.backward"})
 PROTOCOL = frozenset({"unscale_", "step", "update"})  # of a scaler
-# Methods whose name says that gradients change hands, when nobody knows whose they are.
-ELSEWHERE = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
-# What an unknown function runs of training, by its name: hooks between the parts of a step, and
-# what makes such a part.
-HOOK = re.compile(r"hook|callback|event|fire|trigger|dispatch|^on_|^before_|^after_")
-DRIVER = re.compile(r"backward|optim|grad|scal|train")
-# Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow, found_inf,
-# _found_inf_per_device, nan_to_num
-INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 # Methods of a module that return it, and those of them that may cast its parameters.
 MODULE_CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
-CHAINED = MODULE_CASTS | {"cuda", "cpu", "train", "eval", "requires_grad_"}
+CHAINED = MODULE_CASTS | RETURNING_ITSELF
 # What leads to each parameter of a module, and what visits them by itself, or adds others.
 VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
@@ -107,7 +99,7 @@ VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
-METHODS = frozenset({kind.value for kind in Kind} | ELSEWHERE | MODULE_CASTS | PRETRAINED)
+METHODS = frozenset({kind.value for kind in Kind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED)
 NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
 
 
@@ -156,7 +148,7 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
     """The event that a call is; None if it is none, as far as the call alone can say."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
-    if callee.op in (ops.ATTR, ops.NAME) and callee.data in SIZES:
+    if callee.op in (ops.ATTR, ops.NAME) and callee.data in NORMS:
         return TrainingEvent(Kind.READ, -1) if is_size_of_gradient(state, node) else None
     if callee.op == ops.ATTR and callee.data not in NAMES:
         return None
@@ -199,7 +191,7 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
             return TrainingEvent(Kind.IS_ENABLED, thing)
         case "zero_grad":
             return TrainingEvent(Kind.ZERO, thing, node.argument(0, "set_to_none"))
-        case name if name in ELSEWHERE and not symbols:
+        case name if name in TAKES_GRADIENTS and not symbols:
             return TrainingEvent(Kind.ELSEWHERE, thing)
     return None
 
@@ -225,7 +217,7 @@ def is_size_of_gradient(state: State, node: Node) -> bool:
             number = each.operands[0]
         elif each.op == ops.CALL and nodes[each.operands[0]].op == ops.ATTR:
             method = nodes[each.operands[0]]
-            number = method.operands[0] if method.data in SAME_SIZE else -1
+            number = method.operands[0] if method.data in SAME_NORM else -1
         elif each.op == ops.NARROW:
             number = each.operands[0]
         else:
@@ -352,7 +344,7 @@ def unknown_event(state: State, number: int, roles: set[Role]) -> Kind | None:
         return None
     if HOOK.search(callee.data):
         return Kind.HOOK
-    return Kind.ELSEWHERE if DRIVER.search(callee.data) else None
+    return Kind.ELSEWHERE if PART_OF_STEP.search(callee.data) else None
 
 
 def is_harmless(atom: object) -> bool:

@@ -30,7 +30,6 @@ from amplint.core.walks import reachable
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex, calls
 from amplint.gradscaler.events import (
-    INFINITIES,
     Kind,
     Role,
     TrainingEvent,
@@ -39,17 +38,15 @@ from amplint.gradscaler.events import (
     unknown_event,
 )
 from amplint.inference import Inference, SiteId, State
-from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph
 from amplint.ir.ssa import where
+from amplint.knowledge.vocabulary import INFINITIES, OPTIMIZER, TEST_PATH
 
 # What makes another name for the same object.
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
 # What looks at an object, and keeps nothing of it.
 LOOKS = frozenset({ops.COMPARE, ops.UNARY, ops.ASSERT, ops.FSTRING, ops.ANNOTATION})
-# What steps, where nothing but its name is known.
-OPTIMIZER = re.compile(r"(^|_)opt(im|imizers?)?(_|$)", re.IGNORECASE)
 # Bases of libraries that do nothing with the fields of what derives from them.
 PLAIN_BASES = frozenset(
     {"torch.nn.Module", "builtins.object", "abc.ABC", "typing.Protocol", "typing.Generic"}

@@ -72,8 +72,8 @@ LIKELY_OWNERS: dict[str, Atom] = {
     **dict.fromkeys(libraries.PARSES, Object("parser", "?")),
 }
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))
-# Of the context of an autograd.Function.
-SAVED, SAVES = "saved_tensors", "save_for_backward"
+SAVED = "saved_tensors"  # of the context of an autograd.Function
+SAVES = "save_for_backward"
 REGISTRIES = frozenset({"_buffers", "_parameters"})  # of a module
 LEGACY_NAMES = frozenset(name.rpartition(".")[2] for name in LEGACY_CONSTRUCTORS)
 # Methods of a module that change it in place and return it.
@@ -154,7 +154,7 @@ class Calls(OfFrameworks):
         return self.applied(transfer.attribute, node, atom, name)
 
     def saved(self, node: Node) -> Value:
-        """`ctx.saved_tensors`: on the device, but for what `forward` is seen to save of the CPU."""
+        """`ctx.saved_tensors`: on the device, except what `forward` is seen to save of the CPU."""
         device = Device(
             ACCELERATOR,
             self.evidence(node, "saved by `forward` for `backward`", Shows.CONVENTION),

@@ -52,6 +52,7 @@ from amplint.ir.model import Node
 from amplint.ir.ops import Op
 from amplint.ir.ssa import COLLATE
 from amplint.knowledge import libraries
+from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
 MAX_PASSES = 8  # over a circle, before its values may only grow
@@ -64,8 +65,6 @@ QUIET = frozenset(
         ops.RETURN,
     }
 )  # fmt: skip
-HOT_METHODS = frozenset({"forward", "training_step"})
-TRAINING_STEPS = frozenset({"train_step", "train_batch"})
 MOVING = frozenset({"to", "cuda"})
 
 
@@ -389,7 +388,9 @@ class Evaluation(Calls):
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
         )
-        if not step and not (facts.name in HOT_METHODS and self.inference.is_module(facts.cls)):
+        if not step and not (
+            facts.name in TRAINING_METHODS and self.inference.is_module(facts.cls)
+        ):
             return None
         device = Device(
             ACCELERATOR,

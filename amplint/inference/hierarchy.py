@@ -19,21 +19,14 @@ from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
 from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
+from amplint.knowledge.vocabulary import COMMON_METHODS, LOSS_CLASS, STEPS_OF_TRAINING
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 # Overriding methods, above which a call is that of the class's own one: what so many do has nothing
 # in common, and each call would be a call of all. (Linking fairseq 0.12.2: 30.6 instead of 34.8 s.)
 MAX_OVERRIDING = 32
 MODULES = "torch.nn."
-# Too many things have methods of these names.
 CALLED = frozenset({"like", "lists", "same"})  # what is built by no call of these
-COMMON_METHODS = frozenset(
-    """
-    forward train eval step update reset compute fit predict run call apply to cuda cpu get set
-    add append extend items values keys pop copy close open write read log parameters
-    state_dict load_state_dict backward zero_grad sum mean max min view size
-    """.split()
-)
 # Of the libraries whose classes are known to be modules or none.
 NO_MODULES = sys.stdlib_module_names | {"builtins", "torch"}
 SCHEDULERS = "torch.optim.lr_scheduler."
@@ -209,7 +202,7 @@ class Hierarchy(Bindings):
     def _has_parameters(self, cls: str) -> bool:
         """Whether a class mentions what makes parameters, or is a loss by its name."""
         words = self.functions[cls].words
-        named = libraries.LOSS_NAME.search(self.classes[cls].name)
+        named = LOSS_CLASS.search(self.classes[cls].name)
         return bool(words & libraries.LEARNING or named)
 
     @cached_property
@@ -264,7 +257,7 @@ class Hierarchy(Bindings):
         """Whether the `step` of a class is that of training: of an optimizer, of what stands for
         one or for a scaler, or of an engine that runs the backward pass as well."""
         names = {name for c in self.mro(cls) for name in self.classes[c].methods}
-        return self.is_optimizer(cls) or any(names >= those for those in libraries.STEPPING)
+        return self.is_optimizer(cls) or any(names >= those for those in STEPS_OF_TRAINING)
 
     def models_of(self, cls: str) -> tuple[FrameworkClass, ...]:
         """The rows of the classes of frameworks that the class derives from."""

@@ -13,40 +13,27 @@ called or not: apex replaces the functions of torch by ones that cast, as autoca
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.core.values import Evidence, Place, Region, Shows
 from amplint.frameworks.models import Sign
-from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph, Node, path_of
 from amplint.knowledge.libraries import DEFAULT_DTYPES
+from amplint.knowledge.vocabulary import (
+    CALLED_FROM_OUTSIDE,
+    SPEAKS_OF_BFLOAT16,
+    TEST_PATH,
+    TRAINS_IN_FLOAT16,
+    TRAINS_UNDER_AUTOCAST,
+)
 
-# What is written where a project trains under autocast, the plainest first, by a part of it. That
-# part is looked for before the pattern, since an editor asks again after each edit: over timm
-# 0.9.16 it takes 5 ms instead of 127.
-SIGNS = {
-    "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
-    "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
-    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']"),
-}
-# A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
-FLOAT16 = {
-    "GradScaler(": re.compile(r"\bGradScaler\("),
-    "fp16": re.compile(r"\bfp16\b"),
-}
 # Calls of `apex.amp.initialize`, as they are written; and the words in them.
 INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})
 PATCHING = frozenset({"amp", "initialize"})
 PATCHED = Region("cuda", "float16", True, inherited=True, presumed=True)
-BFLOAT16 = ("bfloat16", "bf16")
-# The methods that a user, or an engine out of sight, calls for every batch of training.
-CALLED_FROM_OUTSIDE = frozenset(
-    {"forward", "training_step", "train_step", "compute_loss", "get_loss", "loss"}
-)
 
 
 class Presumption:
@@ -73,13 +60,13 @@ class Presumption:
         """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
         the project speaks of bfloat16."""
         texts = [self._files.own[path].text for path in self._paths]
-        shows = [*FLOAT16.items(), *self._files.models.shows_float16]
+        shows = [*TRAINS_IN_FLOAT16.items(), *self._files.models.shows_float16]
         is_float16 = any(
             part in text and pattern.search(text) for text in texts for part, pattern in shows
         )
         if is_float16:
             return "float16"
-        speaks_of_bfloat16 = any(word in text for text in texts for word in BFLOAT16)
+        speaks_of_bfloat16 = any(word in text for text in texts for word in SPEAKS_OF_BFLOAT16)
         return "half" if speaks_of_bfloat16 or not self._wished else DEFAULT_DTYPES["cuda"]
 
     def is_as(self, other: Presumption) -> bool:
@@ -135,7 +122,7 @@ class Presumption:
         return (path for path in sorted(self._files.own) if not TEST_PATH.search(path))
 
     def _signs(self) -> Iterator[Evidence]:
-        general = [Sign(part, pattern) for part, pattern in SIGNS.items()]
+        general = [Sign(part, pattern) for part, pattern in TRAINS_UNDER_AUTOCAST.items()]
         for part, pattern, packages in [*general, *self._files.models.signs]:
             for path in self._paths:
                 file = self._files.own[path]

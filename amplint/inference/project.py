@@ -12,22 +12,15 @@ from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
 from amplint.inference.presumption import PATCHED, Presumption
 from amplint.inference.state import Key
-from amplint.inference.store import TEST_PATH
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
+from amplint.knowledge.vocabulary import OF_DEVICES, TEST_PATH
 
 # Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
 IDLE_SCALER = r"GradScaler\([^)]*([\"']cpu|enabled=False)"
-# A file that moves anything to a device, or has a library do so, says one of these.
-OF_DEVICES = frozenset(
-    """
-    cuda device devices gpu gpus xpu mps npu hpu get_accelerator Accelerator accelerator Fabric
-    fabric set_default_device set_default_tensor_type prepare DataParallel DistributedDataParallel
-    """.split()
-)
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.
 FEW = 8

@@ -6,7 +6,6 @@ Every site contributes its own part to a key; the key's value is the join of the
 from __future__ import annotations
 
 import itertools
-import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from amplint.inference.state import (
 )
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
+from amplint.knowledge.vocabulary import TEST_PATH
 
 if TYPE_CHECKING:
     from amplint.inference.circles import Turn
@@ -43,7 +43,6 @@ OF_REGIONS: frozenset[KeyKind] = frozenset({"precision", "runner", "trainer"})
 PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})
-TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
 Facts = TypeVar("Facts", FunctionFacts, ClassFacts)

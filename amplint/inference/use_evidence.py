@@ -7,7 +7,6 @@ evidence by structure, never by the name of a variable.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,20 +18,16 @@ from amplint.inference.number_uses import configured, used_as_numbers
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node, path_of
 from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.libraries import CONFIGURATION
+from amplint.knowledge.modules import RETURNING_ITSELF
+from amplint.knowledge.vocabulary import CONFIGURATION, MODEL, OPTIMIZER, SCALER, WEIGHT
 
 # Only modules have these.
 MODULE_USES = frozenset(
     {"parameters", "named_parameters", "named_modules", "modules", "named_buffers", "eval"}
 )
-# Ex) self.model, net, self.ddp_model; not `self.model.loss`
-MODEL = re.compile(r"(^|[._])(model|net|network|module)$")
 # What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
 ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
 CALLED = "()"
-# Ex) scaler, self.loss_scaler; optimizer, self.optim_g, opt
-SCALER = re.compile(r"scaler$", re.IGNORECASE)
-OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
 # What may be a loss that is returned: no constant, and no container.
 RETURNED = frozenset(
     {ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.UNARY, ops.AUG, ops.NARROW}
@@ -40,10 +35,6 @@ RETURNED = frozenset(
 # Of what is called itself, these are a module's: `model.train(); model(x)`.
 MODULE_USES_IF_CALLED = frozenset(
     {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
-)
-# A module returns itself from these, so that what its result is used for, it is.
-RETURNING_ITSELF = frozenset(
-    "half bfloat16 float double cuda cpu to train eval requires_grad_".split()
 )
 # Only tensors (and arrays, which `forward` is not given) have these.
 TENSOR_USES = frozenset(
@@ -575,11 +566,6 @@ def calls_model(graph: Graph, number: int) -> bool:
 LISTED, NAMED = "listed terms", "named terms"
 CONTAINERS = frozenset({LISTED, NAMED})
 AVERAGES = frozenset({"mean", "sum"})
-# A name of what the terms of a loss are weighted with.
-WEIGHT = re.compile(
-    r"(^|_)(coefs?|coeffs?|coefficients?|weights?|weightings?|lambdas?|lambd|lam|alpha|beta|gamma"
-    r"|factors?|ratio|strength)(_|\d|$)|^w(_|\d|$)"
-)
 
 
 def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:

@@ -35,6 +35,19 @@ HOST_READS: dict[str, str] = {
 `to` does where its arguments name the CPU, without non_blocking=. Iterating, `len()`, `sum()` and
 `list()` of a tensor read nothing."""
 
+READING_METHODS: frozenset[str] = words_of("cpu item numpy tolist")
+"""Methods of a tensor that do."""
+
+READING_BUILTINS: frozenset[str] = frozenset({"builtins.complex", "builtins.float", "builtins.int"})
+"""Functions that do, and give a number."""
+
+READING_FUNCTIONS: frozenset[str] = READING_BUILTINS | {
+    "numpy.array",
+    "numpy.asarray",
+    "numpy.ascontiguousarray",
+}
+"""Those, and the ones that give an array."""
+
 WAITS: frozenset[str] = frozenset(
     names(
         """

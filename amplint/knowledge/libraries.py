@@ -6,7 +6,6 @@ Derived from torch 2.13.0 (signatures read from the installed package, held agai
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 # --------------------------------------------------------------------------- autocast
@@ -258,19 +257,6 @@ LEARNING: frozenset[str] = frozenset(
 )
 """What a module that has parameters mentions: the classes of torch.nn that have some."""
 
-STEPPING: tuple[frozenset[str], ...] = (
-    frozenset({"step", "zero_grad"}),
-    frozenset({"step", "backward"}),
-    frozenset({"step", "scale", "update"}),
-    frozenset({"step", "scale", "unscale"}),
-)
-"""The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
-(fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""
-
-CLIPPING: frozenset[str] = frozenset(
-    {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
-)
-"""Functions, the project's or a library's, that training calls between backward pass and step."""
 
 HOOKS: dict[str, tuple[str, ...]] = {
     "register_backward_hook": ("module", "batch", "batch"),
@@ -288,12 +274,6 @@ docstrings of `torch.nn.Module` and `torch.Tensor`)."""
 HOOKS_OF_TENSORS: frozenset[str] = frozenset({"register_hook"})
 """Those of them that other things have too, and take no function there."""
 
-LOSS_NAME = re.compile(r"Loss|Criterion")
-
-# A name of what holds the settings of a program.
-CONFIGURATION = re.compile(
-    r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
-)
 
 # True while a module is traced or scripted for an export, and never while it trains. Not
 # torch.compiler.is_compiling: what is compiled is trained.

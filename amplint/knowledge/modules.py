@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.knowledge.names import words_of
+
 
 @dataclass(frozen=True)
 class ModuleFacts:
@@ -110,3 +112,9 @@ _sizes("num_groups num_channels", "GroupNorm")
 _sizes("input_size hidden_size", "GRU GRUCell LSTM LSTMCell RNN RNNCell")
 _sizes("embed_dim num_heads", "MultiheadAttention")
 _sizes("d_model nhead", "Transformer TransformerDecoderLayer TransformerEncoderLayer")
+
+RETURNING_ITSELF: frozenset[str] = words_of(
+    "bfloat16 cpu cuda double eval float half requires_grad_ to train"
+)
+"""Methods of a module that return it (torch 2.13, the docstrings of `torch.nn.Module`); not `apply`
+and `type`, which other things have, too."""

@@ -685,8 +685,20 @@ SHAPE_METHODS: frozenset[str] = words_of(
 )
 """Methods of a tensor that give its elements in another shape, and nothing else."""
 
+SAME_VALUES: frozenset[str] = SHAPE_METHODS | words_of("clone contiguous detach double float")
+"""Methods of a tensor that give its numbers, in another shape or a dtype that holds them."""
+
+OF_IT_ALONE: frozenset[str] = words_of(
+    "mean sum cpu cuda to clone float double half bfloat16 squeeze unsqueeze view reshape flatten"
+)
+"""Methods of a tensor that give one that is made of it alone, and is in its graph: what is done to
+a loss before it is backpropagated, or added up."""
+
 MEASURES: frozenset[str] = words_of("dim element_size item nelement ndimension numel size")
 """Methods of a tensor that give numbers; what has one of them by another library gives one, too."""
 
 MEASURED: frozenset[str] = words_of("ndim shape")
 """The same of attributes."""
+
+DESCRIBES: frozenset[str] = (MEASURES | MEASURED | {"device", "dtype"}) - {"item"}
+"""Attributes and methods of a tensor that say what it is like, and read none of its elements."""

@@ -16,9 +16,9 @@ from amplint.core.rule import Rule
 from amplint.core.text import Text, TooLargeError, UndecodableError
 from amplint.frameworks.configuration import Told, told
 from amplint.frameworks.models import models_with
-from amplint.inference.store import TEST_PATH
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
+from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.project.config import check_selectors
 from amplint.project.configurations import Configurations
 from amplint.project.notebooks import NotANotebookError

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import MEASURES
 
 from .reads import hot_texts, own_loop
 
@@ -29,8 +30,6 @@ CLOCKS = frozenset(
 READS_CLOCK = re.compile(
     r"\b(time\.time|perf_counter|monotonic|default_timer|datetime\.now|elapsed_time)(_ns)?\b"
 )
-# Files, classes and functions whose purpose is to measure.
-MEASURES = re.compile(r"bench|profil|timer|timing|stopwatch", re.IGNORECASE)
 
 
 def reads_clock(call: cst.Call, src: Source) -> bool:

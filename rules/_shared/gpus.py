@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint import Edit, Tensor, TensorTree, calls, nodes, only
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import ASKS_DEVICE
 
 from .guards import is_wished
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from amplint import Source, Spot
 
 GPU = re.compile(r"(cuda|xpu|mps|npu|hpu)(:\d+)?")
-ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
 OF_NCCL = re.compile(r"\bnccl[A-Z_]\w*\(")  # Ex) ncclRecv(x.storage(), rank, comm)
 SEVERAL = re.compile(r"(?:cuda:|\.cuda\()(\d+)")
 

@@ -10,19 +10,11 @@ from operator import is_not
 from typing import TYPE_CHECKING
 
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
 if TYPE_CHECKING:
     from amplint import Source
 
-# What a test of the version, or of whether a name is there, says.
-# Ex) torch.__version__ >= "2.4", hasattr(torch.amp, "GradScaler"), TORCH_GE_2_4, is_torch_2_4
-ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(|torch\w*\d", re.IGNORECASE)
-# The same where more than the code under the test depends on it: `getattr(args, "amp")` asks torch
-# for nothing.
-ASKS_TORCH = re.compile(
-    r"__version__|\bversion\.|torch_?version|((get|has)attr|\bdir)\(\s*torch|torch\w*(\d|\(\s*[\"'\d])",
-    re.IGNORECASE,
-)
 # The new names of torch, of which old ones are the fallback.
 NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
 CATCHES = re.compile(r"\b(suppress|raises)\(")

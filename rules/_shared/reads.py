@@ -33,20 +33,17 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
-from amplint.knowledge.host_reads import LOGGED
+from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METHODS
 
 from .code_texts import text_around
 
 if TYPE_CHECKING:
     from amplint import Source, Spot
 
-READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
 ONLY_OF_HOST = "numpy"
 # Ex) torch.FloatTensor; not torch.cuda.FloatTensor, which is of the device
 TYPE_OF_HOST = re.compile(r"torch\.[A-Z]\w*Tensor")
-READING_BUILTINS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
-READING_FUNCTIONS = frozenset({"numpy.asarray", "numpy.array", "numpy.ascontiguousarray"})
 
 
 def device_tensor(
@@ -178,7 +175,7 @@ def operand_read(call: cst.Call, src: Source) -> cst.BaseExpression | None:
             return function.value
     if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
         builtin = src.name(function)
-        if builtin in READING_BUILTINS or builtin in READING_FUNCTIONS:
+        if builtin in READING_FUNCTIONS:
             return call.args[0].value
     return None
 
@@ -337,7 +334,7 @@ def reads_tensor(at: Spot) -> bool:
             return True
         presumed = at.method != ONLY_OF_HOST
         return device_tensor(at.of(at.receiver), receiver=True, presumed=presumed) is not None
-    if at.name not in READING_BUILTINS | READING_FUNCTIONS or len(at.arguments) != 1:
+    if at.name not in READING_FUNCTIONS or len(at.arguments) != 1:
         return False
     return presumed_tensor(at, at.arguments[0]) is not None
 
@@ -345,7 +342,6 @@ def reads_tensor(at: Spot) -> bool:
 READS = (
     calls(
         *(f".{name}" for name in (*READING_METHODS, "to", "type")),
-        *READING_BUILTINS,
         *READING_FUNCTIONS,
     )
     & reads_tensor

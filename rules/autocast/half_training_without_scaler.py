@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from amplint import HOT, Differs, Finding, Frameworks, Group, Rule, Spot, calls
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.classes import in_backward_of_function
 from .._shared.reads import heat_places, training_heat
@@ -39,13 +40,6 @@ from .._shared.steps import region_dtype, regions_before
 
 if TYPE_CHECKING:
     from amplint import Source
-
-# Somebody scales, by hand or by a library.
-SCALED = re.compile(
-    r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
-    r"|\b(apex|colossalai|fairscale)\b",
-    re.IGNORECASE,
-)
 
 
 def is_unscaled(at: Spot) -> bool:
@@ -75,7 +69,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     heat = training_heat(call, src)
     regions = regions_before(call, src) if heat is not None else ()
     region = next((each for each in regions if region_dtype(each) == "float16"), None)
-    if heat is None or region is None or src.says(SCALED):
+    if heat is None or region is None or src.says(SCALES_BY_HAND):
         return
     by_framework = src.fact(Frameworks).scaling()
     if src.says(re.compile(rf"\b({'|'.join(by_framework)})\b")):

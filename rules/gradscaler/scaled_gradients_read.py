@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from amplint import MISUSED, Differs, Group, Misuse, Rule, Violation
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import KNOWS_THE_SCALE
 
 from .._shared.code_texts import text_around
 from .._shared.steps import report
@@ -43,7 +44,6 @@ rule = Rule(
     violation=Violation.SCALED_GRADIENTS_READ,
     candidates=MISUSED,
 )
-KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
 
 
 def message(call: cst.Call, misuse: Misuse, src: Source) -> str | None:

@@ -25,7 +25,6 @@ every batch (`on_train_batch_end`) are not known to be hot.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -44,6 +43,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import EMPTIES_CACHE
+from amplint.knowledge.vocabulary import WISHES_EMPTY_CACHE
 
 from .._shared.clocks import measures
 from .._shared.guards import is_wished
@@ -51,8 +51,6 @@ from .._shared.reads import heat_places, moves_to_host, training_heat
 
 if TYPE_CHECKING:
     from amplint import Source
-
-WISHED = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
 
 
 rule = Rule(
@@ -71,7 +69,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     if src.name(call.func) not in EMPTIES_CACHE:
         return
     heat = training_heat(call, src)
-    if heat is None or is_wished(call, WISHED, src) or measures(call, src):
+    if heat is None or is_wished(call, WISHES_EMPTY_CACHE, src) or measures(call, src):
         return
     function = src.function(call)
     if function is not None and makes_room(function, src):

@@ -43,6 +43,7 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import PREPARES_ITEMS
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -51,7 +52,6 @@ READING = frozenset({"item", "tolist"})
 NUMBERS = frozenset({"builtins.float", "builtins.int"})
 FINITE = frozenset({"torch.isnan", "torch.isinf", "torch.isfinite"})
 COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
-IN_WORKERS = ("__getitem__", "collate")  # of the names of functions
 
 
 def takes_element(at: Spot, number: int) -> bool:
@@ -315,7 +315,7 @@ def is_in_worker(node: cst.CSTNode, src: Source) -> bool:
     """Whether a dataset or a function that collates reads: there, tensors are on the CPU."""
     function = src.function(node)
     return isinstance(function, cst.FunctionDef) and any(
-        word in function.name.value for word in IN_WORKERS
+        word in function.name.value for word in PREPARES_ITEMS
     )
 
 

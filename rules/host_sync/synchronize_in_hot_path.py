@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from amplint import HOT, Finding, Group, Rule, Syncs, calls
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import SYNCHRONIZES
+from amplint.knowledge.vocabulary import WISHES_SYNCHRONIZATION
 
 from .._shared.clocks import is_timed
 from .._shared.guards import fills_cache, is_wished
@@ -49,7 +50,6 @@ OTHER_STREAMS = re.compile(
     r"\b(Stream|streams?|wait_stream|record_stream|CUDAGraph|cupy|numba|tensorrt|trt"
     r"|\w+_dlpack|share_memory_|ctypes)\b"
 )
-WISHED = re.compile(r"sync|debug|profil|bench|timing|timer", re.IGNORECASE)
 
 
 rule = Rule(
@@ -70,7 +70,7 @@ def check(call: cst.Call, src: Source) -> Iterator[Finding]:
     heat = training_heat(call, src)
     if heat is None or is_timed(call, heat, src):
         return
-    if is_wished(call, WISHED, src) or fills_cache(call, src):
+    if is_wished(call, WISHES_SYNCHRONIZATION, src) or fills_cache(call, src):
         return
     function = src.function(call)
     if function is not None and is_owed(function, src):

@@ -53,6 +53,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.operations import RESULTS
+from amplint.knowledge.vocabulary import TIMES_THE_HOST
 
 from .._shared.clocks import CLOCKS
 from .._shared.code_texts import called_texts
@@ -66,8 +67,6 @@ if TYPE_CHECKING:
 WAITING = re.compile(
     r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
 )
-# Code that times the launch, or what runs on the host, on purpose says so.
-ON_PURPOSE = re.compile(r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE)
 RUN = frozenset({"module", "criterion"})
 LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views
 
@@ -137,7 +136,7 @@ def start_of(stop: cst.Call, src: Source) -> cst.Call | None:
             start = src.origin(difference.right)
             timed = isinstance(start, cst.Call) and src.name(start.func) in CLOCKS
             statement = src.statement(difference)
-            meant = statement is not None and ON_PURPOSE.search(src.text(statement))
+            meant = statement is not None and TIMES_THE_HOST.search(src.text(statement))
             if timed and not meant and isinstance(start, cst.Call):
                 return start
     return None

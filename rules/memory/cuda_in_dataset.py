@@ -48,13 +48,13 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.vocabulary import ASKS_DEVICE_OF_WORKER
 
 from .._shared.guards import tests_around
 
 if TYPE_CHECKING:
     from amplint import Source
 
-ASKS = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
 AVAILABLE = re.compile(r"is_available")
 # Ex) torch.multiprocessing.set_start_method("spawn")
 START = "set_start_method"
@@ -125,4 +125,4 @@ def is_asked_for(call: cst.Call, src: Source) -> bool:
     """Whether the call runs where somebody asks for the device or the worker; that there is a GPU
     is no question."""
     texts = (src.text(test) for test in tests_around(call, src))
-    return any(ASKS.search(text) and not AVAILABLE.search(text) for text in texts)
+    return any(ASKS_DEVICE_OF_WORKER.search(text) and not AVAILABLE.search(text) for text in texts)

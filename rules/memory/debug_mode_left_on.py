@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from amplint import Cost, Finding, Group, Rule, Same, calls, constant
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import SEARCHES_NAN, TEST_PATH
 
 from .._shared.guards import tests_around
 
@@ -32,8 +33,6 @@ SWITCHES = frozenset(
     {"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"}
 )
 OFF_AGAIN = re.compile(r"set_detect_anomaly\((?!\s*(mode\s*=\s*)?True\b)")
-DEBUGGING = re.compile(r"debug|anomal|nan|test", re.IGNORECASE)
-IN_TESTS = re.compile(r"(^|/)(tests?/|test_|conftest)")
 
 
 rule = Rule(
@@ -64,4 +63,4 @@ def is_meant(call: cst.Call, src: Source) -> bool:
     tests = [src.text(test) for test in tests_around(call, src)]
     if any("__name__" not in test for test in tests):
         return True
-    return bool(DEBUGGING.search(src.layout.scope(call)) or IN_TESTS.search(src.path))
+    return bool(SEARCHES_NAN.search(src.layout.scope(call)) or TEST_PATH.search(src.path))

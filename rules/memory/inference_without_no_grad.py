@@ -42,6 +42,7 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import ABOUT_GRADIENTS
 
 from .._shared.code_texts import called_texts
 from .._shared.lightning import in_lightning_module
@@ -50,8 +51,6 @@ from .._shared.reads import heat_places
 if TYPE_CHECKING:
     from amplint import Source
 
-# Attribution and attacks use gradients, and others switch them off by hand.
-ABOUT_GRADIENTS = re.compile(r"grad|backward|inference_mode|attribut|salien|attack|advers", re.I)
 SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
 GLOBALLY = r"set_grad_enabled\("
 

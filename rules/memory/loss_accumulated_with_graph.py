@@ -48,6 +48,7 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
+from amplint.knowledge.operations import OF_IT_ALONE
 
 from .._shared.growth import begins_anew, growth_of, loop_over_batches
 from .._shared.reads import heat_places, training_heat
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from amplint import Source
 
 DETACHING = frozenset({"item", "tolist", "detach"})
-KEEPING = frozenset({"mean", "sum", "cpu", "to", "float", "double"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
 STARTS = frozenset({"torch.zeros", "torch.tensor", "builtins.list"})
@@ -282,7 +282,7 @@ def is_number(read: cst.BaseExpression, src: Source) -> bool:
                 return False
             if parent.attr.value in DETACHING:
                 return True
-            if parent.attr.value not in KEEPING:
+            if parent.attr.value not in OF_IT_ALONE:
                 return False
             node = call
         elif isinstance(parent, cst.Arg):

@@ -46,7 +46,6 @@ there, nor of `.cuda(index)` with an index that may be None, nor of a call with 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -69,6 +68,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import BUILDABLE, FACTORIES
+from amplint.knowledge.vocabulary import LOADS_STATE
 
 from .._shared.factories import Built, built, changes_default_device, is_built, same_numbers
 from .._shared.guards import is_kept, is_probe
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
 
 ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "like")
 DEFAULT = "torch.Tensor"
-LOADS = re.compile(r"(^|_)load_(from_)?state_dict")
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move has the same bits on every device"
 OPERANDS = "what it is done with is of the host for every caller"
@@ -199,7 +198,7 @@ def is_made_once(call: cst.Call, src: Source) -> bool:
     """Whether a tensor is made so seldom that the copy does not count: it is kept, or is there to
     see whether it can be made, a loop makes it once an epoch, or weights are loaded."""
     function = src.function(call)
-    is_loading = isinstance(function, cst.FunctionDef) and LOADS.search(function.name.value)
+    is_loading = isinstance(function, cst.FunctionDef) and LOADS_STATE.search(function.name.value)
     seldom = is_kept(call, src) or is_probe(call, src) or src.ask(OncePerEpoch, call) is True
     return seldom or bool(is_loading)
 

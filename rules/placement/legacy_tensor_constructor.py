@@ -68,6 +68,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
+from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
 from .._shared.guards import is_fallback
@@ -95,7 +96,6 @@ NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 NUMBER = re.compile(r"-?\d+(\.\d*)?")
 CONVERTIBLE = frozenset({"zeros", "ones", "empty"})
-OF_STORAGE = re.compile("storage", re.IGNORECASE)
 
 
 def names_type(value: Value) -> bool:
@@ -173,7 +173,7 @@ def legacy_types(node: cst.BaseExpression, src: Source) -> list[str]:
 
 def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Finding]:
     """Ex) torch.cuda.FloatTensor(n)"""
-    if any(OF_STORAGE.search(src.text(arg.value)) for arg in call.args):
+    if any(ABOUT_STORAGE.search(src.text(arg.value)) for arg in call.args):
         return  # not built anew
     dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
     message = f"`{src.brief(call.func)}(...)` is a legacy constructor"

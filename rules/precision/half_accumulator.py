@@ -42,6 +42,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.vocabulary import MAKES_LASTING
 
 from .._shared.code_texts import text_around
 from .._shared.dtypes import dtype_places
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from amplint import Source
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
-# Where what lives as long as the object is made.
-LASTING = ("def __init__", "def reset", "def setup", "def build")
 
 
 def grows_in_half(at: Spot) -> bool:
@@ -144,7 +143,7 @@ def over_batches(
         block: cst.CSTNode | None = loop_over_batches(node, src)
     elif isinstance(variable, cst.Attribute) and (made := evidence_of(tensor.dtype_evidence)):
         made_in = text_around(made, src)
-        block = src.function(node) if made_in.lstrip().startswith(LASTING) else None
+        block = src.function(node) if made_in.lstrip().startswith(MAKES_LASTING) else None
     else:
         return False
     name = src.text(variable)

@@ -6,7 +6,7 @@ The parts, each of which uses only those before it: kinds, symbols, promotion, a
 containers, then arithmetic, attributes, factories, modules, methods, and calls over them all.
 """
 
-from amplint.inference.transfer.arguments import DEVICE_HINTS, dtype_of, names_dtype
+from amplint.inference.transfer.arguments import dtype_of, names_dtype
 from amplint.inference.transfer.arithmetic import (
     augmented,
     binary,
@@ -43,6 +43,7 @@ from amplint.inference.transfer.kinds import OBJECT, STR, Site
 from amplint.inference.transfer.modules import output_device
 from amplint.inference.transfer.promotion import as_float32, region_dtype, tensors_in, without_half
 from amplint.inference.transfer.symbols import canonical, symbol_attribute
+from amplint.knowledge.vocabulary import DEVICE_HINTS
 
 __all__ = [
     "DEVICE_HINTS",

@@ -26,12 +26,7 @@ from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
 from amplint.knowledge.dtypes import chosen
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
-
-# Device words as people write them in arguments of `.to(...)`: the API's own vocabulary.
-DEVICE_HINTS = frozenset(
-    {"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"}
-)
-
+from amplint.knowledge.vocabulary import DEVICE_HINTS
 
 HOST_DEVICES = ("cpu", "meta")
 

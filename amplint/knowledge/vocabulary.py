@@ -1,0 +1,365 @@
+"""The names that people choose, and what they say: each list and each pattern about user code.
+
+What torch or another library calls its own things is in the other tables of this package. A name
+that someone has chosen proves nothing, and is asked only where nothing else says what a thing is.
+Each list has a notion that it belongs to, and no other module has one of its own
+(`tests/unit/test_vocabulary.py`). A pattern that begins with `(^|_)` and ends with `(_|$)` is for
+whole words of a name. Words without another source are those of the projects that
+`benchmarks/packages.json` pins and of the labelled sets in `tests/accuracy`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from amplint.knowledge.names import words_of
+
+# --------------------------------------------------------------------------- models
+
+MODEL = re.compile(r"(^|[._])(model|net|network|module)$")
+"""A path that names a model. Ex) self.model, net, self.ddp_model; not `self.model.loss`"""
+
+HAS_STATE = re.compile(
+    r"model|module|net|opt|sched|coder|head|backbone|ema|critic|actor|policy|generator"
+    r"|discriminator|loss|criterion|metric|sampler|loader|layer|lora|embed|teacher|student",
+    re.IGNORECASE,
+)
+"""What has a `state_dict` that is not a scaler's, where its name is all that is known."""
+
+# --------------------------------------------------------------------------- optimizers
+
+OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
+"""A path that names an optimizer. Ex) optimizer, self.optim_g, optimizerG, opt, d_opt"""
+
+# --------------------------------------------------------------------------- scalers
+
+SCALER = re.compile(r"scaler$", re.IGNORECASE)
+"""A path that names a scaler. Ex) scaler, self.loss_scaler"""
+
+SCALES_BY_HAND = re.compile(
+    r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
+    r"|\b(apex|colossalai|fairscale)\b",
+    re.IGNORECASE,
+)
+"""Text of somebody who scales the loss, by hand or by a library."""
+
+KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
+"""Text of somebody who divides by the scale."""
+
+SCALER_STATE = (
+    r"([Ss]cal\w*|SCAL\w*|[Aa]mp|AMP)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*([Ss]caler|SCALER)"
+    r"|[\"']\w*([Ss]caler|SCALER)\w*[\"'] *(:|\] *=[^=])"
+    r"|(getattr|hasattr|methodcaller)\([^#\n]*[\"']state_dict[\"']"
+    r"|(save|dump)\w*\([^#\n]*\b(locals|globals)\("
+)
+"""Lines that speak of a scaler in a checkpoint, or of the states of whatever there is."""
+
+SCALER_STATE_WORDS = ("state_dict", "caler", "CALER", "locals", "globals")
+"""One of them is in each such line."""
+
+# --------------------------------------------------------------------------- losses
+
+COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
+"""A function that computes a loss. Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`,
+`focal_loss`; not `lossless`"""
+
+NO_LOSS = re.compile(r"_|(plot|log|print|save|load|show|draw|write|record|test|val|eval)[a-z]*_")
+"""The beginning of one that does something with a loss, or elsewhere. Ex) plot_loss, eval_loss"""
+
+LOSS_CLASS = re.compile(r"Loss|Criterion")
+"""A class that computes a loss."""
+
+WEIGHT = re.compile(
+    r"(^|_)(coefs?|coeffs?|coefficients?|weights?|weightings?|lambdas?|lambd|lam|alpha|beta|gamma"
+    r"|factors?|ratio|strength)(_|\d|$)|^w(_|\d|$)"
+)
+"""What the terms of a loss are weighted with."""
+
+# --------------------------------------------------------------------------- training
+
+TRAINING_METHODS = frozenset({"forward", "training_step"})
+"""The methods of a module that run for every batch of training."""
+
+TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch", "train_on_batch"})
+"""What an engine out of sight runs for every batch, of classes that need not be modules."""
+
+CALLED_FROM_OUTSIDE = TRAINING_METHODS | TRAINING_STEPS | {"compute_loss", "get_loss", "loss"}
+"""The methods that a user, or an engine out of sight, calls for every batch of training."""
+
+TRAINING_WORDS = frozenset({"train", "training"})
+"""Modes, phases and splits that train, as they are written."""
+
+TRAINING_FLAG = re.compile(r"_?(is_|in_|do_)?(train|training)(_mode|_phase)?", re.IGNORECASE)
+"""A flag that says "training"."""
+
+HOW_TO_TRAIN = re.compile(
+    r"(^|_)(amp|fp16|bf16|half|float16|bfloat16|mixed|precision|autocast|apex|train|training|"
+    r"distributed|ddp|fsdp|dist|parallel|gpu|cuda|accum\w*)(_|$)",
+    re.IGNORECASE,
+)
+"""A flag that chooses how to train, or on what: it is for users to set, whatever its default is."""
+
+STEPS_OF_TRAINING: tuple[frozenset[str], ...] = (
+    frozenset({"step", "zero_grad"}),
+    frozenset({"step", "backward"}),
+    frozenset({"step", "scale", "update"}),
+    frozenset({"step", "scale", "unscale"}),
+)
+"""The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
+(fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""
+
+CLIPS_GRADIENTS = frozenset(
+    {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
+)
+"""Functions that training calls between the backward pass and the step, the project's or a library's."""
+
+TAKES_GRADIENTS = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
+"""Methods whose name says that gradients change hands, when nobody knows whose they are."""
+
+HOOK = re.compile(r"hook|callback|event|fire|trigger|dispatch|^on_|^before_|^after_")
+"""An unknown function that runs between the parts of a step, and may do one."""
+
+PART_OF_STEP = re.compile(r"backward|optim|grad|scal|train")
+"""An unknown function that does a part of a step."""
+
+# --------------------------------------------------------------------------- evaluation
+
+EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
+"""What an engine out of sight runs for every batch of evaluation."""
+
+EVALUATION_WORDS = words_of(
+    """
+    predict prediction infer inference test testing eval evaluate evaluation
+    dev val valid validate validation
+    """
+)
+"""Modes, phases and splits that train nothing, as they are written."""
+
+_OF_FLAGS = sorted(EVALUATION_WORDS - words_of("test dev val valid validate validation"))
+EVALUATION_FLAG = re.compile(
+    rf"_?(is_|in_|do_)?({'|'.join(_OF_FLAGS)})(_mode|_phase)?", re.IGNORECASE
+)
+"""A flag that says "evaluation"; not `test` and `valid`, which are said of other things, too."""
+
+EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
+"""A context in which a model is in evaluation. Ex) with eval_mode(model)"""
+
+_OF_FUNCTIONS = sorted(EVALUATION_WORDS - words_of("test testing dev val valid") | {"generate"})
+EVALUATES = re.compile(rf"^_*({'|'.join(_OF_FUNCTIONS)})(_|$)")
+"""A function that uses what has been trained; not a test of the code."""
+
+EVALUATOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
+"""A class whose methods do."""
+
+GENERATES = re.compile(r"(^|_)(generate|sample|sampling|synthesi[sz]e)(_|$)")
+"""A function that makes something new of what was learnt, rather than learning."""
+
+ABOUT_GRADIENTS = re.compile(
+    r"grad|backward|inference_mode|attribut|salien|attack|advers", re.IGNORECASE
+)
+"""Text of an evaluation with gradients, which attributions and attacks use, or that switches them
+off by hand."""
+
+# --------------------------------------------------------------------------- loaders
+
+LOADER = re.compile(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
+"""A name of a loader. Ex) data_loader, self.val_loader, testloader, loader_eval, valid_dl; not
+loader_args, loaders"""
+
+SPEAKS_OF_LOADERS = re.compile(r"loaders?(_|$)|(^|_)dl$", re.IGNORECASE)
+"""A word of code that has to do with loaders. Ex) DataLoader, train_loader, get_dataloaders"""
+
+PREPARES_ITEMS = ("__getitem__", "collate")
+"""In the names of functions that prepare the items of a batch, mostly in a worker of a loader."""
+
+# --------------------------------------------------------------------------- what runs rarely
+
+COLD_FUNCTIONS = words_of(
+    """
+    __init__ __new__ __getitem__ __len__ __repr__ __str__ __getstate__ __setstate__ __del__
+    __post_init__ setup prepare_data configure_optimizers state_dict load_state_dict extra_repr
+    reset_parameters collate collate_fn save
+    prepare_model prepare_data_loader export merge unmerge
+    """
+)
+"""Functions that run once, on the host, or when something is saved."""
+
+COLD_WITHOUT_ARGUMENTS = frozenset({"compute", "prepare"})
+"""What is so without arguments: a metric computes from what its updates have gathered, where a
+reward or a loss computes from a batch."""
+
+SETUP = ("setup_", "initialize", "initialise")
+"""The beginnings of such functions. Ex) setup_from_indices, when what it sets up has changed;
+initialize_weights"""
+
+MAKES_LASTING = ("def __init__", "def reset", "def setup", "def build")
+"""The beginning of a function that makes what lives as long as the object."""
+
+HANDLES_CHECKPOINTS = re.compile(
+    r"(save|load|write|commit|resume|restore|export)_(\w+_)?(checkpoint|ckpt|snapshot)s?$"
+)
+"""Ex) load_checkpoint, _commit_decoupled_checkpoint; not checkpoint_forward"""
+
+LOADS_STATE = re.compile(r"(^|_)load_(from_)?state_dict")
+"""Ex) load_state_dict, _load_from_state_dict, _load_state_dict_hook"""
+
+MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
+"""A decorator that keeps results. Ex) functools.lru_cache, functools.cached_property, cached,
+lru_cache_unless_export"""
+
+DONE_ONCE = re.compile(r"(^|_)(initiali[sz]ed|inited)$")
+"""A flag that says that what is done once has been done."""
+
+COUNTER = re.compile(
+    r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
+)
+"""What counts iterations."""
+
+TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+"""The path of a file of tests."""
+
+# --------------------------------------------------------------------------- output and checks
+
+OUTPUT_FLAG = re.compile(
+    r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
+    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
+)
+"""A flag that is a wish of the user for output, and off most of the time."""
+
+INTERVAL = re.compile(r"(^|_)every_(n|k|\d+)_")
+"""A question whether an interval is over: `hook.every_n_train_iters(runner, 50)` (mmengine's Hook),
+`every_n_steps(step)`."""
+
+WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warning_once"})
+"""Methods of a logger that report what is wrong."""
+
+REPORTS = WARNINGS | {"print", "info", "debug"}
+"""Functions that do nothing but report."""
+
+CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
+"""A function that looks whether all is right, and raises."""
+
+INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
+"""Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow,
+found_inf, _found_inf_per_device, nan_to_num"""
+
+UNSCALES = re.compile(rf"scale|{INFINITIES.pattern}")
+"""Words of an optimizer that does a part of a scaler's work."""
+
+NUMERIC_CHECK = re.compile(rf"anomaly|{INFINITIES.pattern}")
+"""A flag for a check of the numbers."""
+
+SEARCHES_NAN = re.compile(r"debug|anomal|nan|test", re.IGNORECASE)
+"""Classes and functions that look for a NaN."""
+
+# --------------------------------------------------------------------------- measurements
+
+MEASURES = re.compile(r"bench|profil|timer|timing|stopwatch", re.IGNORECASE)
+"""Files, classes and functions whose purpose is to measure."""
+
+TIMES_THE_HOST = re.compile(
+    r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE
+)
+"""Text of code that times the launch, or what runs on the host."""
+
+WISHES_SYNCHRONIZATION = re.compile(rf"sync|debug|{MEASURES.pattern}", re.IGNORECASE)
+"""A test that says that waiting for the device is meant."""
+
+WISHES_EMPTY_CACHE = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
+"""A test that says that freeing memory is meant."""
+
+# --------------------------------------------------------------------------- devices
+
+DEVICE_HINTS = frozenset(
+    {"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"}
+)
+"""A device, as people write it in arguments of `.to(...)`."""
+
+RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
+"""What is done on these alone is a way around what they lack."""
+
+OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
+"""Flags that say so."""
+
+OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
+"""A name with one of them."""
+
+OF_DEVICES = words_of(
+    """
+    cuda device devices gpu gpus xpu mps npu hpu get_accelerator Accelerator accelerator Fabric
+    fabric set_default_device set_default_tensor_type prepare DataParallel DistributedDataParallel
+    """
+)
+"""A file that moves anything to a device, or has a library do so, says one of these."""
+
+ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
+"""Text of a test of the device."""
+
+ASKS_DEVICE_OF_WORKER = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
+"""Text of a test whether a worker of a loader may use a device."""
+
+ABOUT_STORAGE = re.compile(r"storage", re.IGNORECASE)
+"""Text of what is made of the memory of a tensor."""
+
+# --------------------------------------------------------------------------- precision
+
+# What is written where a project trains under autocast, the plainest first, by a part of it. That
+# part is looked for before the pattern, since an editor asks again after each edit: over timm
+# 0.9.16 it takes 5 ms instead of 127.
+TRAINS_UNDER_AUTOCAST = {
+    "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
+    "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
+    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']"),
+}
+"""A sign that a project trains under autocast."""
+
+# A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
+TRAINS_IN_FLOAT16 = {
+    "GradScaler(": re.compile(r"\bGradScaler\("),
+    "fp16": re.compile(r"\bfp16\b"),
+}
+"""A sign that it does so in float16."""
+
+SPEAKS_OF_BFLOAT16 = ("bfloat16", "bf16")
+"""A sign that it need not be float16."""
+
+# --------------------------------------------------------------------------- settings and versions
+
+CONFIGURATION = re.compile(
+    r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
+)
+"""What holds the settings of a program."""
+
+READS_ARGUMENTS = re.compile(
+    r"argparse|jsonargparse|ArgumentParser|HfArgumentParser|argv|click|docopt|fire|hydra|typer|tyro"
+    r"|absl|OmegaConf|(parse|get|init|make|load|read)_\w*(args?|arguments|opts?|options|config|cfg)"
+)
+"""What reads a command line, or a configuration: the libraries that do, and functions named after
+it."""
+
+ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(|torch\w*\d", re.IGNORECASE)
+"""Text of a test of the version, or of whether a name is there.
+Ex) torch.__version__ >= "2.4", hasattr(torch.amp, "GradScaler"), TORCH_GE_2_4, is_torch_2_4"""
+
+ASKS_TORCH = re.compile(
+    r"__version__|\bversion\.|torch_?version|((get|has)attr|\bdir)\(\s*torch|torch\w*(\d|\(\s*[\"'\d])",
+    re.IGNORECASE,
+)
+"""The same where more than the code under the test depends on it: `getattr(args, "amp")` asks torch
+for nothing."""
+
+ASKS_WHAT_IS_THERE = re.compile(
+    r"version|attr$|available|find_spec|modules|torch\w*\d", re.IGNORECASE
+)
+"""Words of a test that asks for what there is, so that another import might change its meaning."""
+
+# --------------------------------------------------------------------------- classes
+
+COMMON_METHODS = words_of(
+    """
+    forward train eval step update reset compute fit predict run call apply to cuda cpu get set
+    add append extend items values keys pop copy close open write read log parameters
+    state_dict load_state_dict backward zero_grad sum mean max min view size
+    """
+)
+"""Too many things have methods of these names."""

@@ -1,0 +1,285 @@
+"""What people call their things is said in `knowledge.vocabulary`, and nowhere else."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from amplint.analyses.cold_guards import wishes_output
+from amplint.analyses.hotness import is_cold_by_name
+from amplint.knowledge import vocabulary
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+
+# Rooms and modules that have nothing to do with the names of user code.
+ELSEWHERE = {
+    "amplint/knowledge/": "the vocabulary, and the tables of what libraries have",
+    "amplint/frameworks/": "how the models of frameworks are written",
+    "amplint/core/": "amplint's own values, and text",
+    "amplint/project/": "settings, notebooks, files",
+    "amplint/output/": "reports, and the text of fixes",
+    "amplint/run/": "suppressions, and amplint's own files",
+    "amplint/cli/": "options of the command line",
+    "amplint/server/": "requests of editors",
+    "amplint/verify/": "programs that run, and torch's own source",
+    "amplint/testing.py": "marks in fixtures, and the words of messages",
+}
+# By reason: modules, each with the names of its lists.
+ALLOWED: dict[str, dict[str, str]] = {
+    "torch: its functions and methods, their arguments, dtypes and devices": {
+        "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
+        "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
+        "amplint/analyses/hotness.py": "NO_GRADIENTS",
+        "amplint/analyses/loader_workers.py": "OF_INDEXED",
+        "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY",
+        "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
+        "amplint/analyses/provenance.py": "MOVING",
+        "amplint/gradscaler/events.py": (
+            "CLIPPING MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
+        ),
+        "amplint/inference/calls.py": "MODULE_CONVERSIONS MODULE_METHODS MOVES REGISTRIES",
+        "amplint/inference/custom_ops.py": "DEFINES",
+        "amplint/inference/evaluation.py": "MOVING",
+        "amplint/inference/frame.py": "RUN_BY_CALL",
+        "amplint/inference/hierarchy.py": "AUTOGRAD_ROLES NO_MODULES",
+        "amplint/inference/number_uses.py": "OF_TENSORS_ALONE",
+        "amplint/inference/ranks.py": "MASKS",
+        "amplint/inference/transfer/arguments.py": "HOST_DEVICES",
+        "amplint/inference/transfer/attributes.py": "MODULE_TENSORS",
+        "amplint/inference/transfer/calls.py": "GRADIENT_NORMS",
+        "amplint/inference/transfer/methods.py": "VIEWS",
+        "amplint/inference/transfer/symbols.py": "DTYPES",
+        "amplint/inference/use_evidence.py": (
+            "AVERAGES BACKWARD_KEYWORDS MODULE_USES MODULE_USES_IF_CALLED MOVES OF_LENGTHS"
+            " ONLY_OF_TENSORS REDUCTIONS SHAPING_USES TENSOR_USES WORDS"
+        ),
+        "rules/_shared/dtypes.py": "DEFAULT_DTYPE SAME_DTYPE",
+        "rules/_shared/factories.py": (
+            "CONVERSIONS CONVERSIONS_TO_INTEGERS DECIDING FILLS OF_INTS OTHER_DEFAULTS ROUNDED"
+            " SAME_ANYWHERE"
+        ),
+        "rules/_shared/forward.py": "PASSIVE",
+        "rules/_shared/gpus.py": "GPU OF_NCCL SEVERAL",
+        "rules/_shared/growth.py": "ADDING",
+        "rules/_shared/guards.py": "NEW_NAME",
+        "rules/_shared/host_copies.py": "KEYWORDS MOVES",
+        "rules/_shared/local_values.py": "INT_METHODS",
+        "rules/_shared/meetings.py": "ADDING",
+        "rules/_shared/reads.py": "TYPE_OF_HOST",
+        "rules/_shared/tensors.py": "TENSOR_METHODS",
+        "rules/autocast/banned_loss_in_autocast.py": "REFUSING",
+        "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
+        "rules/autocast/function_without_custom_fwd.py": "CASTING PRODUCTS",
+        "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 CONJUGATES",
+        "rules/autocast/loss_outside_autocast.py": "CLASSIFYING",
+        "rules/autocast/miscalled_autocast.py": "DTYPES",
+        "rules/autocast/optimizer_step_in_autocast.py": "OF_TRAINING",
+        "rules/host_sync/data_dependent_shape_in_hot_path.py": "MASKS",
+        "rules/host_sync/host_read_per_element.py": "READING",
+        "rules/host_sync/python_builtin_over_tensor.py": "LARGEST",
+        "rules/host_sync/synchronize_in_hot_path.py": "OTHER_STREAMS STREAMS",
+        "rules/host_sync/tensor_as_python_number.py": "MASKS",
+        "rules/host_sync/tensor_truth_in_hot_path.py": "COMPARING SIZE",
+        "rules/host_sync/timing_without_synchronize.py": "WAITING",
+        "rules/memory/cuda_in_dataset.py": "AVAILABLE",
+        "rules/memory/debug_mode_left_on.py": "OFF_AGAIN",
+        "rules/memory/inference_without_no_grad.py": "SWITCHES_OFF",
+        "rules/memory/loss_accumulated_with_graph.py": "DETACHING",
+        "rules/migration/legacy_autocast.py": "DTYPE_GETTERS DTYPE_SETTERS",
+        "rules/numerics/constant_beyond_half_range.py": "MASKING WITHOUT_TENSOR",
+        "rules/numerics/epsilon_below_half_range.py": "LIMITING LOWER",
+        "rules/numerics/log_of_probability.py": "LOGARITHMS WIDER",
+        "rules/numerics/positions_in_half.py": "ANGLES CASTING NAMES SAME_COUNT",
+        "rules/parallel/host_read_in_self_log.py": "CONVERTING",
+        "rules/parallel/manual_amp_in_automatic_optimization.py": "OF_SCALER",
+        "rules/placement/legacy_tensor_constructor.py": "CONVERTIBLE",
+        "rules/placement/tensor_attribute_not_buffer.py": "MOVES",
+        "rules/placement/tensor_from_tensor.py": "PLACEMENT",
+        "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
+        "rules/precision/half_module_float_input.py": "CAST_IN_TEXT HARMLESS",
+        "rules/precision/integers_cast_to_half.py": "INDEX_NAMES OF_CLASSES SAME_NUMBERS",
+        "rules/precision/mixed_dtype_where.py": "TENSOR_CASTS",
+        "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",
+    },
+    "Python: its library, its containers and their methods": {
+        "amplint/analyses/grad_mode.py": "LEAVING",
+        "amplint/analyses/loader_workers.py": "OF_ITERABLE",
+        "amplint/analyses/loop_invariance.py": "CONSTRUCTORS IMPURE",
+        "amplint/analyses/provenance.py": "DRAWING",
+        "amplint/analyses/self_tests.py": "NAME,MAIN",
+        "amplint/analyses/tensor_certainty.py": "OF_MAPPINGS",
+        "amplint/analyses/thin_readers.py": "RECEIVERS",
+        "amplint/cst/unbound.py": "GIVEN",
+        "amplint/gradscaler/checkpoints.py": "HARMLESS",
+        "amplint/gradscaler/incomplete.py": "ASKING",
+        "amplint/inference/calls.py": "CONTEXT_MAKERS",
+        "amplint/inference/narrowing.py": "FORMS PLAIN",
+        "amplint/inference/transfer/attributes.py": "CONTAINER_METHODS",
+        "amplint/inference/transfer/symbols.py": "MATH_CONSTANTS",
+        "amplint/ir/module_names.py": "ALWAYS_LIBRARIES",
+        "amplint/ir/ssa.py": "ADDERS",
+        "rules/_shared/clocks.py": "READS_CLOCK",
+        "rules/_shared/constants.py": "INFINITE OF_MATH PLAIN_NUMBERS",
+        "rules/_shared/guards.py": "CATCHES",
+        "rules/_shared/handed_on.py": "ASKING",
+        "rules/_shared/moves.py": "NAMING",
+        "rules/host_sync/python_builtin_over_tensor.py": "CONVERSIONS",
+        "rules/host_sync/tensor_as_python_number.py": "INTEGER_BUILTINS",
+        "rules/host_sync/tensor_formatted_in_hot_path.py": "LOG_METHODS",
+        "rules/memory/loss_accumulated_with_graph.py": "EMPTYING",
+        "rules/precision/factory_then_cast.py": "INFINITE",
+    },
+    "other libraries: their modules, methods and arguments": {
+        "amplint/analyses/backward_calls.py": "BACKWARD_METHODS",
+        "amplint/gradscaler/events.py": "PRETRAINED",
+        "amplint/inference/presumption.py": "PATCHING",
+        "amplint/inference/use_evidence.py": "ACCELERATOR_USES",
+        "amplint/ir/module_names.py": "LIBRARIES",
+        "rules/_shared/lightning.py": "ASKING STRATEGIES WITHOUT_SUCCESSOR",
+        "rules/host_sync/tensor_formatted_in_hot_path.py": "POSTFIX_METHODS",
+        "rules/migration/apex_amp.py": "PUBLIC UNDERSTOOD",
+        "rules/parallel/hard_coded_device_in_lightning_module.py": "HOOK TRANSFERS",
+    },
+    "the grammar: identifiers, imports, strings, comments": {
+        "amplint/cst/comments.py": "TO_TOOLS",
+        "amplint/cst/edits.py": "KEYWORD",
+        "amplint/cst/import_style.py": "ADDED DOTTED UNUSED_ON_PURPOSE",
+        "amplint/cst/pairing.py": "_AST_LEAVES",
+        "amplint/cst/quotes.py": "IN_STRING PLAIN WRITTEN",
+        "amplint/cst/segments.py": "_FORM_FEED_INDENT _LONE_CR",
+        "amplint/gradscaler/event_index.py": "WORD",
+        "amplint/inference/grafting.py": "WORD",
+        "amplint/ir/file_index.py": "IDENTIFIER",
+        "amplint/ir/file_set.py": "STAR",
+        "amplint/ir/ssa.py": "LEAVES",
+        "rules/_shared/unused_imports.py": "MEANT",
+        "rules/autocast/banned_loss_in_autocast.py": "CHOICES COMPARED STRING",
+        "rules/placement/legacy_tensor_constructor.py": "NUMBER",
+    },
+    "amplint's own words: kinds of values, keys, blocks, questions": {
+        "amplint/analyses/backward_reach.py": "MODULES",
+        "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
+        "amplint/analyses/loop_invariance.py": "SIDES",
+        "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
+        "amplint/gradscaler/symbolic_values.py": "UNARY",
+        "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",
+        "amplint/inference/explanation.py": "RESULTS",
+        "amplint/inference/hierarchy.py": "CALLED",
+        "amplint/inference/state.py": "KeyKind",
+        "amplint/inference/store.py": "FOLLOWED_ONCE OF_CODE OF_NODES OF_REGIONS PUBLISHED",
+        "amplint/inference/transfer/arithmetic.py": "NUMBERS",
+        "amplint/inference/transfer/distributions.py": "NUMBERS",
+        "amplint/ir/model.py": "LOOPS",
+        "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
+        "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
+        "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
+    },
+}
+
+
+def lists_of(tree: ast.Module) -> Iterator[str]:
+    """The constants of a module that are patterns, or have words in a collection."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            target, value = node.target, node.value
+        else:
+            continue
+        if any(map(is_list, ast.walk(value))):
+            yield ast.unparse(target).strip("()").replace(" ", "")
+
+
+def is_list(node: ast.AST) -> bool:
+    """Ex) re.compile("..."), {"one", "two"}, "one two".split()"""
+    words: list[object] = []
+    if isinstance(node, ast.Set | ast.Tuple | ast.List):
+        words = [getattr(each, "value", None) for each in node.elts]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        text = node.func.value
+        if ast.unparse(node.func) == "re.compile":
+            return True
+        if node.func.attr == "split" and isinstance(text, ast.Constant):
+            words = [*str(text.value).split()]
+    return bool(words) and all(isinstance(w, str) and PLAIN.fullmatch(w) for w in words)
+
+
+def found() -> set[tuple[str, str]]:
+    """The lists of all modules but those of `ELSEWHERE`: path and name."""
+    pairs: set[tuple[str, str]] = set()
+    for path in chain(ROOT.glob("amplint/**/*.py"), ROOT.glob("rules/**/*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        if not place.startswith(tuple(ELSEWHERE)):
+            pairs.update((place, name) for name in lists_of(ast.parse(path.read_text("utf-8"))))
+    return pairs
+
+
+def test_a_list_of_words_is_in_the_vocabulary_or_is_about_something_else() -> None:
+    """What is about names that users choose belongs to knowledge/vocabulary.py."""
+    allowed = {
+        (place, name)
+        for modules in ALLOWED.values()
+        for place, names in modules.items()
+        for name in names.split()
+    }
+    assert found() - allowed == set()
+    assert allowed - found() == set(), "no longer there"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['A = re.compile("loader")', 'A: X = frozenset({"eval", "dev"})', 'A = words("a b".split())'],
+)
+def test_what_counts_as_a_list(text: str) -> None:
+    assert [*lists_of(ast.parse(text))] == ["A"]
+
+
+@pytest.mark.parametrize("text", ['A = "eval"', 'A = {"torch.nn": 1}', "A = f(1, 2)", "import re"])
+def test_what_is_none(text: str) -> None:
+    assert [*lists_of(ast.parse(text))] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["optimizer", "self.optim", "optimizerG", "optimizer_d", "opt", "g_opt", "self.opt_g"]
+)
+def test_the_names_of_optimizers(path: str) -> None:
+    assert vocabulary.OPTIMIZER.search(path)
+
+
+@pytest.mark.parametrize("path", ["options", "adopt", "optional", "self.option"])
+def test_what_is_no_name_of_an_optimizer(path: str) -> None:
+    assert not vocabulary.OPTIMIZER.search(path)
+
+
+@pytest.mark.parametrize(
+    "decorator", ["functools.cache", "functools.lru_cache", "cached", "lru_cache_unless_export"]
+)
+def test_what_keeps_its_results_is_cold(decorator: str) -> None:
+    assert is_cold_by_name("position_ids", (decorator,), False)
+    assert not is_cold_by_name("position_ids", ("decached",), False)
+
+
+@pytest.mark.parametrize("word", sorted(vocabulary.EVALUATION_WORDS))
+def test_one_list_says_what_evaluation_is(word: str) -> None:
+    """By those left out a flag may say something else, and a function may be a test of the code."""
+    ambiguous = {"test", "dev", "val", "valid"}
+    is_flag = vocabulary.EVALUATION_FLAG.fullmatch(f"is_{word}") is not None
+    assert is_flag == (word not in ambiguous | {"validate", "validation"})
+    is_function = vocabulary.EVALUATES.match(f"{word}_epoch") is not None
+    assert is_function == (word not in ambiguous | {"testing"})
+
+
+@pytest.mark.parametrize("method", sorted(vocabulary.TRAINING_STEPS))
+def test_what_an_engine_calls_is_called_from_outside(method: str) -> None:
+    assert method in vocabulary.CALLED_FROM_OUTSIDE
+
+
+@pytest.mark.parametrize("word", ["found_inf", "isfinite", "has_overflow", "nan_to_num"])
+def test_what_speaks_of_infinities(word: str) -> None:
+    assert vocabulary.INFINITIES.search(word)
+    assert vocabulary.UNSCALES.search(word)
+    assert not wishes_output(f"log_{word}")
