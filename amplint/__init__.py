@@ -81,6 +81,7 @@ _EXPORTS = {
     "cst.literals": "literal",
     "knowledge.dtypes": "FLOATS HALF",
     "source": "Source",
+    "view.view": "READ View",
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
@@ -201,6 +202,8 @@ if TYPE_CHECKING:
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source
+    from amplint.view.view import READ as READ
+    from amplint.view.view import View as View
 else:
     libcst = LazyModule("libcst")
 

@@ -180,6 +180,9 @@ def takes_number(name: str, position: int, keyword: str | None) -> bool:
     return False
 
 
+TAKE_NUMBERS: frozenset[str] = frozenset({*NUMBER_PARAMETERS, *FACTORIES})
+"""What has an argument of which `takes_number` may hold."""
+
 DATA_DEPENDENT: dict[str, str] = {
     **dict.fromkeys(
         names(

@@ -38,7 +38,7 @@ from amplint.knowledge.host_reads import LOGGED
 from .code_texts import text_around
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
+    from amplint import Source, Spot, View
 
 READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
@@ -201,6 +201,13 @@ def hot_evidence(
             return None
         where = (src.related_node(node, "nothing keeps this tensor on the CPU"),)
     return (*heat_places(heat, src), *where)
+
+
+def is_hot_read(at: View) -> bool:
+    """Whether an expression is evaluated for every batch of training, and what is known of it holds
+    there: not by other calls alone than those that make the place hot."""
+    heat = at.hotness
+    return heat is not None and heat.temperature == TRAINING and not at.ask(UnknownWhenHot)
 
 
 def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
