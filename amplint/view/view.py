@@ -43,7 +43,7 @@ from amplint.ir.ssa import where
 from amplint.view.operands import parts_of
 
 if TYPE_CHECKING:
-    import libcst as cst
+    import libcst
 
     from amplint.analyses.program import FileView
     from amplint.core.finding import Finding, Fix, Group, Span
@@ -227,6 +227,7 @@ class View:
             node = spot.state.graph.nodes[number]
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
+                continue
             thing = self._written(number)
             if thing is not None or self._code is None:
                 at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
@@ -240,10 +241,9 @@ class View:
     # -- how it is written
 
     @property
-    def cst(self) -> cst.CSTNode:
+    def cst(self) -> libcst.CSTNode:
         """Its LibCST node. Raises LookupError where nothing is written that stands for it."""
-        code = self._with_code
-        node = code.source.layout.node_for(self._thing) if self._thing is not None else None
+        node = self._node
         if node is None:
             raise LookupError("nothing is written that stands for this node")
         return node
@@ -251,8 +251,12 @@ class View:
     @property
     def is_written(self) -> bool:
         """Whether something is written that stands for it."""
-        code = self._with_code
-        return self._thing is not None and code.source.layout.node_for(self._thing) is not None
+        return self._node is not None
+
+    @property
+    def _node(self) -> libcst.CSTNode | None:
+        layout = self._with_code.source.layout
+        return layout.node_or_literal_for(self._thing) if self._thing is not None else None
 
     @property
     def text(self) -> str:

@@ -178,7 +178,8 @@ KINDS_OF_SPOTS = {"function", "test", "context"}  # beside the operations of val
 @pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.name)
 def test_a_rule_names_operations_that_exist(rule: Rule) -> None:
     """A misspelt one would find no candidate, and the rule would be silent."""
-    named = {op for way in rule.candidates.ways for op in way.ops or ()}
+    ways = [way for condition in rule.conditions for way in condition.ways]
+    named = {op for way in ways for op in way.ops or ()}
     assert named <= {op.value for op in ops.Op} | KINDS_OF_SPOTS
 
 
