@@ -53,8 +53,8 @@ _EXPORTS = {
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
-        "Function Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol "
-        "Tensor TensorTree Unknown Value constant evidence_of is_autocast"
+        "Function Heat Host Instance Mapping Method NoGrad Object Reason Region Sequence Shows "
+        "Symbol Tensor TensorTree Unknown Value constant evidence_of is_autocast"
     ),
     "core.walks": "least reachable",
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
@@ -177,6 +177,7 @@ if TYPE_CHECKING:
     from amplint.core.values import Method as Method
     from amplint.core.values import NoGrad as NoGrad
     from amplint.core.values import Object as Object
+    from amplint.core.values import Reason as Reason
     from amplint.core.values import Region as Region
     from amplint.core.values import Sequence as Sequence
     from amplint.core.values import Shows as Shows

@@ -17,7 +17,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from amplint.analyses.candidates import Spot, symbol
 from amplint.analyses.fact import Answer_co, CallFact, NodeFact
@@ -160,6 +160,16 @@ class View:
         return symbol(function.value - {NONE})
 
     @property
+    def name(self) -> str | None:
+        """The dotted name of the library object that it certainly is: "torch.zeros"."""
+        return symbol(self.value)
+
+    @property
+    def has_star(self) -> bool:
+        """Of a call: whether it has a `*` or `**` argument, and so others than one can read."""
+        return self.op == ops.CALL and self._spot.node.data.stars
+
+    @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
         function = self.operands[0] if self.op == ops.CALL else self
@@ -241,12 +251,17 @@ class View:
     # -- how it is written
 
     @property
-    def cst(self) -> libcst.CSTNode:
+    def cst(self) -> libcst.BaseExpression:
         """Its LibCST node. Raises LookupError where nothing is written that stands for it."""
         node = self._node
         if node is None:
             raise LookupError("nothing is written that stands for this node")
-        return node
+        return cast("libcst.BaseExpression", node)
+
+    @property
+    def source(self) -> Source:
+        """Its file, with which fixes are built, and what is written around it is found."""
+        return self._with_code.source
 
     @property
     def is_written(self) -> bool:
@@ -255,23 +270,23 @@ class View:
 
     @property
     def _node(self) -> libcst.CSTNode | None:
-        layout = self._with_code.source.layout
+        layout = self.source.layout
         return layout.node_or_literal_for(self._thing) if self._thing is not None else None
 
     @property
     def text(self) -> str:
         """The text of it."""
-        return self._with_code.source.text(self.cst)
+        return self.source.text(self.cst)
 
     @property
     def brief(self) -> str:
         """The text of it on one line and not too long, for messages."""
-        return self._with_code.source.brief(self.cst)
+        return self.source.brief(self.cst)
 
     @property
     def span(self) -> Span:
         """Where it stands, in characters."""
-        return self._with_code.source.span(self.cst)
+        return self.source.span(self.cst)
 
     @property
     def _with_code(self) -> Code:
@@ -283,7 +298,7 @@ class View:
 
     def related(self, message: str) -> Related:
         """It as a place that a finding shows besides its own."""
-        return self._with_code.source.related_node(self.cst, message)
+        return self.source.related_node(self.cst, message)
 
     def finding(
         self,
@@ -301,7 +316,7 @@ class View:
             fix, group: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
         """
-        source = self._with_code.source
+        source = self.source
         related: list[Related] = []
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)

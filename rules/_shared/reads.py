@@ -38,7 +38,9 @@ from amplint.knowledge.host_reads import LOGGED
 from .code_texts import text_around
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot, View
+    from amplint import Reason, Source, Spot, View
+
+    Reasons = tuple[Reason | Related | None, ...]
 
 READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
@@ -203,11 +205,25 @@ def hot_evidence(
     return (*heat_places(heat, src), *where)
 
 
-def is_hot_read(at: View) -> bool:
-    """Whether an expression is evaluated for every batch of training, and what is known of it holds
-    there: not by other calls alone than those that make the place hot."""
-    heat = at.hotness
-    return heat is not None and heat.temperature == TRAINING and not at.ask(UnknownWhenHot)
+def read_of_training(at: View, tensor: Tensor | TensorTree | None) -> Reasons | None:
+    """As `hot_evidence`, of what is no `x.cpu()`: why the tensor is on the device and the place
+    runs for every batch of training; None unless both hold."""
+    heat = at.hotness if tensor is not None else None
+    if tensor is None or heat is None or heat.temperature != TRAINING or at.ask(UnknownWhenHot):
+        return None
+    if tensor.device.kind is not None:
+        return (*heat.chain, tensor.device.evidence)
+    if heat.is_guess or is_moved_later(at.cst, at.source):
+        return None
+    return (*heat.chain, at.related("nothing keeps this tensor on the CPU"))
+
+
+def hot_tensor(at: View) -> Tensor | TensorTree | None:
+    """As `tensor_of_training`, of what is no receiver."""
+    tensor = device_tensor(at.value, certain=True, presumed=True)
+    if tensor is None:
+        return None
+    return tensor if at.ask(NotGuessed if on_device(tensor) else TensorCertainty) else None
 
 
 def is_moved_later(node: cst.CSTNode, src: Source) -> bool:

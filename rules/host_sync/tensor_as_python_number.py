@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -54,7 +55,10 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number
 
-from .._shared.reads import device_tensor, is_hot_read
+from .._shared.reads import device_tensor, read_of_training
+
+if TYPE_CHECKING:
+    from .._shared.reads import Reasons
 
 # An expression, the tensor on the device that it is (None: it is none), and what it is used as.
 Use = tuple[View, Tensor | None, str]
@@ -92,21 +96,19 @@ def check(at: View) -> Iterator[Finding]:
     read = first_read(at)
     if read is None:
         return
-    number, tensor, use = read
+    number, use, reasons = read
     again = other_reads(number)
-    if number.hotness is None or any(each.span.start < number.span.start for each in again):
+    if any(each.span.start < number.span.start for each in again):
         return
-    also = (each.related("and here") for each in again)
-    yield number.finding(
-        f"`{number.brief}` as {use} waits for the device in every iteration",
-        because=(*number.hotness.chain, tensor.device.evidence, *also),
-    )
+    message = f"`{number.brief}` as {use} waits for the device in every iteration"
+    yield number.finding(message, (*reasons, *(each.related("and here") for each in again)))
 
 
-def first_read(at: View) -> tuple[View, Tensor, str] | None:
+def first_read(at: View) -> tuple[View, str, Reasons] | None:
     for number, tensor, use in uses(at):
-        if tensor is not None and is_hot_read(number) and number.ask(TensorCertainty):
-            return number, tensor, use
+        reasons = read_of_training(number, tensor)
+        if reasons is not None and number.ask(TensorCertainty):
+            return number, use, reasons
     return None
 
 
