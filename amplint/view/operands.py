@@ -19,7 +19,7 @@ PARTS: Mapping[type[ast.expr], Callable[[Any], Parts]] = {
     ast.DictComp: lambda e: [part for part in (e.key, e.value) if part is not None],
     ast.GeneratorExp: lambda e: [e.elt],
     ast.IfExp: lambda e: [e.body, e.orelse],
-    ast.JoinedStr: lambda e: [v for v in e.values if not isinstance(v, ast.Constant)],
+    ast.JoinedStr: lambda e: [v.value for v in e.values if isinstance(v, ast.FormattedValue)],
     ast.List: lambda e: e.elts,
     ast.ListComp: lambda e: [e.elt],
     ast.Set: lambda e: e.elts,
@@ -36,7 +36,7 @@ PARTS: Mapping[type[ast.expr], Callable[[Any], Parts]] = {
 def parts_of(expression: ast.expr) -> Parts:
     """The parts of an expression, one for each operand of its node; none where it has no parts that
     are operands. Behind them, the node of `x[i] = y` has an operand that is no part of `x[i]`."""
-    while isinstance(expression, ast.NamedExpr | ast.FormattedValue):
+    while isinstance(expression, ast.NamedExpr):
         expression = expression.value
     parts = PARTS.get(type(expression))
     return parts(expression) if parts is not None else ()

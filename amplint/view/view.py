@@ -170,6 +170,12 @@ class View:
         return self.op == ops.CALL and self._spot.node.data.stars
 
     @property
+    def method(self) -> str:
+        """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
+        function = self.operands[0] if self.op == ops.CALL else self
+        return str(function._spot.node.data) if function.op == ops.ATTR else ""
+
+    @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
         function = self.operands[0] if self.op == ops.CALL else self
@@ -177,13 +183,13 @@ class View:
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
-        """Of a call: what it is given, with position and keyword; of `*args` that of `args`."""
+        """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
+        unpacked)."""
         node = self._spot.node
         given = self.operands[1:] if self.op == ops.CALL else ()
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
-            unpacked = argument.operands[0] if argument.op == ops.STARRED else argument
-            yield position, keyword, unpacked
+            yield position, keyword, argument
 
     def arg(self, name: str, position: int | None = None) -> View | None:
         """Of a call: the argument for a parameter, by keyword or by position; None where it is not
@@ -307,6 +313,7 @@ class View:
         fix: Fix | None = None,
         help: str = "",
         group: Group | None = None,
+        place: libcst.CSTNode | None = None,
     ) -> Finding:
         """A place where the claim of the rule holds.
 
@@ -315,12 +322,13 @@ class View:
             because: the evidence that it rests on, and other places to show, in their order.
             fix, group: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
+            place: the part of the expression that the finding is about, if not all of it.
         """
         source = self.source
         related: list[Related] = []
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
-        found = source.finding(self.rule, self.cst, message, fix, related, group)
+        found = source.finding(self.rule, place or self.cst, message, fix, related, group)
         return replace(found, help=help) if help else found
 
 

@@ -150,7 +150,8 @@ def in_brackets(container: View, index: View) -> Iterator[Use]:
 def in_arguments(call: View) -> Iterator[Use]:
     """Ex) range(n), torch.arange(n), x.view(n, -1), x.split(sizes), math.sqrt(variance)"""
     name = call.callee or ""
-    for position, keyword, argument in call.arguments:
+    for position, keyword, given in call.arguments:
+        argument = given.operands[0] if given.op == "starred" else given
         if name in INTEGER_BUILTINS:
             yield argument, integer_read(joined(argument)), "a number"
         elif name in OF_ONE_NUMBER or takes_number(name, position, keyword):
