@@ -53,8 +53,8 @@ _EXPORTS = {
     "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
-        "Function Heat Host Instance Mapping Method NoGrad Object Region Sequence Shows Symbol "
-        "Tensor TensorTree Unknown Value constant evidence_of is_autocast"
+        "Function Heat Host Instance Mapping Method NoGrad Object Reason Region Sequence Shows "
+        "Symbol Tensor TensorTree Unknown Value constant evidence_of is_autocast"
     ),
     "core.walks": "least reachable",
     "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
@@ -81,6 +81,7 @@ _EXPORTS = {
     "cst.literals": "literal",
     "knowledge.dtypes": "FLOATS HALF",
     "source": "Source",
+    "view.view": "READ View",
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from amplint.core.values import Method as Method
     from amplint.core.values import NoGrad as NoGrad
     from amplint.core.values import Object as Object
+    from amplint.core.values import Reason as Reason
     from amplint.core.values import Region as Region
     from amplint.core.values import Sequence as Sequence
     from amplint.core.values import Shows as Shows
@@ -201,6 +203,8 @@ if TYPE_CHECKING:
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source
+    from amplint.view.view import READ as READ
+    from amplint.view.view import View as View
 else:
     libcst = LazyModule("libcst")
 

@@ -33,10 +33,11 @@ from unittest import mock
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from amplint.analyses.candidates import FileCandidates
+from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import FileView
 from amplint.core import registry
+from amplint.core.candidate import Trait
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
 from amplint.core.text import Text, span_in
@@ -47,10 +48,11 @@ from amplint.ir.file_set import Files
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run import analysis, engine, judge, parts, session
-from amplint.run.judge import CandidateRows, JudgedFile, show
+from amplint.run.judge import JudgedFile, show
 from amplint.run.request import Outcome, Request
 from amplint.source import Source
 from amplint.source import Spans as Where
+from amplint.view.view import Code
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
 from benchmarks.speed import TREES
 
@@ -118,24 +120,40 @@ def judge_whole(
     path: str,
     text: Text,
     facts: FileView,
-    _rows: CandidateRows,
+    found: FileCandidates,
     rules: Sequence[Rule],
     spans: Where = lambda place: span_in(None, place),
     _watch: None = None,
 ) -> JudgedFile:
     """`amplint.run.judge.judge`, except what it leaves out: every node is shown to every rule."""
     source = Source(WholeLayout(path, text, facts.module), facts, spans)
-    return show(source, [(unit, rules) for unit in source.layout.units.units])
+    shown = [(unit, rules) for unit in source.layout.units.units]
+    return show(Code(source, facts), shown, found.shown)
 
 
 class Everywhere:
-    """`amplint.analyses.candidates.Search`, but that every rule may speak in every file."""
+    """`amplint.analyses.candidates.Search`, but that every rule may speak in every file, and that
+    every node of a function is held against the condition of every check of Views: no table leaves
+    out what a function is known not to hold, and no check is run on the value graph alone."""
 
-    def __init__(self, _files: Files, _facts: Facts, rules: Sequence[Rule]) -> None:
+    def __init__(self, files: Files, facts: Facts, rules: Sequence[Rule], _: object) -> None:
         self._codes = frozenset(rule.code for rule in rules)
+        self._search = Search(files, facts, rules)
+        self._looks = [
+            (rule.code, number, way)
+            for rule in rules
+            for number, look in enumerate(rule.looks)
+            for way in look.condition.ways
+        ]
 
-    def of(self, _: str) -> FileCandidates:
-        return FileCandidates({1: self._codes}, faults={})
+    def of(self, path: str) -> FileCandidates:
+        found = {
+            (code, number, spot.function, spot.number): Candidate(1, code, number, spot)
+            for op, spot in self._search.every_spot(path)
+            for code, number, way in self._looks
+            if way.lacking(op, spot, frozenset(Trait), way.symbols or frozenset()) == []
+        }
+        return FileCandidates({1: self._codes}, shown=[*found.values()])
 
 
 def parsed(text: Text, module: ast.Module, unit: Unit) -> Tree:

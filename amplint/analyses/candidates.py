@@ -11,8 +11,9 @@ context: what a `with` enters, or a decorator.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.backward_reach import BackpropagatedValues
@@ -29,7 +30,7 @@ from amplint.analyses.traits import Traits
 from amplint.core.candidate import Test, Trait, Way, in_functions, in_words, nodes, says, where
 from amplint.core.errors import describe
 from amplint.core.lattice import only
-from amplint.core.rule import Rule
+from amplint.core.rule import Rule, ViewCheck
 from amplint.core.values import (
     NONE,
     UNKNOWN,
@@ -377,7 +378,20 @@ ELSEWHERE = frozenset(
     for test in way.tests
 )
 
-Entry = tuple[str, Test]  # the code of a rule, and what a spot has to pass
+
+class Entry(NamedTuple):
+    """A rule, one of the conditions under which it may speak, and what a spot has to pass.
+
+    `look`: the number of the check of Views (`Rule.looks`) whose condition it is; -1 for none.
+    """
+
+    rule: Rule
+    look: int
+    holds: Test
+
+    @property
+    def check(self) -> ViewCheck | None:
+        return self.rule.looks[self.look].check if self.look >= 0 else None
 
 
 class Table:
@@ -390,12 +404,12 @@ class Table:
         self.by_op: dict[str, list[Entry]] = {}
         self.by_name: dict[str, list[Entry]] = {}
         for rule in rules:
-            for way in rule.candidates.ways:
+            for look, way in ways_of(rule):
                 if not way.traits <= traits or way.ops is None:
                     continue
                 if way.symbols is not None and way.symbols.isdisjoint(symbols):
                     continue
-                entry = rule.code, way.holds
+                entry = Entry(rule, look, way.holds)
                 for name in way.names or ():
                     self.by_name.setdefault(name, []).append(entry)
                 for op in way.ops if way.names is None else ():
@@ -411,6 +425,28 @@ class Table:
         return self._calls[key]
 
 
+def ways_of(rule: Rule) -> Iterator[tuple[int, Way]]:
+    """The ways in which a node can be a candidate of a rule, as `Entry` has them."""
+    for look, condition in enumerate(rule.conditions, start=-1):
+        yield from ((look, way) for way in condition.ways)
+
+
+class Candidate(NamedTuple):
+    """A spot that a check of Views is shown.
+
+    Args:
+        row: the one that it counts for: of what is in a function, its first.
+        code: of the rule.
+        look: the number of the check.
+        spot: the node.
+    """
+
+    row: int
+    code: str
+    look: int
+    spot: Spot
+
+
 @dataclass(frozen=True)
 class FileCandidates:
     """The candidates in one file.
@@ -419,21 +455,36 @@ class FileCandidates:
         rows: by row: the codes of the rules that have a candidate there.
         faults: by code: where a condition of the rule raised first, and what. Such a spot counts as
             a candidate, so that the fault costs none of the rule's findings.
+        shown: the spots among them that checks of Views are shown.
     """
 
     rows: Mapping[int, Collection[str]]
-    faults: Mapping[str, str]
+    faults: Mapping[str, str] = field(default_factory=dict)
+    shown: Sequence[Candidate] = ()
 
 
 class Search:
-    """The search for the candidates of some rules."""
+    """The search for the candidates of some rules.
 
-    def __init__(self, files: Files, facts: Facts, rules: Sequence[Rule]) -> None:
+    Args:
+        files, facts: of the project.
+        rules: those that may speak.
+        may_find: whether a check of a rule may find something at a spot that meets its condition.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        facts: Facts,
+        rules: Sequence[Rule],
+        may_find: Callable[[Rule, ViewCheck, Spot], bool] = lambda *_: True,
+    ) -> None:
         self.facts = facts
         self._files = files
         self._rules = rules
+        self._may_find = may_find
         self._tables: dict[tuple[frozenset[Trait], frozenset[str]], Table] = {}
-        ways = [way for rule in rules for way in rule.candidates.ways]
+        ways = [way for rule in rules for _, way in ways_of(rule)]
         self._symbols = frozenset[str]().union(*(way.symbols or () for way in ways))
         self._symbols_in: dict[Value, frozenset[str]] = {}
         self._mentioned: dict[str, bool] = {}
@@ -465,17 +516,22 @@ class Search:
         Args:
             every: also of nodes that lack more than one, or that this may well not be about.
         """
+        for op, spot in self.every_spot(path):
+            if spot.location[0] != row:
+                continue
+            traits = self.facts[Traits].of_function(spot.function)
+            symbols = self._symbols_of(spot.function)
+            for _, way in ways_of(rule):
+                lacking = way.lacking(op, spot, traits, symbols)
+                if lacking and (every or is_near(way, lacking)):
+                    yield lacking[-1]
+
+    def every_spot(self, path: str) -> Iterator[tuple[str, Spot]]:
+        """The spots of a file, each with its operation."""
         for identity, facts in self._files.own[path].facts.functions.items():
             state = self.facts.inference.states.get(identity)
-            if state is None:
-                continue
-            traits = self.facts[Traits].of_function(identity)
-            symbols = self._symbols_of(identity)
-            for op, spot in self._every_spot(identity, facts, state):
-                for way in rule.candidates.ways if spot.location[0] == row else ():
-                    lacking = way.lacking(op, spot, traits, symbols)
-                    if lacking and (every or is_near(way, lacking)):
-                        yield lacking[-1]
+            if state is not None:
+                yield from self._every_spot(identity, facts, state)
 
     def _every_spot(
         self, identity: str, facts: FunctionFacts, state: State
@@ -491,6 +547,7 @@ class Search:
 
     def _of(self, path: str) -> FileCandidates:
         found: dict[int, set[str]] = {}
+        shown: list[Candidate] = []
         faults: dict[str, str] = {}
         for identity, facts in self._files.own[path].facts.functions.items():
             if identity not in self.facts.inference.states:
@@ -501,18 +558,28 @@ class Search:
                 continue
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for spot, entries in self._spots(identity, facts, state, table):
-                codes = found.setdefault(own or spot.location[0], set())
-                for code, holds in entries:
-                    if code in codes:
+                row = own or spot.location[0]
+                codes = found.setdefault(row, set())
+                looks: set[tuple[str, int]] = set()
+                for entry in entries:
+                    code, look = entry.rule.code, entry.look
+                    if code in codes if look < 0 else (code, look) in looks:
                         continue
                     try:
-                        holding = holds(spot)
+                        holding = self._holds(entry, spot)
                     except Exception as error:
                         holding = True
                         faults.setdefault(code, f"line {spot.location[0]}: {describe(error)}")
                     if holding:
                         codes.add(code)
-        return FileCandidates({row: codes for row, codes in found.items() if codes}, faults)
+                        if look >= 0:
+                            looks.add((code, look))
+                            shown.append(Candidate(row, code, look, spot))
+        return FileCandidates({row: codes for row, codes in found.items() if codes}, faults, shown)
+
+    def _holds(self, entry: Entry, spot: Spot) -> bool:
+        check = entry.check
+        return entry.holds(spot) and (check is None or self._may_find(entry.rule, check, spot))
 
     def _table(self, identity: str) -> Table:
         traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))

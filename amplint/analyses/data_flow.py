@@ -10,6 +10,7 @@ from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import Placed
+from amplint.ir.ssa import where
 
 JOINS = frozenset({ops.PHI, ops.NARROW})
 
@@ -27,11 +28,25 @@ class DataFlow:
         self._placed = placed
         self._known_readers: dict[str, Mapping[int, Sequence[ast.expr]]] = {}
         self._joins: dict[str, Set[int]] = {}
+        self._expressions: dict[str, Mapping[int, ast.expr]] = {}
 
     def at(self, node: ast.AST) -> NodePlace | None:
         """Where a node stands; None outside of evaluated functions."""
         at = self._placed.get(node)
         return at if at is not None and at.function in self._inference.states else None
+
+    def written_at(self, function: str, number: int) -> ast.expr | None:
+        """The expression that a node of a function was made of; None for a node of which another
+        one tells the outcome, such as the `x[0]` that `x[0] += 1` reads."""
+        if function not in self._expressions:
+            graph = self._inference.states[function].graph
+            self._expressions[function] = {
+                at.node: each
+                for each, at in self._placed.within(function).items()
+                if isinstance(each, ast.expr) and not isinstance(each, ast.FormattedValue)
+                if where(each) == graph.nodes[at.node].location
+            }
+        return self._expressions[function].get(number)
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of a node within its function."""

@@ -107,11 +107,11 @@ class FileView:
         """A fact of the project."""
         return self._facts[kind]
 
-    def at(self, node: ast.AST) -> NodePlace | None:
+    def at(self, node: ast.AST | NodePlace) -> NodePlace | None:
         """Where a node stands in the value graph of an evaluated function."""
-        return self.flow.at(node)
+        return node if isinstance(node, NodePlace) else self.flow.at(node)
 
-    def ask(self, kind: type[NodeFact[Answer_co]], node: ast.AST) -> Answer_co | None:
+    def ask(self, kind: type[NodeFact[Answer_co]], node: ast.AST | NodePlace) -> Answer_co | None:
         """The answer of a fact about a node; None where nothing is known of it."""
         at = self.at(node)
         return self._facts[kind].of(at) if at is not None else None

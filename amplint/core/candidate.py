@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 Test = Callable[["Spot"], bool]
 
 
+# What candidates may be about that is no node of its own (`amplint.analyses.candidates`).
+NO_NODES = frozenset({"function", "test", "context"})
+
+
 class Trait(Enum):
     """A fact about a function, without which a way cannot hold at any of its nodes."""
 

@@ -12,6 +12,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, overload
 
+from amplint.core.candidate import NO_NODES
 from amplint.core.errors import Failure, describe
 from amplint.core.finding import Cost, Group
 from amplint.core.rule import NOT_RUN, Rule, Unrun
@@ -280,17 +281,19 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield f"{rule.cost!r} is not a Cost"
     if not SINCE.fullmatch(rule.since):
         yield f"since={rule.since!r} is not a version like 0.1.0"
-    if not rule.candidates.ways:
+    if rule.checks and not rule.candidates.ways:
         yield "candidates must say where the rule may speak"
-    if any(way.ops is None for way in rule.candidates.ways):
+    if any(way.ops is None for condition in rule.conditions for way in condition.ways):
         yield "candidates must say which operations they are about"
+    if any(NO_NODES & (way.ops or NO_NODES) for on in rule.looks for way in on.condition.ways):
+        yield "@rule.on judges nodes of value graphs, which a function, test or context is none of"
     if not all(CODE.fullmatch(code) for code in rule.supersedes):
         yield f"supersedes={rule.supersedes!r} are not codes"
     for bound in (rule.torch, rule.fixes_torch, rule.until):
         if bound is not None and not SINCE.fullmatch(bound):
             yield f"torch={bound!r} is not a version like 2.4"
-    if not rule.checks:
-        yield "no check is registered with @rule.check"
+    if not rule.checks and not rule.looks:
+        yield "no check is registered with @rule.check or @rule.on"
     for check in rule.checks:
         if next(iter(inspect.signature(check).parameters)) not in check.__annotations__:
             yield "the first parameter of a check must be annotated with the nodes that it is for"

@@ -14,9 +14,19 @@ from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
     from amplint.source import Source
+    from amplint.view.view import View
 
 Check = Callable[[Any, "Source"], Iterator[Finding]]
 CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Finding]])
+ViewCheck = Callable[["View"], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A check, and the nodes of the value graph that it judges."""
+
+    condition: Candidates
+    check: ViewCheck
 
 
 @dataclass(frozen=True)
@@ -128,8 +138,8 @@ class Rule:
         help: what to do about a finding, shown where it has no fix: a phrase in the imperative,
             such as "read it once after the loop".
         witness: what running the rule's fixture must show; only amplint's own rules are run.
-        candidates: the nodes of the value graph of which the rule may speak: where none lies in a
-            segment, it is not shown that segment.
+        candidates: the nodes of the value graph of which its checks of LibCST nodes may speak:
+            where none lies in a segment, they are not shown that segment.
         supersedes: codes that stay silent where this rule speaks about the same node.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
@@ -168,6 +178,26 @@ class Rule:
     name: str = ""
     package: str = ""
     checks: list[Check] = field(default_factory=list, compare=False, repr=False)
+    looks: list[Look] = field(default_factory=list, compare=False, repr=False)
+
+    def on(self, condition: Candidates) -> Callable[[ViewCheck], ViewCheck]:
+        """Register a check of the nodes that meet a condition: `check(at: View)`.
+
+        The check is a generator of findings. It holds no state between nodes, prints nothing and
+        changes nothing. It is run on the value graph first, and again with the code of the file
+        where it came to a finding, or asked how something is written (`amplint.view.view`).
+        """
+
+        def register(check: ViewCheck) -> ViewCheck:
+            self.looks.append(Look(condition, check))
+            return check
+
+        return register
+
+    @property
+    def conditions(self) -> tuple[Candidates, ...]:
+        """The conditions on nodes under which it may speak."""
+        return self.candidates, *(look.condition for look in self.looks)
 
     def check(self, check: CheckT) -> CheckT:
         """Register a check: `check(node: cst.Call | cst.Subscript, src: Source)`.

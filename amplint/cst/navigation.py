@@ -24,6 +24,7 @@ Definition = cst.FunctionDef | cst.Lambda | cst.ClassDef
 Kinds = tuple[type[cst.CSTNode], ...]
 DEFINITIONS: Kinds = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 FSTRINGS: Kinds = (cst.FormattedStringExpression,)
+LITERALS: Kinds = (cst.BaseNumber, cst.BaseString, cst.Ellipsis, cst.Name)
 
 
 class Layout:
@@ -298,6 +299,19 @@ class Layout:
         except RefusedUnitError:
             return None
         return tree.by_ast.get(id(thing))
+
+    def node_or_literal_for(self, thing: ast.expr | ast.stmt) -> cst.CSTNode | None:
+        """The same, also for a constant: it is paired with nothing, and found by its place."""
+        found = self.node_for(thing)
+        if found is not None or not isinstance(thing, ast.Constant):
+            return found
+        try:
+            tree = self.open(self.units.around(thing))
+        except RefusedUnitError:
+            return None
+        literals = (node for node in tree.nodes if isinstance(node, LITERALS))
+        at = place(self.content, thing)
+        return next((node for node in literals if tree.spans.of(node) == at), None)
 
     def _in_fstring(self, node: cst.CSTNode) -> bool:
         return self.innermost(node, FSTRINGS) is not None

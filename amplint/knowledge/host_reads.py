@@ -216,6 +216,9 @@ def number_parameter(name: str, position: int, keyword: str | None) -> str | Non
     return None
 
 
+TAKE_NUMBERS: frozenset[str] = frozenset({*NUMBER_PARAMETERS, *FACTORIES})
+"""What has an argument of which `takes_number` may hold."""
+
 DATA_DEPENDENT: dict[str, str] = {
     **dict.fromkeys(
         names(

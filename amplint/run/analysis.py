@@ -34,6 +34,7 @@ from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
 from amplint.run.news import Indexed, Judged
 from amplint.run.timing import Judging, Measured, Watch, processor_time
+from amplint.view.view import may_find
 
 Result = TypeVar("Result")
 
@@ -216,7 +217,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
     paths = [path for path in files.own if path in task.reported]
-    candidates = Search(files, program.facts, task.rules)
+    candidates = Search(files, program.facts, task.rules, may_find)
     failures = program.failures
     told = set(failures)
     kept = task.store if linker is not None else None
@@ -290,7 +291,7 @@ def look_at(
         found = candidates.of(path)
         if not found.rows:
             return Seen(), None
-        rows = rows_of(found.rows)
+        rows = rows_of(found)
         known = judgements.recall(path, rows) if judgements is not None else None
         holds = known is not None and same(known.asked, program.facts, spans)
         # (Nobody has failed on a question, or on a condition of a candidate.)
@@ -304,7 +305,7 @@ def look_at(
         keeps = judgements is not None and judgements.are_kept
         noted = NotedView(file, program.facts, spans) if keeps else None
         about, told_spans = (noted, noted.span) if noted else (program.about(path), spans)
-        judged = judge(path, text, about, found.rows, task.rules, told_spans, watch)
+        judged = judge(path, text, about, found, task.rules, told_spans, watch)
     except Exception as error:
         fault = f"{path}: amplint failed on this file: {describe(error)}"
         return Seen(problems=(fault,)), None

@@ -9,12 +9,15 @@ the condition that was lacking.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
-from amplint.analyses.candidates import Search
+import libcst as cst
+
+from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
@@ -25,15 +28,19 @@ from amplint.core.rule import Rule
 from amplint.core.text import span_in
 from amplint.core.values import UNKNOWN, Heat, Place, Region, Value
 from amplint.cst.navigation import Layout
+from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
 from amplint.run.analysis import Seen, deeply, index_part
 from amplint.run.filtering import Filter
-from amplint.run.judge import Checks, judge
+from amplint.run.judge import Checks, judge, views_of
 from amplint.run.request import Request
 from amplint.run.session import part_with, without_collector
 from amplint.source import Source
+from amplint.view.view import Code
+
+Waiting = tuple[cst.CSTNode, Callable[[], Iterator[Finding]]]
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,7 @@ class Line:
         self.path = path
         self.row = row
         self._filter = found
-        self._rules = [rule for rule in found.rules if rule.checks]
+        self._rules = [rule for rule in found.rules if rule.checks or rule.looks]
         self._text = found.texts[path]
         self._file = files.own[path]
         self._program = Program(files)
@@ -176,7 +183,9 @@ class Line:
         if found:
             shown = [each for each in self._reported if each in found]
             return Verdict(rule, tuple(shown), tuple(each for each in found if each not in shown))
-        looks = rule.code in self._candidates.get(self.row, ())
+        looks = rule.code in self._candidates.rows.get(self.row, ()) or any(
+            True for _ in self._shown(rule)
+        )
         lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
         conditions = tuple(dict.fromkeys(lacking))
         if not looks and not is_wanted:
@@ -188,8 +197,15 @@ class Line:
         return Verdict(rule, about=about, asked=asked, lacking=conditions)
 
     @cached_property
-    def _candidates(self) -> Mapping[int, Collection[str]]:
-        return self._search.of(self.path).rows
+    def _candidates(self) -> FileCandidates:
+        return self._search.of(self.path)
+
+    def _shown(self, rule: Rule) -> Iterator[Candidate]:
+        """The nodes in the line that its checks of Views are shown: all that meet the condition,
+        whether or not anything may be found there."""
+        for each in self._candidates.shown:
+            if each.code == rule.code and each.spot.location[0] == self.row:
+                yield each
 
     @cached_property
     def _judged(self) -> tuple[Finding, ...]:
@@ -220,15 +236,19 @@ class Line:
         checks = Checks([rule])
         farthest: tuple[str, tuple[Asked, ...]] = ("", ())
         unit = source.layout.units.at(self.row)
-        for node in source.layout.open(unit).nodes:
-            registered = checks.of(type(node))
-            if not registered or source.span(node).start.row != self.row:
-                continue
-            for _, check in registered:
-                view.asked = {}
-                list(check(node, source))
-                if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
-                    farthest = source.brief(node), tuple(view.asked.values())
+        on_nodes = (
+            (node, partial(check, node, source))
+            for node in source.layout.open(unit).nodes
+            for _, check in checks.of(type(node))
+            if source.span(node).start.row == self.row
+        )
+        views = views_of(self._shown(rule), [rule], Code(source, view))
+        on_views = ((each.cst, partial(check, each)) for each, check in views)
+        for node, check in itertools.chain[Waiting](on_nodes, on_views):
+            view.asked = {}
+            list(check())
+            if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
+                farthest = source.brief(node), tuple(view.asked.values())
         return farthest
 
     def _span(self, place: Place) -> Span:
@@ -255,7 +275,7 @@ class TracedView(FileView):
         """A fact of the project, whose questions are taken down."""
         return cast(Known, TracedFact(self, kind, super().fact(kind)))
 
-    def ask(self, kind: type[NodeFact[Answer_co]], node: ast.AST) -> Answer_co | None:
+    def ask(self, kind: type[NodeFact[Answer_co]], node: ast.AST | NodePlace) -> Answer_co | None:
         """The answer of a fact about a node; None where nothing is known of it."""
         answer = super().ask(kind, node)
         self.note(kind, ast.unparse(node) if isinstance(node, ast.expr) else "", answer)

@@ -1,28 +1,35 @@
-"""Judging one file: each segment with candidates is shown to the rules that have one in it."""
+"""Judging one file: each segment with candidates is shown to the rules that have one in it.
+
+A check of LibCST nodes is shown all nodes of such a segment that are of its kinds, a check of Views
+(`amplint.view`) the candidates themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, get_args, get_type_hints
 
 import libcst as cst
 
+from amplint.analyses.candidates import Candidate, FileCandidates
 from amplint.analyses.program import FileView
 from amplint.core.errors import describe
 from amplint.core.finding import Finding
-from amplint.core.rule import Check, Rule
+from amplint.core.rule import Check, Rule, ViewCheck
 from amplint.core.text import Text, span_in
 from amplint.cst.navigation import Layout
 from amplint.cst.segments import RefusedUnitError, Unit, Units
 from amplint.source import Source, Spans
+from amplint.view.view import Code, View
 
 if TYPE_CHECKING:
     from amplint.run.timing import Watch
 
-# By row of a file: the codes of the rules that have a candidate there.
-CandidateRows = Mapping[int, Collection[str]]
+# A check of a rule that is to be run on a node.
+Waiting = tuple[Rule, cst.CSTNode, Callable[[], Iterator[Finding]]]
 
 
 @dataclass(frozen=True)
@@ -46,23 +53,26 @@ def judge(
     path: str,
     text: Text,
     facts: FileView,
-    rows: CandidateRows,
+    found: FileCandidates,
     rules: Sequence[Rule],
     spans: Spans = lambda place: span_in(None, place),
     watch: Watch | None = None,
 ) -> JudgedFile:
     """Show a file to the rules: each unit with candidates, once, to the rules that have them.
 
+    `found`: the candidates in the file.
+
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = Source(Layout(path, text, facts.module), facts, spans)
     units = source.layout.units
-    shown = with_candidates(units, rows, rules)
-    return show(source, shown if watch is None else watch.over(shown, units))
+    shown = with_candidates(units, found.rows, rules)
+    code = Code(source, facts)
+    return show(code, shown if watch is None else watch.over(shown, units), found.shown)
 
 
 def with_candidates(
-    units: Units, rows: CandidateRows, rules: Sequence[Rule]
+    units: Units, rows: Mapping[int, Collection[str]], rules: Sequence[Rule]
 ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
     """The units that hold candidates, in order, each with the rules that have one in it."""
     found: dict[int, tuple[Unit, set[str]]] = {}
@@ -73,8 +83,15 @@ def with_candidates(
         yield unit, [rule for rule in rules if rule.code in codes]
 
 
-def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> JudgedFile:
-    """Show units of a file to rules: every node of theirs to the checks for its kind."""
+def show(
+    code: Code,
+    shown: Iterable[tuple[Unit, Sequence[Rule]]],
+    candidates: Iterable[Candidate] = (),
+) -> JudgedFile:
+    """Show units of a file to rules: every node of theirs to the checks for its kind, and the
+    candidates in them to the checks of Views."""
+    source = code.source
+    views = by_unit(candidates, source.layout.units)
     findings: list[Finding] = []
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
@@ -92,19 +109,50 @@ def show(source: Source, shown: Iterable[tuple[Unit, Sequence[Rule]]]) -> Judged
             continue
         checks = Checks(rules)
         problems += checks.problems
-        for node in tree.nodes:
-            for rule, check in checks.of(type(node)):
-                try:
-                    found = own(rule, check(node, source))
-                    findings += (
-                        f
-                        for f in found
-                        if rule.presumes is not False or not source.presumes(f)
-                        if not source.never_runs(f, node)
-                    )
-                except Exception as error:
-                    problems.append((rule.code, _describe(error, node, unit, source)))
+        on_nodes = (
+            (rule, node, partial(check, node, source))
+            for node in tree.nodes
+            for rule, check in checks.of(type(node))
+        )
+        on_views = (
+            (view.rule, view.cst, partial(check, view))
+            for view, check in views_of(views.get(unit.start, ()), rules, code)
+        )
+        for rule, node, check in itertools.chain[Waiting](on_nodes, on_views):
+            try:
+                findings += (
+                    f
+                    for f in own(rule, check())
+                    if rule.presumes is not False or not source.presumes(f)
+                    if not source.never_runs(f, node)
+                )
+            except Exception as error:
+                problems.append((rule.code, _describe(error, node, unit, source)))
     return JudgedFile(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
+
+
+def by_unit(candidates: Iterable[Candidate], units: Units) -> Mapping[int, Sequence[Candidate]]:
+    """Candidates by where the unit begins that they are in."""
+    found: dict[int, list[Candidate]] = {}
+    for each in candidates:
+        found.setdefault(units.at(each.row).start, []).append(each)
+    return found
+
+
+def views_of(
+    candidates: Iterable[Candidate], rules: Iterable[Rule], code: Code
+) -> Iterator[tuple[View, ViewCheck]]:
+    """The candidates of rules as Views with the code at hand, each with the check that it is for.
+
+    Some nodes have no expression of their own: `x[0]` of `x[0] += 1` is read and written.
+    """
+    by_code = {rule.code: rule for rule in rules}
+    for each in candidates:
+        rule = by_code.get(each.code)
+        thing = code.facts.flow.written_at(each.spot.function, each.spot.number)
+        view = View(rule, each.spot, code, thing) if rule is not None else None
+        if rule is not None and view is not None and view.is_written:
+            yield view, rule.looks[each.look].check
 
 
 def own(rule: Rule, findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -14,13 +14,16 @@ from functools import cached_property
 
 import msgspec
 
+from amplint.analyses.candidates import FileCandidates
 from amplint.analyses.questions import Asked
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
 from amplint.run.cache import key_of
 from amplint.run.indexing import LEVEL, Store, environment_digest
 
-Rows = list[tuple[int, list[str]]]  # those of candidates, each with the codes of the rules
+# Those of candidates, each with the codes of the rules, and with the nodes that checks of Views are
+# shown.
+Rows = list[tuple[int, list[str]]]
 
 
 class Judgement(msgspec.Struct, array_like=True):
@@ -108,5 +111,9 @@ def judgements_of(store: Store | None, rules: Sequence[Rule], project: str) -> J
     return Judgements(store, rules, project)
 
 
-def rows_of(candidates: Mapping[int, Collection[str]]) -> Rows:
-    return [(row, sorted(codes)) for row, codes in sorted(candidates.items())]
+def rows_of(candidates: FileCandidates) -> Rows:
+    shown: dict[int, list[str]] = {}
+    for row, code, look, spot in candidates.shown:
+        shown.setdefault(row, []).append(f"{code} {look} {spot.function} {spot.number}")
+    rows = sorted(candidates.rows.items())
+    return [(row, [*sorted(codes), *shown.get(row, ())]) for row, codes in rows]

@@ -12,17 +12,16 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 from amplint.core.limits import LIMITS, Limited
 
 if TYPE_CHECKING:
-    import libcst as cst
-
     from amplint.core.finding import Finding
-    from amplint.core.rule import Check, Rule
+    from amplint.core.rule import Rule
     from amplint.cst.segments import Unit, Units
-    from amplint.source import Source
+
+Shown = ParamSpec("Shown")  # what a check is shown
 
 MOST = 10  # rules and files that are named
 
@@ -137,15 +136,20 @@ class Watch:
     def _with_clock(self, rule: Rule) -> Rule:
         if rule.code not in self._timed:
             checks = [self._measured(label(rule), check) for check in rule.checks]
-            self._timed[rule.code] = replace(rule, checks=checks)
+            looks = [
+                replace(look, check=self._measured(label(rule), look.check)) for look in rule.looks
+            ]
+            self._timed[rule.code] = replace(rule, checks=checks, looks=looks)
         return self._timed[rule.code]
 
-    def _measured(self, rule: str, check: Check) -> Check:
+    def _measured(
+        self, rule: str, check: Callable[Shown, Iterator[Finding]]
+    ) -> Callable[Shown, Iterator[Finding]]:
         @functools.wraps(check)
-        def measured(node: cst.CSTNode, source: Source) -> Iterator[Finding]:
+        def measured(*shown: Shown.args, **named: Shown.kwargs) -> Iterator[Finding]:
             begun = clock()
             try:
-                yield from check(node, source)
+                yield from check(*shown, **named)
             finally:
                 self._seconds[rule] += clock() - begun
 

@@ -38,7 +38,9 @@ from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METH
 from .code_texts import text_around
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
+    from amplint import Reason, Source, Spot, View
+
+    Reasons = tuple[Reason | Related | None, ...]
 
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
 ONLY_OF_HOST = "numpy"
@@ -198,6 +200,27 @@ def hot_evidence(
             return None
         where = (src.related_node(node, "nothing keeps this tensor on the CPU"),)
     return (*heat_places(heat, src), *where)
+
+
+def read_of_training(at: View, tensor: Tensor | TensorTree | None) -> Reasons | None:
+    """As `hot_evidence`, of what is no `x.cpu()`: why the tensor is on the device and the place
+    runs for every batch of training; None unless both hold."""
+    heat = at.hotness if tensor is not None else None
+    if tensor is None or heat is None or heat.temperature != TRAINING or at.ask(UnknownWhenHot):
+        return None
+    if tensor.device.kind is not None:
+        return (*heat.chain, tensor.device.evidence)
+    if heat.is_guess or is_moved_later(at.cst, at.source):
+        return None
+    return (*heat.chain, at.related("nothing keeps this tensor on the CPU"))
+
+
+def hot_tensor(at: View) -> Tensor | TensorTree | None:
+    """As `tensor_of_training`, of what is no receiver."""
+    tensor = device_tensor(at.value, certain=True, presumed=True)
+    if tensor is None:
+        return None
+    return tensor if at.ask(NotGuessed if on_device(tensor) else TensorCertainty) else None
 
 
 def is_moved_later(node: cst.CSTNode, src: Source) -> bool:

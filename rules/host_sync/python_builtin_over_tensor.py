@@ -43,11 +43,11 @@ from amplint import (
     Rule,
     Safety,
     Sequence,
-    Spot,
     Syncs,
     Tensor,
     TensorCertainty,
     Value,
+    View,
     calls,
     constant,
     only,
@@ -57,7 +57,7 @@ from amplint import libcst as cst
 from amplint.knowledge.host_reads import ELEMENT_READS
 
 from .._shared.parameters import holds_argument
-from .._shared.reads import device_tensor, hot_evidence, tensor_of_training
+from .._shared.reads import device_tensor, hot_tensor, read_of_training
 from .._shared.tensors import surely_tensor, tensor_operands
 
 if TYPE_CHECKING:
@@ -66,19 +66,6 @@ if TYPE_CHECKING:
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
 BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
 PAIRWISE = {"max": "maximum", "min": "minimum"}
-
-
-def goes_through(at: Spot) -> bool:
-    """Whether it may read a tensor on the device, or those of a list."""
-    for number in at.arguments:
-        atom = only(at.of(number))
-        values = [at.of(number)]
-        if isinstance(atom, Sequence):
-            values = list(atom.items if atom.items is not None else (atom.element,))
-        tensors = [device_tensor(value, certain=True, presumed=True) for value in values]
-        if any(tensors) and at.surely_tensor(number):
-            return True
-    return False
 
 
 rule = Rule(
@@ -90,9 +77,6 @@ rule = Rule(
     witness=Syncs(before=21, after=0),
     supersedes=("AMP103", "AMP113"),
     cost=Cost.ELEMENT,
-    candidates=calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS))
-    & goes_through
-    & HOT,
 )
 
 HALF_MAX = 65504
@@ -103,46 +87,42 @@ LARGEST = {
 }
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS)) & HOT)
+def check(call: View) -> Iterator[Finding]:
     """Ex) max(losses), any(t.isnan() for t in losses), max(count, 1), map(float, norms)"""
-    name = (src.name(call.func) or "").partition("builtins.")[2]
-    operands = operands_read(name, call, src)
+    name = (call.callee or "").partition("builtins.")[2]
+    operands = operands_read(name, call)
     alone = len(operands) == 1
     for operand in operands:
-        tensor = iterated(operand, name, src) if alone else compared(operand, src)
-        evidence = hot_evidence(call, tensor, src)
-        if evidence is not None and src.ask(TensorCertainty, operand):
+        tensor = iterated(operand, name) if alone else without_dimensions(operand.value)
+        reasons = read_of_training(call, tensor)
+        if reasons is not None and operand.ask(TensorCertainty):
             what = "every element of" if alone else "the comparison with"
-            message = f"`{name}` reads {what} `{src.brief(operand)}` in every iteration"
-            yield src.finding(rule, call, message, on_device(name, call, operand, src), evidence)
+            message = f"`{name}` reads {what} `{operand.brief}` in every iteration"
+            yield call.finding(message, reasons, on_device(name, call, operand))
             return
 
 
-def operands_read(name: str, call: cst.Call, src: Source) -> list[cst.BaseExpression]:
+def operands_read(name: str, call: View) -> list[View]:
     """The one thing that the builtin goes through; else the things that it compares."""
-    if src.has_star(call) or src.keyword(call, "key") is not None:
+    if call.has_star or call.arg("key") is not None:
         return []
-    given = [arg.value for arg in call.args if arg.keyword is None]
+    given = [argument for _, keyword, argument in call.arguments if keyword is None]
     if name == "map":
-        return given[1:] if len(given) == 2 and src.name(given[0]) in CONVERSIONS else []
+        return given[1:] if len(given) == 2 and given[0].name in CONVERSIONS else []
     return given if name in ELEMENT_READS and (len(given) == 1 or name in BOUNDS) else []
 
 
-def iterated(node: cst.BaseExpression, name: str, src: Source) -> Tensor | None:
+def iterated(at: View, name: str) -> Tensor | None:
     """The tensor with dimensions, or one of a list of them without, that a builtin goes through."""
-    atom = only(src.value(node))
+    atom = only(at.value)
     if isinstance(atom, Sequence):
         if atom.items is not None and len(atom.items) < 2 and name in (*BOUNDS, "sorted"):
             return None  # one alone is compared with nothing
         inside = atom.items if atom.items is not None else (atom.element,)
         return next((t for value in inside if (t := without_dimensions(value)) is not None), None)
-    tensor = tensor_of_training(node, src)
+    tensor = hot_tensor(at)
     return tensor if isinstance(tensor, Tensor) and tensor.rank != 0 else None
-
-
-def compared(node: cst.BaseExpression, src: Source) -> Tensor | None:
-    return without_dimensions(src.value(node))
 
 
 def without_dimensions(value: Value) -> Tensor | None:
@@ -151,38 +131,35 @@ def without_dimensions(value: Value) -> Tensor | None:
     return tensor if isinstance(tensor, Tensor) and tensor.rank != 1 else None
 
 
-def on_device(name: str, call: cst.Call, operand: cst.BaseExpression, src: Source) -> Fix | None:
+def on_device(name: str, call: View, operand: View) -> Fix | None:
     """The method of the tensor that does the same."""
-    text = None
-    value = src.tensor(operand)
-    if value is not None and is_tensor_on_every_path(operand, src):
-        dtype = value.dtype
-        given = [arg.value for arg in call.args if arg.keyword is None]
-        others = [other for other in given if other is not operand]
-        keywords = [arg for arg in call.args if arg.keyword is not None]
-        tensor = src.edits.as_receiver(operand)
-        if len(others) == 1 and not keywords and name in BOUNDS:
-            text = with_other(name, tensor, dtype, others[0], src)
-        elif not others and not keywords and name in BOUNDS:
+    edits, text = call.source.edits, None
+    value = operand.tensor
+    arguments = list(call.arguments)
+    others = [other for _, _, other in arguments if other.span != operand.span]
+    given_by_name = any(keyword is not None for _, keyword, _ in arguments)
+    if value is not None and not given_by_name and is_tensor_on_every_path(operand):
+        tensor = edits.as_receiver(operand.cst)
+        if len(others) == 1 and name in BOUNDS:
+            text = with_other(name, tensor, value.dtype, others[0])
+        elif not others and name in BOUNDS:
             text = f"{tensor}.{name}()"
-        elif not others and not keywords and name in ("any", "all"):
+        elif not others and name in ("any", "all"):
             text = f"bool({tensor}.{name}())"
     if text is None:
         return None
-    return Fix("Let the device compare", (src.edits.replace(call, text),), Safety.UNSAFE)
+    return Fix("Let the device compare", (edits.replace(call.cst, text),), Safety.UNSAFE)
 
 
-def with_other(
-    name: str, tensor: str, dtype: str | None, other: cst.BaseExpression, src: Source
-) -> str | None:
+def with_other(name: str, tensor: str, dtype: str | None, other: View) -> str | None:
     """Ex) max(count, 1) -> count.clamp(min=1), min(a, b) -> a.minimum(b)"""
-    atom = only(src.value(other))
+    atom = only(other.value)
     if isinstance(atom, Host) and atom.kind in ("int", "float"):
-        if not is_taken(constant(src.value(other)), dtype):
+        if not is_taken(constant(other.value), dtype):
             return None
-        return f"{tensor}.clamp({BOUNDS[name]}={src.text(other)})"
-    if is_tensor_on_every_path(other, src):
-        return f"{tensor}.{PAIRWISE[name]}({src.text(other)})"
+        return f"{tensor}.clamp({BOUNDS[name]}={other.text})"
+    if is_tensor_on_every_path(other):
+        return f"{tensor}.{PAIRWISE[name]}({other.text})"
     return None
 
 
@@ -193,10 +170,11 @@ def is_taken(number: object, dtype: str | None) -> bool:
     return bool(abs(number) <= LARGEST.get(dtype or "float16", HALF_MAX))
 
 
-def is_tensor_on_every_path(node: cst.BaseExpression, src: Source) -> bool:
+def is_tensor_on_every_path(at: View) -> bool:
     """Whether more than an argument or a field makes an expression a tensor: they may be Python
     numbers on another path, and these have no `clamp`."""
-    if src.tensor(node) is None:
+    node, src = at.cst, at.source
+    if at.tensor is None:
         return False
     parts = reachable([node], lambda part: operands(part, src))
     return surely_tensor(node, src) or any(

@@ -23,26 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from amplint import (
-    HOT,
-    Finding,
-    Group,
-    Host,
-    Method,
-    Object,
-    Rule,
-    Spot,
-    Syncs,
-    calls,
-    nodes,
-    only,
-)
+from amplint import HOT, Finding, Group, Host, Method, Object, Rule, Syncs, View, calls, nodes, only
 from amplint import libcst as cst
 
-from .._shared.reads import hot_evidence, presumed_tensor, tensor_of_training
+from .._shared.reads import hot_tensor, read_of_training
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from .._shared.reads import Reasons
 
 FORMATTING_BUILTINS = frozenset(
     {"builtins.print", "builtins.str", "builtins.repr", "builtins.format"}
@@ -56,21 +43,6 @@ LOGGING = frozenset(f"logging.{name}" for name in (*LOG_METHODS, "debug", "fatal
 FORMATTING_METHODS = frozenset(f".{name}" for name in (*LOG_METHODS, *POSTFIX_METHODS, "format"))
 
 
-def formats(at: Spot) -> bool:
-    """Whether a tensor on the device may be turned into text."""
-    return any(
-        presumed_tensor(at, part) is not None
-        for operand in at.node.operands
-        for part in (operand, *parts_of(at, operand))
-    )
-
-
-def parts_of(at: Spot, number: int) -> tuple[int, ...]:
-    """Ex) what dict(loss=loss) is made of"""
-    node = at.graph.nodes[number]
-    return node.operands if node.op in ("dict", "tuple", "call") else ()
-
-
 rule = Rule(
     "AMP104",
     __doc__,
@@ -78,84 +50,89 @@ rule = Rule(
     since="0.1",
     help="format it every N steps, not in each",
     witness=Syncs(before=4, after=1),
-    candidates=(
-        nodes("fstring") & formats
-        | calls(*FORMATTING_BUILTINS, *LOGGING, *FORMATTING_METHODS) & formats
-        | nodes("binop") & (lambda at: at.node.data == "Mod" and formats(at))
-    )
-    & HOT,
 )
 
 
-@rule.check
-def check_fstring(node: cst.FormattedString, src: Source) -> Iterator[Finding]:
-    if any(isinstance(a, cst.Call) and src.name(a.func) in RARE for a in src.ancestors(node)):
-        return
-    parts = [p.expression for p in node.parts if isinstance(p, cst.FormattedStringExpression)]
-    yield from formatted(node, parts, src)
-
-
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    operands = formatted_operands(call, src)
-    yield from formatted(call, operands, src)
-
-
-@rule.check
-def check_percent(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
-    """Ex) "%s" % loss, "%d: %s" % (step, loss), "%g " * 2 % (loss, norm)"""
-    text: cst.BaseExpression = node.left
-    if isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Multiply):
-        text = text.left
-    if isinstance(node.operator, cst.Modulo) and is_text(text, src):
-        right = node.right
-        elements = right.elements if isinstance(right, cst.Tuple) else None
-        operands = [e.value for e in elements] if elements is not None else [right]
-        yield from formatted(node, operands, src)
-
-
-def formatted(
-    node: cst.BaseExpression, operands: Sequence[cst.BaseExpression], src: Source
-) -> Iterator[Finding]:
-    """One finding for the first of the operands that is a tensor on the device."""
-    for operand in operands:
-        evidence = hot_evidence(operand, tensor_of_training(operand, src), src)
-        if evidence is not None:
-            message = f"formatting `{src.brief(operand)}` waits for the device in every iteration"
-            yield src.finding(rule, node, message, None, evidence)
+@rule.on(nodes("fstring") & HOT)
+def check_fstring(at: View) -> Iterator[Finding]:
+    """One finding for each of the strings that are written one after the other."""
+    reported: list[cst.CSTNode | None] = []
+    for operand, reasons in reads(at.operands):
+        if is_rare(at):
             return
+        string = at.source.layout.innermost(operand.cst, (cst.FormattedString,))
+        if string not in reported:
+            reported.append(string)
+            yield at.finding(told(operand), reasons, place=string)
 
 
-def formatted_operands(call: cst.Call, src: Source) -> list[cst.BaseExpression]:
+@rule.on((calls(*FORMATTING_BUILTINS, *LOGGING, *FORMATTING_METHODS) | nodes("binop")) & HOT)
+def check(at: View) -> Iterator[Finding]:
+    """One finding for the first of the operands that is a tensor on the device."""
+    for operand, reasons in reads(in_percent(at) if at.op == "binop" else in_call(at)):
+        yield at.finding(told(operand), reasons)
+        return
+
+
+def reads(operands: Sequence[View]) -> Iterator[tuple[View, Reasons]]:
+    """Those of the operands that are tensors on the device, and why the host waits for them."""
+    for operand in operands:
+        reasons = read_of_training(operand, hot_tensor(operand))
+        if reasons is not None:
+            yield operand, reasons
+
+
+def told(operand: View) -> str:
+    return f"formatting `{operand.brief}` waits for the device in every iteration"
+
+
+def is_rare(at: View) -> bool:
+    src = at.source
+    around = (node for node in src.ancestors(at.cst) if isinstance(node, cst.Call))
+    return any(src.name(call.func) in RARE for call in around)
+
+
+def in_percent(at: View) -> Sequence[View]:
+    """Ex) "%s" % loss, "%d: %s" % (step, loss), "%g " * 2 % (loss, norm)"""
+    if at.operator != "Mod":
+        return ()
+    left, right = at.operands
+    text = left.operands[0] if left.op == "binop" and left.operator == "Mult" else left
+    if not is_text(text):
+        return ()
+    return right.operands if right.op == "tuple" else (right,)
+
+
+def in_call(call: View) -> Sequence[View]:
     """The arguments that the call turns into text."""
-    arguments = [arg.value for arg in call.args if not arg.star]
-    name = src.name(call.func)
+    given = call.arguments
+    arguments = [each for _, keyword, each in given if keyword != "**" and each.op != "starred"]
+    name, method = call.callee or "", call.method
     if name in FORMATTING_BUILTINS:
         return arguments
-    if not isinstance(call.func, cst.Attribute):
-        return arguments if name is not None and name.startswith("logging.") else []
-    method = call.func.attr.value
+    if call.receiver is None:
+        return arguments if name.startswith("logging.") else ()
     if method in POSTFIX_METHODS:
         # `postfix(dict(loss=loss))` holds the tensors one level down.
-        return [inner for value in arguments for inner in dict_values(value)]
-    receiver = only(src.value(call.func.value))
+        return [inner for argument in arguments for inner in dict_values(argument)]
+    receiver = only(call.receiver.value)
     if method == "format" and isinstance(receiver, Host) and receiver.kind == "str":
         return arguments
-    if name is not None and name.startswith("logging."):
-        return arguments if method in LOG_METHODS else []
-    if method in LOG_METHODS and call.args and is_text(call.args[0].value, src):
-        return arguments[1:] if not isinstance(receiver, Method | Object) else []
-    return []
+    if name.startswith("logging."):
+        return arguments if method in LOG_METHODS else ()
+    if method in LOG_METHODS and arguments and is_text(arguments[0]):
+        return arguments[1:] if not isinstance(receiver, Method | Object) else ()
+    return ()
 
 
-def is_text(node: cst.BaseExpression, src: Source) -> bool:
-    atom = only(src.value(node))
+def is_text(at: View) -> bool:
+    atom = only(at.value)
     return isinstance(atom, Host) and atom.kind == "str"
 
 
-def dict_values(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    if isinstance(node, cst.Dict):
-        return [e.value for e in node.elements if isinstance(e, cst.DictElement)]
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict":
-        return [arg.value for arg in node.args if not arg.star]
-    return [node]
+def dict_values(at: View) -> Sequence[View]:
+    if at.op == "dict":
+        return at.operands
+    if at.callee == "builtins.dict":
+        return [each for _, keyword, each in at.arguments if keyword != "**"]
+    return [at]

@@ -25,6 +25,7 @@ from amplint import (
 from amplint.analyses.candidates import Search
 from amplint.analyses.program import Program
 from amplint.core import registry
+from amplint.core.candidate import NO_NODES
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -172,14 +173,12 @@ def test_a_value_is_a_symbol_if_it_is_nothing_else() -> None:
     assert names == ["torch.zeros"]
 
 
-KINDS_OF_SPOTS = {"function", "test", "context"}  # beside the operations of value graphs
-
-
 @pytest.mark.parametrize("rule", registry.all_rules(), ids=lambda rule: rule.name)
 def test_a_rule_names_operations_that_exist(rule: Rule) -> None:
     """A misspelt one would find no candidate, and the rule would be silent."""
-    named = {op for way in rule.candidates.ways for op in way.ops or ()}
-    assert named <= {op.value for op in ops.Op} | KINDS_OF_SPOTS
+    ways = [way for condition in rule.conditions for way in condition.ways]
+    named = {op for way in ways for op in way.ops or ()}
+    assert named <= {op.value for op in ops.Op} | NO_NODES
 
 
 def test_a_condition_that_raises_is_told_and_hides_no_finding() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from amplint import Finding, Group, Rule, Source, Unrun, nodes
+from amplint.analyses.candidates import FileCandidates
 from amplint.core.text import Text
 from amplint.run.judge import JudgedFile, judge
 from tests.unit.test_source import about
@@ -18,7 +19,7 @@ def rule(code: str) -> Rule:
 
 
 def judged(text: str, rows: Mapping[int, frozenset[str]], *rules: Rule) -> JudgedFile:
-    return judge("a.py", Text(text), about(text), rows, rules)
+    return judge("a.py", Text(text), about(text), FileCandidates(rows), rules)
 
 
 def finds_calls(code: str) -> Rule:

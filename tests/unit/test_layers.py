@@ -22,6 +22,7 @@ LAYERS = (
     "analyses",
     "cst",
     "source",
+    "view",
     "run",
     "output",
     "verify",

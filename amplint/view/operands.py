@@ -1,0 +1,42 @@
+"""The expressions that the operands of a node are written as."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Parts = Sequence[ast.expr | None]
+# By kind of expression: its parts, in the order that the operands of its node have (`ir.ops.Op`).
+PARTS: Mapping[type[ast.expr], Callable[[Any], Parts]] = {
+    ast.Attribute: lambda e: [e.value],
+    ast.Await: lambda e: [e.value],
+    ast.BinOp: lambda e: [e.left, e.right],
+    ast.BoolOp: lambda e: e.values,
+    ast.Call: lambda e: [e.func, *e.args, *(keyword.value for keyword in e.keywords)],
+    ast.Compare: lambda e: [e.left, *e.comparators],
+    ast.Dict: lambda e: e.values,
+    ast.DictComp: lambda e: [part for part in (e.key, e.value) if part is not None],
+    ast.GeneratorExp: lambda e: [e.elt],
+    ast.IfExp: lambda e: [e.body, e.orelse],
+    ast.JoinedStr: lambda e: [v.value for v in e.values if isinstance(v, ast.FormattedValue)],
+    ast.List: lambda e: e.elts,
+    ast.ListComp: lambda e: [e.elt],
+    ast.Set: lambda e: e.elts,
+    ast.SetComp: lambda e: [e.elt],
+    ast.Slice: lambda e: [part for part in (e.lower, e.upper, e.step) if part is not None],
+    ast.Starred: lambda e: [e.value],
+    ast.Subscript: lambda e: [e.value, e.slice],
+    ast.Tuple: lambda e: e.elts,
+    ast.UnaryOp: lambda e: [e.operand],
+    ast.Yield: lambda e: [e.value],
+}
+
+
+def parts_of(expression: ast.expr) -> Parts:
+    """The parts of an expression, one for each operand of its node; none where it has no parts that
+    are operands. Behind them, the node of `x[i] = y` has an operand that is no part of `x[i]`."""
+    while isinstance(expression, ast.NamedExpr):
+        expression = expression.value
+    parts = PARTS.get(type(expression))
+    return parts(expression) if parts is not None else ()

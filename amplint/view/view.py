@@ -1,0 +1,344 @@
+"""`View`: one expression as a rule judges it, with all that is known of its node in the value
+graph.
+
+A check is run twice. First on the graph alone, of every node that meets its condition: there is no
+tree of the file then, and none is made. A check that comes to a finding there, or asks for what
+only the code tells (`text`, `span`, `cst` ...), is run once more with the file at hand. So what a
+rule claims is written once, and a file is parsed only where something may be found.
+
+The nodes of variables are those that made their values, elsewhere. So the operand of a node is a
+View of its own where it reads a variable: its operation is `READ`, it stands where it is written,
+and it is known what the variable holds there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from amplint.analyses.candidates import Spot, symbol
+from amplint.analyses.fact import Answer_co, CallFact, NodeFact
+from amplint.analyses.hotness import Hotness
+from amplint.analyses.inferred import Regions, Values
+from amplint.core.finding import Related
+from amplint.core.lattice import only
+from amplint.core.values import (
+    NONE,
+    UNKNOWN,
+    Heat,
+    Method,
+    Reason,
+    Region,
+    Tensor,
+    TensorTree,
+    Value,
+)
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import Location
+from amplint.ir.ssa import where
+from amplint.view.operands import parts_of
+
+if TYPE_CHECKING:
+    import libcst
+
+    from amplint.analyses.program import FileView
+    from amplint.core.finding import Finding, Fix, Group, Span
+    from amplint.core.rule import Rule, ViewCheck
+    from amplint.source import Source
+
+READ: Final = "read"  # the operation of what reads a variable
+# The operands of these are evaluated in blocks of their own.
+WITH_BLOCKS = frozenset({ops.BOOL, ops.PHI, ops.COMP, ops.DICTCOMP})
+# What takes operands together, for the operation that takes it in turn.
+TOGETHER = frozenset({ops.TUPLE, ops.LIST, ops.SLICE, ops.STARRED})
+
+
+class NeedsCodeError(BaseException):
+    """A check asks for what the value graph does not tell. (No check is to catch it.)"""
+
+
+class Code(NamedTuple):
+    """A file at hand: how it is written, and what is known of it, asked so that it is noted."""
+
+    source: Source
+    facts: FileView
+
+
+class View:
+    """An expression as a rule judges it.
+
+    Args:
+        rule: the rule that judges.
+        spot: its node, and where that is evaluated.
+        code: the file; None while the graph alone is known.
+        thing: the expression in the file's `ast`.
+        op: `READ` for a variable; else that of the node.
+    """
+
+    __slots__ = ("_code", "_spot", "_thing", "op", "rule")
+
+    def __init__(
+        self,
+        rule: Rule,
+        spot: Spot,
+        code: Code | None = None,
+        thing: ast.expr | None = None,
+        op: str = "",
+    ) -> None:
+        self.rule = rule
+        self.op = op or spot.node.op
+        self._spot = spot
+        self._code = code
+        self._thing = thing
+
+    # -- what is known of it
+
+    def ask(self, kind: type[NodeFact[Answer_co]]) -> Answer_co | None:
+        """The answer of a fact about it; None where nothing is known."""
+        if issubclass(kind, CallFact) and self.op != ops.CALL:
+            return None
+        if self._code is not None:
+            return self._code.facts.ask(kind, self._thing or self._place)
+        return self._spot.search.facts[kind].of(self._place)
+
+    @property
+    def value(self) -> Value:
+        """Its value."""
+        return self.ask(Values) or UNKNOWN
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The tensor that it is, leaving None aside; None if it may be anything else."""
+        atom = only(self.value)
+        return atom if isinstance(atom, Tensor) else None
+
+    @property
+    def hotness(self) -> Heat | None:
+        """Why it runs for every batch; None if it is cold, or nothing says that it is hot."""
+        return self.ask(Hotness)
+
+    @property
+    def region(self) -> Region | None:
+        """The innermost autocast region around it, opened here or by a known caller; or one that is
+        presumed."""
+        return self.ask(Regions)
+
+    @property
+    def _place(self) -> NodePlace:
+        spot = self._spot
+        return NodePlace(spot.function, spot.number, spot.block)
+
+    # -- its parts
+
+    @property
+    def operands(self) -> Sequence[View]:
+        """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
+        if self.op == READ:
+            return ()
+        parts = parts_of(self._thing) if self._thing is not None else ()
+        pairs = zip_longest(self._spot.node.operands, parts)
+        return [self._operand(number, part) for number, part in pairs if number is not None]
+
+    @property
+    def operator(self) -> str:
+        """Of a binary or unary operation: the name that `ast` has for its operator."""
+        return str(self._spot.node.data)
+
+    @property
+    def callee(self) -> str | None:
+        """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
+        if self.op != ops.CALL:
+            return None
+        function = self.operands[0]
+        method = only(function.value)
+        if function.op == ops.ATTR and isinstance(method, Method):
+            return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
+        return symbol(function.value - {NONE})
+
+    @property
+    def name(self) -> str | None:
+        """The dotted name of the library object that it certainly is: "torch.zeros"."""
+        return symbol(self.value)
+
+    @property
+    def has_star(self) -> bool:
+        """Of a call: whether it has a `*` or `**` argument, and so others than one can read."""
+        return self.op == ops.CALL and self._spot.node.data.stars
+
+    @property
+    def method(self) -> str:
+        """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
+        function = self.operands[0] if self.op == ops.CALL else self
+        return str(function._spot.node.data) if function.op == ops.ATTR else ""
+
+    @property
+    def receiver(self) -> View | None:
+        """Of a call of a method: what it is called on."""
+        function = self.operands[0] if self.op == ops.CALL else self
+        return function.operands[0] if function.op == ops.ATTR else None
+
+    @property
+    def arguments(self) -> Iterator[tuple[int, str | None, View]]:
+        """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
+        unpacked)."""
+        node = self._spot.node
+        given = self.operands[1:] if self.op == ops.CALL else ()
+        keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
+        for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
+            yield position, keyword, argument
+
+    def arg(self, name: str, position: int | None = None) -> View | None:
+        """Of a call: the argument for a parameter, by keyword or by position; None where it is not
+        given, and behind a star, where nobody can tell which one it is."""
+        number = self._spot.node.argument(position, name) if self.op == ops.CALL else -1
+        given = (
+            zip(self._spot.node.arguments, self.operands[1:], strict=True) if number >= 0 else ()
+        )
+        return next((argument for each, argument in given if each == number), None)
+
+    def _operand(self, number: int, thing: ast.expr | None) -> View:
+        spot = self._spot
+        node = spot.state.graph.nodes[number]
+        if isinstance(thing, ast.Name):
+            is_read = where(thing) != node.location
+        else:
+            is_read = thing is None and not is_within(node.location, spot.location)
+        if not is_read:
+            at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+            return View(self.rule, at, self._code, thing)
+        # A read has no node, and so no block, of its own.
+        if self.op in WITH_BLOCKS and self._code is None:
+            raise NeedsCodeError
+        at = Spot(spot.search, spot.function, spot.state, number, spot.block, spot.location)
+        return View(self.rule, at, self._code, thing, READ)
+
+    # -- where its value goes, and comes from
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether it reads a variable that one of several assignments may have bound."""
+        graph = self._spot.state.graph
+        return self.op == READ and graph.nodes[graph.narrowed(self._spot.number)].op == ops.PHI
+
+    def is_same(self, other: View) -> bool:
+        """Whether both are the same value of the same function."""
+        return self._place[:2] == other._place[:2]
+
+    @property
+    def uses(self) -> Iterator[View]:
+        """The operations that take its value: by itself, or in a tuple, list or slice that is
+        written in them."""
+        spot = self._spot
+        seen: set[int] = set()
+        stack = [*spot.state.users[spot.number]]
+        while stack:
+            number = stack.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            node = spot.state.graph.nodes[number]
+            if node.op in TOGETHER:
+                stack.extend(spot.state.users[number])
+                continue
+            thing = self._written(number)
+            if thing is not None or self._code is None:
+                at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+                yield View(self.rule, at, self._code, thing)
+
+    def _written(self, number: int) -> ast.expr | None:
+        if self._code is None:
+            return None
+        return self._code.facts.flow.written_at(self._spot.function, number)
+
+    # -- how it is written
+
+    @property
+    def cst(self) -> libcst.BaseExpression:
+        """Its LibCST node. Raises LookupError where nothing is written that stands for it."""
+        node = self._node
+        if node is None:
+            raise LookupError("nothing is written that stands for this node")
+        return cast("libcst.BaseExpression", node)
+
+    @property
+    def source(self) -> Source:
+        """Its file, with which fixes are built, and what is written around it is found."""
+        return self._with_code.source
+
+    @property
+    def is_written(self) -> bool:
+        """Whether something is written that stands for it."""
+        return self._node is not None
+
+    @property
+    def _node(self) -> libcst.CSTNode | None:
+        layout = self.source.layout
+        return layout.node_or_literal_for(self._thing) if self._thing is not None else None
+
+    @property
+    def text(self) -> str:
+        """The text of it."""
+        return self.source.text(self.cst)
+
+    @property
+    def brief(self) -> str:
+        """The text of it on one line and not too long, for messages."""
+        return self.source.brief(self.cst)
+
+    @property
+    def span(self) -> Span:
+        """Where it stands, in characters."""
+        return self.source.span(self.cst)
+
+    @property
+    def _with_code(self) -> Code:
+        if self._code is None:
+            raise NeedsCodeError
+        return self._code
+
+    # -- what is said of it
+
+    def related(self, message: str) -> Related:
+        """It as a place that a finding shows besides its own."""
+        return self.source.related_node(self.cst, message)
+
+    def finding(
+        self,
+        message: str,
+        because: Iterable[Reason | Related | None] = (),
+        fix: Fix | None = None,
+        help: str = "",
+        group: Group | None = None,
+        place: libcst.CSTNode | None = None,
+    ) -> Finding:
+        """A place where the claim of the rule holds.
+
+        Args:
+            message: what happens there.
+            because: the evidence that it rests on, and other places to show, in their order.
+            fix, group: as `Source.finding` takes them, which says what it raises.
+            help: what to do about it, where that is not what the rule says of all.
+            place: the part of the expression that the finding is about, if not all of it.
+        """
+        source = self.source
+        related: list[Related] = []
+        for each in because:
+            related += [each] if isinstance(each, Related) else source.reasons(each)
+        found = source.finding(self.rule, place or self.cst, message, fix, related, group)
+        return replace(found, help=help) if help else found
+
+
+def is_within(inner: Location, outer: Location) -> bool:
+    return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
+
+
+def may_find(rule: Rule, check: ViewCheck, spot: Spot) -> bool:
+    """Whether a check finds something at a spot, as far as the value graph tells."""
+    try:
+        return any(True for _ in check(View(rule, spot)))
+    except NeedsCodeError:
+        return True

@@ -1,0 +1,242 @@
+"""Views: on the value graph alone they answer as with the code at hand, or say that they cannot."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from amplint import HOT, READ, Finding, Group, Rule, TensorCertainty, Unrun, View, calls, nodes
+from amplint.analyses.candidates import Candidate, FileCandidates, Search
+from amplint.analyses.hotness import Hotness
+from amplint.analyses.inferred import Regions, Values
+from amplint.analyses.program import Program
+from amplint.analyses.questions import NotedView, name_of
+from amplint.core.text import Text, span_in
+from amplint.core.values import Place
+from amplint.cst.navigation import Layout
+from amplint.ir import ops
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.ir.ssa import where
+from amplint.run.judge import JudgedFile, judge, views_of
+from amplint.run.judgements import rows_of
+from amplint.source import Source
+from amplint.view.operands import parts_of
+from amplint.view.view import Code, may_find
+from tests.helpers import FIXTURES
+from tests.unit.test_units import PROGRAMS
+
+LOOP = """\
+import torch
+def train(model, loader, optimizer, n, *rest):
+    for x in loader:
+        x = x.cuda()
+        longest = x.max()
+        model(x[:, :longest], k=longest, *rest).sum().backward()
+        torch.arange((n), x.size(0), *rest, device="cuda")
+        x[longest] += 1
+        optimizer.step()
+"""
+
+
+def rule() -> Rule:
+    unrun = Unrun("made up", "nowhere")
+    return Rule("AMP900", "Doc.", Group.PRECISION, "0.1", unrun, name="made-up")
+
+
+class Project:
+    """A file that is a project."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.files = Files({"a.py": File("a.py", text)})
+        self.program = Program(self.files)
+
+    def search(self, found: Rule) -> Search:
+        return Search(self.files, self.program.facts, [found], may_find)
+
+    def judged(self, found: Rule) -> JudgedFile:
+        candidates = self.search(found).of("a.py")
+        return judge("a.py", Text(self.text), self.program.about("a.py"), candidates, [found])
+
+    def views(self, found: Rule) -> list[View]:
+        """What the checks of a rule are shown, with the code at hand and with every question
+        noted."""
+        self.noted = NotedView(self.files.own["a.py"], self.program.facts, spans)
+        layout = Layout("a.py", Text(self.text), self.noted.module)
+        code = Code(Source(layout, self.noted, spans), self.noted)
+        shown = self.search(found).of("a.py").shown
+        return [view for view, _ in views_of(shown, [found], code)]
+
+
+def spans(place: Place):  # type: ignore[no-untyped-def]
+    return span_in(None, place)
+
+
+def nothing(_: View) -> Iterator[Finding]:
+    yield from ()
+
+
+def written(at: View) -> Iterator[Finding]:
+    yield at.finding(at.brief)
+
+
+def shown(text: str, op: str, check: Callable[[View], Iterator[Finding]] = written) -> list[View]:
+    found = rule()
+    found.on(nodes(op))(check)
+    return Project(text).views(found)
+
+
+# ------------------------------------------------------------------------------ what is a candidate
+
+
+def test_a_node_is_a_candidate_where_its_check_finds_something_or_asks_for_the_code() -> None:
+    def check(at: View) -> Iterator[Finding]:
+        if at.callee == "torch.arange" or (at.callee == "Tensor.size" and at.text == "x.size(1)"):
+            yield at.finding("found")
+
+    found = rule()
+    found.on(calls("torch.arange", "Tensor.size", "Tensor.sum") & HOT)(check)
+    project = Project(LOOP)
+    names = [each.spot.name or each.spot.method for each in project.search(found).of("a.py").shown]
+    assert sorted(names) == ["size", "torch.arange"]
+    assert [each.message for each in project.judged(found).findings] == ["found"]
+
+
+def test_no_tree_is_made_for_the_search() -> None:
+    found = rule()
+    found.on(nodes("call"))(written)
+    project = Project(LOOP)
+    file = project.files.own["a.py"]
+    file.forget()
+    assert project.search(found).of("a.py").shown
+    assert file._parsed is None
+
+
+def test_two_conditions_for_one_check_show_it_a_node_once() -> None:
+    found = rule()
+    found.on(nodes("call") | calls("torch.arange") | nodes("call") & HOT)(written)
+    messages = [each.message for each in Project(LOOP).judged(found).findings]
+    assert messages.count("x.cuda()") == 1
+
+
+def test_what_is_read_and_written_is_shown_once() -> None:
+    found = rule()
+    found.on(nodes("subscript", "put"))(written)
+    messages = [each.message for each in Project(LOOP).judged(found).findings]
+    assert messages == ["x[:, :longest]", "x[longest]"]
+
+
+def test_an_annotation_in_quotes_is_no_expression() -> None:
+    assert [view.text for view in shown('def f(x: "A[int]"): return x[0]\n', "subscript")] == [
+        "x[0]"
+    ]
+
+
+def test_kept_findings_rest_on_the_nodes_that_were_shown() -> None:
+    """Two nodes of one row are two candidates: what changes elsewhere may add the second one."""
+    found = rule()
+    found.on(nodes("call"))(written)
+    candidates = Project("def f(x): return x.a(), x.b()\n").search(found).of("a.py")
+    one, two = candidates.shown
+    first: tuple[Candidate, ...] = (one,)
+    assert one.row == two.row
+    assert rows_of(candidates) != rows_of(FileCandidates(candidates.rows, {}, first))
+
+
+def test_a_check_of_views_that_raises_hides_nothing() -> None:
+    def broken(at: View) -> Iterator[Finding]:
+        yield at.finding("found")
+        raise KeyError(at.text)
+
+    found = rule()
+    found.on(calls("torch.arange"))(broken)
+    judged = Project(LOOP).judged(found)
+    assert [each.message for each in judged.findings] == ["found"]
+    assert [text.partition(": ")[0] for _, text in judged.problems] == ["line 7"]
+
+
+# ------------------------------------------------------------------------------ what is known
+
+
+def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
+    (view,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
+    number, size, *_ = [argument for _, _, argument in view.arguments]
+    assert (number.op, number.text, number.span.start.row) == (READ, "(n)", 7)
+    assert (size.op, size.text) == (ops.CALL, "x.size(0)")
+    device = view.arg("device")
+    assert device is not None and device.text == '"cuda"'
+    assert view.arg("end", 2) is None  # behind a star
+
+
+def test_the_operations_that_take_a_value() -> None:
+    (view,) = shown(LOOP, "put")
+    longest = view.operands[1]
+    assert sorted(use.text for use in longest.uses) == [
+        "model(x[:, :longest], k=longest, *rest)",
+        "x[:, :longest]",
+        "x[longest]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ask", "fact"),
+    [
+        (lambda at: at.value, Values),
+        (lambda at: at.tensor, Values),
+        (lambda at: at.callee, Values),
+        (lambda at: at.hotness, Hotness),
+        (lambda at: at.region, Regions),
+        (lambda at: at.ask(TensorCertainty), TensorCertainty),
+    ],
+)
+def test_what_a_view_is_asked_is_noted(ask: Callable[[View], object], fact: type) -> None:
+    found = rule()
+    found.on(calls("torch.arange"))(written)
+    project = Project(LOOP)
+    (view,) = project.views(found)
+    for each in (view, *(argument for _, _, argument in view.arguments)):
+        before = len(project.noted.asked or ())
+        ask(each)
+        after = project.noted.asked
+        assert after is not None
+        assert {question.question[0] for question in after[before:]} <= {name_of(fact)}
+    assert name_of(fact) in {each.question[0] for each in project.noted.asked or ()}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FIXTURES.glob("*/bad.py")), ids=lambda path: path.parent.name
+)
+def test_the_parts_of_expressions_are_the_operands_of_their_nodes(path: Path) -> None:
+    assert paired(path.read_text(encoding="utf-8")) > 0
+
+
+@pytest.mark.parametrize("text", PROGRAMS, ids=lambda text: text[:20])
+def test_the_parts_of_any_expression_are_the_operands_of_its_node(text: str) -> None:
+    paired(text)
+
+
+def paired(text: str) -> int:
+    """How many expressions have parts that are the operands of their nodes, each in its place; all
+    that have operands are tried."""
+    file = File("a.py", text)
+    count = 0
+    for function in [*file.facts.functions]:
+        graph = file.graph(function)
+        placed = file.placed().within(function)
+        for thing, at in placed.items():
+            node = graph.nodes[at.node]
+            made = isinstance(thing, ast.expr) and where(thing) == node.location
+            if not made or isinstance(thing, ast.Name | ast.NamedExpr | ast.FormattedValue):
+                continue
+            parts = [placed[part].node for part in parts_of(thing) if part is not None]
+            operands = node.operands[: len(parts)]
+            assert tuple(parts) == operands, ast.unparse(thing)
+            # Of `x[i] = y` and `yield`: the value, which is no part of what is written.
+            others = node.op == ops.PUT or (node.op == ops.YIELD and not parts)
+            assert len(node.operands) - len(parts) == others, ast.unparse(thing)
+            count += bool(parts)
+    return count
