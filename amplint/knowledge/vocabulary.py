@@ -111,7 +111,7 @@ STEPS_OF_TRAINING: tuple[frozenset[str], ...] = (
 CLIPS_GRADIENTS = frozenset(
     {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
 )
-"""Functions that training calls between the backward pass and the step, the project's or a library's."""
+"""Functions, the project's or a library's, that training calls between backward pass and step."""
 
 TAKES_GRADIENTS = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
 """Methods whose name says that gradients change hands, when nobody knows whose they are."""

@@ -1,1 +1,1 @@
-"""What a rule judges: one node of the value graph, with all that is known of it."""
+"""Views: single nodes of the value graph, with all that is known of them, as rules judge them."""

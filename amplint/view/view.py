@@ -166,7 +166,7 @@ class View:
 
     @property
     def has_star(self) -> bool:
-        """Of a call: whether it has a `*` or `**` argument, and so others than one can read."""
+        """Of a call: whether it has a `*` or `**` argument, and so more than one can read."""
         return self.op == ops.CALL and self._spot.node.data.stars
 
     @property
