@@ -1,1 +1,1 @@
-"""What a rule judges: one node of the value graph, with all that is known of it."""
+"""The View of one expression, which a rule judges: its node in the value graph, its code."""

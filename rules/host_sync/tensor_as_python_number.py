@@ -122,7 +122,7 @@ def other_reads(number: View) -> list[View]:
 
 
 def uses(at: View) -> Iterator[Use]:
-    """What an operation uses as a number.
+    """The expressions that an operation uses as numbers.
 
     Ex) x[:longest], range(n), torch.arange(n), x.view(n, -1), [pad] * missing
     """
