@@ -12,6 +12,8 @@ behind branches, loops and views, and in functions of the project that it is giv
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.fact import CallFact
 from amplint.analyses.host_built import is_factory, is_host, library_names
@@ -24,6 +26,7 @@ from amplint.core.values import (
     Shows,
     Tensor,
 )
+from amplint.core.walks import reachable
 from amplint.gradscaler.instructions import loop_around
 from amplint.inference import Inference, State
 from amplint.ir import ops
@@ -104,14 +107,21 @@ class MovedLater(CallFact[Evidence]):
     def _is_soon_there(self, at: At) -> bool:
         """Whether a variable of a loop is on the device from the second round on, so that nothing
         can need it on the CPU, in the loop or behind it."""
-        function, number = at
-        state, node = self._state(at), self._node(at)
-        if node.op != ops.PHI:
-            return False
-        later = [each for each in node.operands if each > number]
-        if later:
-            return all(devices(state, each) == {ACCELERATOR} for each in later)
-        return any(self._is_soon_there((function, each)) for each in node.operands)
+        state = self._state(at)
+        nodes = state.graph.nodes
+
+        def later(number: int) -> list[int]:
+            return [each for each in nodes[number].operands if each > number]
+
+        joins = reachable(
+            [at[1]],
+            lambda each: () if nodes[each].op != ops.PHI or later(each) else nodes[each].operands,
+        )
+        return any(
+            all(devices(state, each) == {ACCELERATOR} for each in later(join))
+            for join in joins
+            if nodes[join].op == ops.PHI and later(join)
+        )
 
     def _made(self, at: At, user: int) -> list[At] | None:
         """The values that one use of a tensor makes of it."""
@@ -240,11 +250,12 @@ def writes_number(state: State, node: Node) -> bool:
 
 def is_index(state: State, number: int) -> bool:
     """Whether an index is a number: one is known, or added to what it is."""
-    if number >= 0 and all(map(is_host, state.values[number])):
-        return True
-    node = state.graph.nodes[number]
-    return (
-        node.op == ops.BINOP
-        and node.data in SUMS
-        and any(is_index(state, each) for each in node.operands)
+    nodes = state.graph.nodes
+
+    def terms(each: int) -> Iterable[int]:
+        is_sum = nodes[each].op == ops.BINOP and nodes[each].data in SUMS
+        return nodes[each].operands if is_sum else ()
+
+    return any(
+        each >= 0 and all(map(is_host, state.values[each])) for each in reachable([number], terms)
     )

@@ -53,6 +53,7 @@ from amplint import (
     TensorTree,
     nodes,
     only,
+    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
@@ -114,7 +115,18 @@ def advice_on(call: cst.Call, src: Source) -> str | None:
 
 def becomes_size(number: cst.BaseExpression, src: Source) -> bool:
     """Ex) n = lengths.max().item(), then x.new_zeros(n, 8)"""
-    return any(is_size(each, src) for each in (number, *src.uses(number)))
+    places = reachable(
+        [number, *src.uses(number)],
+        lambda each: [*(call := number_of(each, src)), *(use for c in call for use in src.uses(c))],
+    )
+    return any(is_size(each, src) for each in places)
+
+
+def number_of(number: cst.BaseExpression, src: Source) -> list[cst.BaseExpression]:
+    """Ex) int(n) of n, min(n, 3)"""
+    given = src.parent(number)
+    call = src.parent(given) if isinstance(given, cst.Arg) else None
+    return [call] if isinstance(call, cst.Call) and src.name(call.func) in OF_NUMBERS else []
 
 
 def is_size(number: cst.BaseExpression, src: Source) -> bool:
@@ -125,8 +137,6 @@ def is_size(number: cst.BaseExpression, src: Source) -> bool:
     call = src.parent(given)
     if not isinstance(given, cst.Arg) or not isinstance(call, cst.Call):
         return False
-    if src.name(call.func) in OF_NUMBERS:
-        return becomes_size(call, src)
     name = src.name(call.func) or ""
     method = only(src.value(call.func))
     if isinstance(method, Method) and isinstance(method.of, Tensor | TensorTree):
