@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
+    TRAINING,
     Change,
     DType,
     Edit,
@@ -161,7 +162,10 @@ def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
 def check_later(call: cst.Call, src: Source) -> Iterator[Finding]:
     """Ex) h = torch.zeros(n); for x in rows: h = cell(x, h), where `cell` moves what it is given"""
     move = src.ask(MovedLater, call)
-    if move is None or is_made_once(call, src) or changes_default_device(src):
+    heat = src.heat(call)
+    if move is None or heat is None or heat.temperature != TRAINING:
+        return
+    if is_made_once(call, src) or changes_default_device(src):
         return
     message = f"`{src.text(call.func)}(...)` is built on the CPU and then moved"
     yield src.finding(rule, call, message, None, (src.related(move),))
