@@ -8,6 +8,7 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -147,6 +148,18 @@ class Surroundings(NamedTuple):
     loop: int = -1
     cold: bool = False
     evaluation: bool = False
+
+
+class CallsByBlock(NamedTuple):
+    """The calls of a function that train.
+
+    Args:
+        calls: their nodes.
+        blocks: how many stand in each block.
+    """
+
+    calls: frozenset[int]
+    blocks: Mapping[int, int]
 
 
 class Hotness(PlaceFact[Heat]):
@@ -330,6 +343,7 @@ class Hotness(PlaceFact[Heat]):
             training: by function, the calls that train or lead to what does.
         """
         found: dict[str, frozenset[int]] = {}
+        with_others = self._training_with_others(training)
         for function, calls in training.items():
             state, loops = self.inference.states[function], self._batch_loops[function]
             within: dict[int, list[set[int]]] = {-1: []}  # by loop: the blocks around each call
@@ -342,7 +356,7 @@ class Hotness(PlaceFact[Heat]):
                     set(chain[:innermost])
                 )
                 nesting |= {-1 if around else -2, *(chain[position] for position in around[1:])}
-            if function not in self._per_call or not self._trains_alone(function, training):
+            if function not in self._per_call or function in with_others:
                 nesting.add(-1)
             found[function] = frozenset().union(
                 *(
@@ -353,28 +367,30 @@ class Hotness(PlaceFact[Heat]):
             )
         return found
 
-    def _trains_alone(self, function: str, training: Mapping[str, list[int]]) -> bool:
-        """Whether nothing else trains in the loops over batches that call a function."""
-        waiting, seen = [function], {function}
-        while waiting:
-            for caller, number in self._callers.get(waiting.pop(), ()):
-                calls = training.get(caller, ())
-                if number not in calls:
+    def _training_with_others(self, training: Mapping[str, list[int]]) -> set[str]:
+        """The functions beside which something else trains in a loop over batches that calls them,
+        itself or through functions without such a loop."""
+        shared: list[str] = []
+        below: dict[str, list[str]] = {}  # by caller: those that it calls outside of such loops
+        within = {caller: self._calls_by_block(caller, calls) for caller, calls in training.items()}
+        for function in training:
+            for caller, number in self._callers.get(function, ()):
+                counted = within.get(caller)
+                if counted is None or number not in counted.calls:
                     continue
-                state = self.inference.states[caller]
-                loops = self._batch_loops[caller]
+                state, loops = self.inference.states[caller], self._batch_loops[caller]
                 chain = chain_of(state, state.graph.nodes[number].block)
                 loop = next((block for block in chain if block in loops), -1)
-                if any(
-                    other != number
-                    and (loop < 0 or loop in chain_of(state, state.graph.nodes[other].block))
-                    for other in calls
-                ):
-                    return False
-                if loop < 0 and caller not in seen:
-                    seen.add(caller)
-                    waiting.append(caller)
-        return True
+                if (counted.blocks[loop] if loop >= 0 else len(counted.calls)) > 1:
+                    shared.append(function)
+                if loop < 0:
+                    below.setdefault(caller, []).append(function)
+        return set(reachable(shared, lambda each: below.get(each, ())))
+
+    def _calls_by_block(self, function: str, calls: Collection[int]) -> CallsByBlock:
+        state = self.inference.states[function]
+        chains = (chain_of(state, state.graph.nodes[number].block) for number in calls)
+        return CallsByBlock(frozenset(calls), Counter(block for chain in chains for block in chain))
 
     def _goes_over_epochs(self, function: str, loop: int) -> bool:
         """Whether a loop around training counts epochs: `for epoch in range(n)`, around loops over
