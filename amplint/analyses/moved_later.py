@@ -12,7 +12,8 @@ behind branches, loops and views, and in functions of the project that it is giv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.fact import CallFact
@@ -181,14 +182,22 @@ class MovedLater(CallFact[Evidence]):
         if function not in self._captured:
             self._captured[function] = {
                 str(node.data)
-                for inner, facts in self.inference.functions.items()
-                if facts.parent == function and inner in self.inference.states
+                for inner in self._inner.get(function, ())
                 for node in self.inference.states[inner].graph.nodes
                 if node.op == ops.NAME
             }
         captured = self._captured[function]
         bindings = self._state(at).graph.bindings
         return any(number in bindings.get(name, ()) for name in captured)
+
+    @cached_property
+    def _inner(self) -> Mapping[str, list[str]]:
+        """By function: the evaluated functions that are defined in it."""
+        found: dict[str, list[str]] = {}
+        for inner, facts in self.inference.functions.items():
+            if facts.parent is not None and inner in self.inference.states:
+                found.setdefault(facts.parent, []).append(inner)
+        return found
 
     def _is_beside(self, at: At, other: At) -> bool:
         """Whether no loop runs one of two nodes more often than the other."""
