@@ -57,7 +57,7 @@ _EXPORTS = {
         "Symbol Tensor TensorTree Unknown Value constant evidence_of is_autocast"
     ),
     "core.walks": "least reachable",
-    "inference.transfer": ("DEVICE_HINTS GRADIENT_NORMS canonical region_dtype tensors_in"),
+    "inference.transfer": ("GRADIENT_NORMS canonical region_dtype tensors_in"),
     "core.violations": "Violation",
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
@@ -194,7 +194,6 @@ if TYPE_CHECKING:
     from amplint.core.walks import reachable as reachable
     from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
-    from amplint.inference.transfer import DEVICE_HINTS as DEVICE_HINTS
     from amplint.inference.transfer import GRADIENT_NORMS as GRADIENT_NORMS
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype

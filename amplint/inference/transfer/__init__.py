@@ -43,10 +43,8 @@ from amplint.inference.transfer.kinds import OBJECT, STR, Site
 from amplint.inference.transfer.modules import output_device
 from amplint.inference.transfer.promotion import as_float32, region_dtype, tensors_in, without_half
 from amplint.inference.transfer.symbols import canonical, symbol_attribute
-from amplint.knowledge.vocabulary import DEVICE_HINTS
 
 __all__ = [
-    "DEVICE_HINTS",
     "GRADIENT_NORMS",
     "OBJECT",
     "PARAM_GROUPS",
