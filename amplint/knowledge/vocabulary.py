@@ -359,7 +359,8 @@ COMMON_METHODS = words_of(
     """
     forward train eval step update reset compute fit predict run call apply to cuda cpu get set
     add append extend items values keys pop copy close open write read log parameters
-    state_dict load_state_dict backward zero_grad sum mean max min view size
+    state_dict load_state_dict backward zero_grad sum mean max min view size sample
     """
 )
-"""Too many things have methods of these names."""
+"""Too many things have methods of these names: `sample` is one of a replay buffer, a distribution, a
+model, and of `random`."""
