@@ -55,6 +55,7 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph, Location, Node
 
+NOTHING = Node(ops.OPAQUE, (), None, -1, (0, 0, 0, 0))  # of a function, and of what is in no graph
 NEAREST = 64  # nodes that are asked on the way from a value to its sources
 
 
@@ -95,7 +96,7 @@ class Spot:
 
     @property
     def node(self) -> Node:
-        return self.state.graph.nodes[self.number]
+        return self.state.graph.nodes[self.number] if self.number >= 0 else NOTHING
 
     # -- the function around it
 

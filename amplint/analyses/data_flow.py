@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from amplint.core.walks import reachable
-from amplint.inference import Inference
+from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import Placed
+from amplint.ir.model import Location
 from amplint.ir.ssa import where
 
+# The statements that nodes stand for which are no expressions.
+STATEMENTS: Mapping[str, tuple[type[ast.AST], ...]] = {
+    ops.AUG: (ast.AugAssign,),
+    ops.ASSERT: (ast.Assert,),
+    ops.ANNOTATION: (ast.AnnAssign,),
+    ops.CLASS: (ast.ClassDef,),
+    ops.DEF: (ast.FunctionDef, ast.AsyncFunctionDef),
+    ops.IMPORT: (ast.Import, ast.ImportFrom),
+    ops.RAISE: (ast.Raise,),
+    ops.RETURN: (ast.Return,),
+    ops.STORE: (ast.Attribute,),
+}
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 JOINS = frozenset({ops.PHI, ops.NARROW})
 
 
@@ -28,25 +42,50 @@ class DataFlow:
         self._placed = placed
         self._known_readers: dict[str, Mapping[int, Sequence[ast.expr]]] = {}
         self._joins: dict[str, Set[int]] = {}
-        self._expressions: dict[str, Mapping[int, ast.expr]] = {}
+        self._written: dict[str, Mapping[tuple[int, Location], ast.AST]] = {}
 
     def at(self, node: ast.AST) -> NodePlace | None:
         """Where a node stands; None outside of evaluated functions."""
         at = self._placed.get(node)
         return at if at is not None and at.function in self._inference.states else None
 
-    def written_at(self, function: str, number: int) -> ast.expr | None:
-        """The expression that a node of a function was made of; None for a node of which another
-        one tells the outcome, such as the `x[0]` that `x[0] += 1` reads."""
-        if function not in self._expressions:
-            graph = self._inference.states[function].graph
-            self._expressions[function] = {
-                at.node: each
-                for each, at in self._placed.within(function).items()
-                if isinstance(each, ast.expr) and not isinstance(each, ast.FormattedValue)
-                if where(each) == graph.nodes[at.node].location
-            }
-        return self._expressions[function].get(number)
+    def state(self, function: str) -> State:
+        """The graph of an evaluated function, and what is known of it."""
+        return self._inference.states[function]
+
+    def written_at(self, function: str, number: int) -> ast.AST | None:
+        """The expression or statement that a node of a function was made of; None for a node of
+        which another one tells the outcome, such as the `x[0]` that `x[0] += 1` reads."""
+        location = self._inference.states[function].graph.nodes[number].location
+        return self.written_as(function, number, location)
+
+    def written_as(self, function: str, number: int, location: Location) -> ast.AST | None:
+        """The expression that a node is read as at a location, the test that asks for its truth
+        there, or what it was made of there; of number -1, the function itself."""
+        if number < 0:
+            return self._placed.scope(function)
+        if function not in self._written:
+            self._written[function] = dict(self._write(function))
+        return self._written[function].get((number, location))
+
+    def _write(self, function: str) -> Iterator[tuple[tuple[int, Location], ast.AST]]:
+        """What a function holds, by node and location; of several, the last counts."""
+        graph = self._inference.states[function].graph
+        scope = self._placed.scope(function)
+        own = list(own_nodes(scope)) if scope is not None else []
+        places = self._placed.within(function)
+        statements = {(type(each), where(each)): each for each in own if is_place(each)}
+        for number, node in enumerate(graph.nodes):
+            for kind in STATEMENTS.get(node.op, ()):
+                if (kind, node.location) in statements:
+                    yield (number, node.location), statements[kind, node.location]
+        for each in own:
+            for part, location in (*tests_of(each), *decorators_of(each)):
+                if part in places:
+                    yield (places[part].node, location), part
+        for expression, at in places.items():
+            if isinstance(expression, ast.expr) and not isinstance(expression, ast.FormattedValue):
+                yield (at.node, where(expression)), expression
 
     def uses(self, node: ast.expr) -> Sequence[ast.expr]:
         """The expressions that read the value of a node within its function."""
@@ -114,3 +153,39 @@ class DataFlow:
                 found.update(graph.nodes[join].operands)
             self._joins[function] = found
         return self._joins[function]
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a scope, and not in the functions and classes within it."""
+    return reachable(ast.iter_child_nodes(scope), children_within)
+
+
+def children_within(node: ast.AST) -> Iterator[ast.AST]:
+    return iter(()) if isinstance(node, SCOPES) else ast.iter_child_nodes(node)
+
+
+def is_place(node: ast.AST) -> bool:
+    return isinstance(node, ast.stmt | ast.expr)
+
+
+def decorators_of(node: ast.AST) -> Iterator[tuple[ast.expr, Location]]:
+    """The decorators of a definition, each with the location that
+    `amplint.analyses.candidates.contexts` has for it."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from ((decorator, where(node)) for decorator in node.decorator_list)
+
+
+def tests_of(node: ast.AST) -> Iterator[tuple[ast.expr, Location]]:
+    """The expressions whose truth a node asks for, each with the location that
+    `amplint.analyses.candidates.tests` has for it."""
+    if isinstance(node, ast.If | ast.While | ast.Assert):
+        yield node.test, where(node)
+    elif isinstance(node, ast.IfExp):
+        yield from ((node.test, where(part)) for part in (node.body, node.orelse))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand, where(node)
+    elif isinstance(node, ast.BoolOp):
+        for part, following in zip(node.values, node.values[1:], strict=False):
+            yield part, where(following)
+    elif isinstance(node, ast.comprehension):
+        yield from ((test, where(test)) for test in node.ifs)

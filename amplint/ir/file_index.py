@@ -315,6 +315,11 @@ class Placed:
         """Where the expressions of a function stand."""
         return self._file.standings(self._parsed, function)
 
+    def scope(self, function: str) -> ast.AST | None:
+        """The function, class, lambda or module of an id, as the tree has it."""
+        self.within(function)  # which finds the lambdas in it
+        return self._parsed.scopes.get(function)
+
     @cached_property
     def _around(self) -> Mapping[int, list[str]]:
         """By row: the functions around it, the innermost first."""

@@ -362,5 +362,5 @@ COMMON_METHODS = words_of(
     state_dict load_state_dict backward zero_grad sum mean max min view size sample
     """
 )
-"""Too many things have methods of these names: `sample` is one of a replay buffer, a distribution, a
-model, and of `random`."""
+"""Too many things have methods of these names: `sample` is one of a replay buffer, a distribution,
+a model, and of `random`."""

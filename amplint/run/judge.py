@@ -147,11 +147,16 @@ def views_of(
     Some nodes have no expression of their own: `x[0]` of `x[0] += 1` is read and written.
     """
     by_code = {rule.code: rule for rule in rules}
+    seen: set[tuple[str, int, int, int]] = set()
     for each in candidates:
         rule = by_code.get(each.code)
-        thing = code.facts.flow.written_at(each.spot.function, each.spot.number)
-        view = View(rule, each.spot, code, thing) if rule is not None else None
-        if rule is not None and view is not None and view.is_written:
+        view = code.view(rule, each.spot) if rule is not None else None
+        if rule is None or view is None or not view.is_written:
+            continue
+        # The test of `if x: ... else: ...` decides about two blocks.
+        key = (each.code, each.look, each.spot.number, id(view.cst))
+        if key not in seen:
+            seen.add(key)
             yield view, rule.looks[each.look].check
 
 

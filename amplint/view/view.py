@@ -17,17 +17,21 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from amplint.analyses.candidates import Spot, symbol
-from amplint.analyses.fact import Answer_co, CallFact, NodeFact
+from amplint.analyses.backward_calls import BackwardCalls
+from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
+from amplint.analyses.scaler_misuse import ScalerMisuse
+from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Related
 from amplint.core.lattice import only
 from amplint.core.values import (
     NONE,
     UNKNOWN,
+    Evidence,
     Heat,
     Method,
     Reason,
@@ -35,10 +39,13 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    one,
 )
+from amplint.cst.literals import literal
+from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Location
+from amplint.ir.model import Location, Node
 from amplint.ir.ssa import where
 from amplint.view.operands import parts_of
 
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
     from amplint.analyses.program import FileView
     from amplint.core.finding import Finding, Fix, Group, Span
     from amplint.core.rule import Rule, ViewCheck
+    from amplint.core.violations import Violation
+    from amplint.gradscaler.checker import Misuse
     from amplint.source import Source
 
 READ: Final = "read"  # the operation of what reads a variable
@@ -67,6 +76,23 @@ class Code(NamedTuple):
     source: Source
     facts: FileView
 
+    def view(self, rule: Rule, spot: Spot) -> View | None:
+        """A spot as a View; None where nothing is written that stands for it."""
+        thing = self.facts.flow.written_as(spot.function, spot.number, spot.location)
+        if thing is None:
+            return None
+        return View(rule, spot, self, thing, READ if reads(thing, spot.node) else "")
+
+    def view_of(self, rule: Rule, node: libcst.CSTNode) -> View:
+        """A LibCST node of the file as a View."""
+        thing = self.source.layout.ast_of(node)
+        at = self.facts.at(thing) if thing is not None else None
+        if thing is None or at is None:
+            return View(rule, NOWHERE, self, thing, node=node)
+        state = self.facts.flow.state(at.function)
+        spot = Spot(NOWHERE.search, at.function, state, at.node, at.block, where(thing))
+        return View(rule, spot, self, thing, READ if reads(thing, spot.node) else "", node)
+
 
 class View:
     """An expression as a rule judges it.
@@ -75,25 +101,28 @@ class View:
         rule: the rule that judges.
         spot: its node, and where that is evaluated.
         code: the file; None while the graph alone is known.
-        thing: the expression in the file's `ast`.
+        thing: the expression in the file's `ast`, or the statement or the function that it is.
         op: `READ` for a variable; else that of the node.
+        node: the LibCST node that it was asked for by.
     """
 
-    __slots__ = ("_code", "_spot", "_thing", "op", "rule")
+    __slots__ = ("_asked_by", "_code", "_spot", "_thing", "op", "rule")
 
     def __init__(
         self,
         rule: Rule,
         spot: Spot,
         code: Code | None = None,
-        thing: ast.expr | None = None,
+        thing: ast.AST | None = None,
         op: str = "",
+        node: libcst.CSTNode | None = None,
     ) -> None:
         self.rule = rule
         self.op = op or spot.node.op
         self._spot = spot
         self._code = code
         self._thing = thing
+        self._asked_by = node
 
     # -- what is known of it
 
@@ -101,14 +130,36 @@ class View:
         """The answer of a fact about it; None where nothing is known."""
         if issubclass(kind, CallFact) and self.op != ops.CALL:
             return None
-        if self._code is not None:
-            return self._code.facts.ask(kind, self._thing or self._place)
-        return self._spot.search.facts[kind].of(self._place)
+        if self._code is None:
+            return self._spot.search.facts[kind].of(self._place)
+        if self._spot is NOWHERE:
+            return self._code.source.ask(kind, self.cst) if issubclass(kind, PlaceFact) else None
+        thing = self._thing if isinstance(self._thing, ast.expr) else None
+        return self._code.facts.ask(kind, thing or self._place)
+
+    def fact(self, kind: type[Known]) -> Known:
+        """A fact of the whole project."""
+        if self._code is None:
+            return self._spot.search.facts[kind]
+        return self._code.facts.fact(kind)
+
+    def mentions(self, *words: str) -> bool:
+        """Whether some file of the project holds all these identifiers."""
+        return self.fact(ProjectText).mentions(*words)
+
+    def matches(self, pattern: str, *words: str) -> bool:
+        """Whether a regular expression matches a line of some file of the project.
+
+        Args:
+            words: one of these stands in each line that matches, which is then found sooner.
+        """
+        return self.fact(ProjectText).matches(pattern, *words)
 
     @property
     def value(self) -> Value:
         """Its value."""
-        return self.ask(Values) or UNKNOWN
+        known = literal(self._asked_by) if self._asked_by is not None else None
+        return one(known) if known is not None else self.ask(Values) or UNKNOWN
 
     @property
     def tensor(self) -> Tensor | None:
@@ -128,6 +179,16 @@ class View:
         return self.ask(Regions)
 
     @property
+    def backward(self) -> tuple[Evidence, ...] | None:
+        """If the call runs a backward pass: the chain of places from it to the `backward()`."""
+        return self.ask(BackwardCalls)
+
+    def misuse(self, violation: Violation | None) -> Misuse | None:
+        """How the call violates the protocol of a GradScaler; None if it does not in this way."""
+        found = self.ask(ScalerMisuse) or ()
+        return next((misuse for misuse in found if misuse.violation is violation), None)
+
+    @property
     def _place(self) -> NodePlace:
         spot = self._spot
         return NodePlace(spot.function, spot.number, spot.block)
@@ -139,7 +200,7 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if self._thing is not None else ()
+        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
         pairs = zip_longest(self._spot.node.operands, parts)
         return [self._operand(number, part) for number, part in pairs if number is not None]
 
@@ -163,6 +224,15 @@ class View:
     def name(self) -> str | None:
         """The dotted name of the library object that it certainly is: "torch.zeros"."""
         return symbol(self.value)
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Of a call: all names that what is called may have: "torch.zeros", "Tensor.item",
+        "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
+        so."""
+        if self.op == ops.CALL:
+            function = self.operands[0]
+            yield from names_of_callee(function._spot.node, function.value)
 
     @property
     def has_star(self) -> bool:
@@ -204,7 +274,7 @@ class View:
         spot = self._spot
         node = spot.state.graph.nodes[number]
         if isinstance(thing, ast.Name):
-            is_read = where(thing) != node.location
+            is_read = reads(thing, node)
         else:
             is_read = thing is None and not is_within(node.location, spot.location)
         if not is_read:
@@ -226,13 +296,15 @@ class View:
 
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
-        return self._place[:2] == other._place[:2]
+        return self._spot is not NOWHERE and self._place[:2] == other._place[:2]
 
     @property
     def uses(self) -> Iterator[View]:
         """The operations that take its value: by itself, or in a tuple, list or slice that is
         written in them."""
         spot = self._spot
+        if spot.number < 0:
+            return
         seen: set[int] = set()
         stack = [*spot.state.users[spot.number]]
         while stack:
@@ -249,20 +321,26 @@ class View:
                 at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
                 yield View(self.rule, at, self._code, thing)
 
-    def _written(self, number: int) -> ast.expr | None:
+    def _written(self, number: int) -> ast.AST | None:
         if self._code is None:
             return None
         return self._code.facts.flow.written_at(self._spot.function, number)
 
     # -- how it is written
 
+    def of(self, node: libcst.CSTNode) -> View:
+        """Another node of its file as a View; of one that is in no value graph, nothing is
+        known."""
+        return self._with_code.view_of(self.rule, node)
+
     @property
-    def cst(self) -> libcst.BaseExpression:
-        """Its LibCST node. Raises LookupError where nothing is written that stands for it."""
+    def cst(self) -> Any:
+        """Its LibCST node: an expression, a statement or a function. Raises LookupError where
+        nothing is written that stands for it."""
         node = self._node
         if node is None:
             raise LookupError("nothing is written that stands for this node")
-        return cast("libcst.BaseExpression", node)
+        return node
 
     @property
     def source(self) -> Source:
@@ -276,8 +354,11 @@ class View:
 
     @property
     def _node(self) -> libcst.CSTNode | None:
+        if self._asked_by is not None:
+            return self._asked_by
         layout = self.source.layout
-        return layout.node_or_literal_for(self._thing) if self._thing is not None else None
+        thing = self._thing if isinstance(self._thing, ast.expr | ast.stmt) else None
+        return layout.node_or_literal_for(thing) if thing is not None else None
 
     @property
     def text(self) -> str:
@@ -330,6 +411,15 @@ class View:
             related += [each] if isinstance(each, Related) else source.reasons(each)
         found = source.finding(self.rule, place or self.cst, message, fix, related, group)
         return replace(found, help=help) if help else found
+
+
+NOWHERE: Final = Spot(cast(Search, None), "", cast(State, None), -1, -1, NOTHING.location)
+"""The spot of what stands in no value graph."""
+
+
+def reads(thing: ast.AST, node: Node) -> bool:
+    """Whether an expression is the read of a variable that holds the value of a node."""
+    return isinstance(thing, ast.Name) and where(thing) != node.location
 
 
 def is_within(inner: Location, outer: Location) -> bool:

@@ -8,7 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from amplint import HOT, READ, Finding, Group, Rule, TensorCertainty, Unrun, View, calls, nodes
+from amplint import (
+    HOT,
+    READ,
+    UNKNOWN,
+    Finding,
+    Group,
+    Rule,
+    TensorCertainty,
+    Unrun,
+    View,
+    calls,
+    constant,
+    nodes,
+)
 from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
@@ -157,6 +170,53 @@ def test_a_check_of_views_that_raises_hides_nothing() -> None:
     judged = Project(LOOP).judged(found)
     assert [each.message for each in judged.findings] == ["found"]
     assert [text.partition(": ")[0] for _, text in judged.problems] == ["line 7"]
+
+
+STATEMENTS = """import os, sys
+from torch import amp
+
+class Model(Base):
+    @amp.wrapped
+    def run(self, x: int, found):
+        while x:
+            x -= 1
+        if found and not x:
+            with found as opened, amp.entered(x):
+                self.field = [each for each in x if each]
+        else:
+            assert x if found else opened
+        return lambda: x
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "texts"),
+    [
+        ("test", ["x", "found and not x", "found", "x", "each", "x if found else opened", "found"]),
+        ("context", ["found", "amp.entered(x)", "amp.wrapped"]),
+        ("function", ["def run(self, x: int, found):", "lambda: x"]),
+        ("aug", ["x -= 1"]),
+        ("import", ["import os, sys", "import os, sys", "from torch import amp"]),
+        ("store", ["self.field"]),
+        ("assert", ["assert x if found else opened"]),
+        ("return", ["return lambda: x"]),
+        ("class", ["class Model(Base):"]),
+    ],
+)
+def test_what_is_no_expression_is_a_view_too(op: str, texts: list[str]) -> None:
+    views = shown(STATEMENTS, op)
+    assert sorted(view.text.strip().partition("\n")[0] for view in views) == sorted(texts)
+    assert all(view.op == READ for view in views if view.text == "found")
+
+
+def test_any_node_of_the_file_is_a_view() -> None:
+    (call,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
+    argument = call.of(call.cst.args[0].value)
+    assert (argument.op, argument.text, argument.tensor) == (READ, "(n)", None)
+    keyword = call.of(call.cst.args[-1].value)
+    assert constant(keyword.value) == "cuda"
+    assert call.of(call.cst.args[-1]).hotness == call.hotness
+    assert call.of(call.cst.args[-1]).value == UNKNOWN
 
 
 # ------------------------------------------------------------------------------ what is known
