@@ -140,6 +140,11 @@ class View:
         thing = self._thing if isinstance(self._thing, ast.expr) else None
         return self._code.facts.ask(kind, thing or self._place)
 
+    def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
+        if self._code is None:
+            return self._spot.search.facts[kind].of(place)
+        return self._code.facts.ask(kind, place)
+
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
         if self._code is None:
@@ -202,6 +207,18 @@ class View:
                 context = View(self.rule, at) if code is None else code.view(self.rule, at)
                 if context is not None:
                     yield context
+            number = block.parent
+
+    @property
+    def loops(self) -> Iterator[Heat | None]:
+        """Of each `for` and `while` around it in its function, from the inside out: why that is
+        entered for every batch; None of one that is entered in a cold place."""
+        spot = self._spot
+        number = spot.block
+        while number >= 0:
+            block = spot.state.graph.blocks[number]
+            if block.kind in ("loop", "while"):
+                yield self._ask_at(Hotness, NodePlace(spot.function, -1, block.parent))
             number = block.parent
 
     @property
@@ -315,8 +332,9 @@ class View:
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
         """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
         unpacked)."""
-        node = self._spot.node
-        given = self.operands[1:] if self.op == ops.CALL else ()
+        if self.op != ops.CALL:
+            return
+        node, given = self._spot.node, self.operands[1:]
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
