@@ -230,7 +230,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self.operands[0]
+        function = self._function
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -247,7 +247,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self.operands[0]
+            function = self._function
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -258,14 +258,22 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return function.operands[0] if function.op == ops.ATTR else None
+
+    @property
+    def _function(self) -> View:
+        """Of a call: what is called. The other operands are not asked for: this is asked often."""
+        if self.op != ops.CALL:
+            return self
+        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        return self._operand(self._spot.node.operands[0], parts[0] if parts else None)
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
