@@ -276,6 +276,12 @@ def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     assert view.arg("end", 2) is None  # behind a star
 
 
+def test_what_is_no_call_has_no_arguments() -> None:
+    (view,) = shown(LOOP, "put")
+    assert not [*view.arguments]
+    assert (view.arg("x", 0), view.callee, view.method) == (None, None, "")
+
+
 def test_the_operations_that_take_a_value() -> None:
     (view,) = shown(LOOP, "put")
     longest = view.operands[1]
