@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
@@ -45,7 +46,7 @@ from amplint.cst.literals import literal
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Location, Node
+from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.ir.ssa import where
 from amplint.view.operands import parts_of
 
@@ -179,6 +180,21 @@ class View:
         return self.ask(Regions)
 
     @property
+    def function(self) -> FunctionFacts:
+        """The function around it, its own of what is one: the name, the parameters, the identifiers
+        in it (`words`). The module's where it stands in no value graph."""
+        if self._code is None:
+            return self._spot.facts
+        return self._code.facts.function(self._spot.function)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The library classes that the innermost class around it derives from."""
+        classes = self.fact(Classes)
+        cls = classes.around(self._spot.function)
+        return classes.library_bases(cls) if cls is not None else frozenset()
+
+    @property
     def backward(self) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls)
@@ -214,7 +230,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self.operands[0]
+        function = self._function
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -231,7 +247,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self.operands[0]
+            function = self._function
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -242,21 +258,30 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return function.operands[0] if function.op == ops.ATTR else None
+
+    @property
+    def _function(self) -> View:
+        """Of a call: what is called. The other operands are not asked for: this is asked often."""
+        if self.op != ops.CALL:
+            return self
+        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        return self._operand(self._spot.node.operands[0], parts[0] if parts else None)
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
         """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
         unpacked)."""
-        node = self._spot.node
-        given = self.operands[1:] if self.op == ops.CALL else ()
+        if self.op != ops.CALL:
+            return
+        node, given = self._spot.node, self.operands[1:]
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
@@ -291,8 +316,15 @@ class View:
     @property
     def is_joined(self) -> bool:
         """Whether it reads a variable that one of several assignments may have bound."""
-        graph = self._spot.state.graph
-        return self.op == READ and graph.nodes[graph.narrowed(self._spot.number)].op == ops.PHI
+        return self.op == READ and self.origin.op == ops.PHI
+
+    @property
+    def origin(self) -> View:
+        """The operation that has made its value: of a variable, what is assigned to it, whatever
+        tests have left of it since, its parameter, or the join of several; of all else, itself."""
+        if self.op != READ:
+            return self
+        return self._made(self._spot.state.graph.narrowed(self._spot.number))
 
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
@@ -316,15 +348,17 @@ class View:
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
                 continue
-            thing = self._written(number)
-            if thing is not None or self._code is None:
-                at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
-                yield View(self.rule, at, self._code, thing)
+            use = self._made(number)
+            if use._thing is not None or self._code is None:
+                yield use
 
-    def _written(self, number: int) -> ast.AST | None:
-        if self._code is None:
-            return None
-        return self._code.facts.flow.written_at(self._spot.function, number)
+    def _made(self, number: int) -> View:
+        """A node of its function, where it was made."""
+        spot, code = self._spot, self._code
+        node = spot.state.graph.nodes[number]
+        thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
+        at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+        return View(self.rule, at, code, thing)
 
     # -- how it is written
 
