@@ -216,7 +216,7 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        parts = parts_of(self._thing) if self._thing is not None else ()
         pairs = zip_longest(self._spot.node.operands, parts)
         return [self._operand(number, part) for number, part in pairs if number is not None]
 
@@ -302,6 +302,15 @@ class View:
         at = Spot(spot.search, spot.function, spot.state, number, spot.block, spot.location)
         return View(self.rule, at, self._code, thing, READ)
 
+    def operations(self, *kinds: str) -> Iterator[View]:
+        """The operations of its function that are of some kinds, without those of functions within
+        it; with the code at hand, those that are written."""
+        if self._spot is NOWHERE:
+            return
+        for number, node in enumerate(self._spot.state.graph.nodes):
+            if node.op in kinds:
+                yield from self._at(number)
+
     # -- where its value goes, and comes from
 
     @property
@@ -331,16 +340,17 @@ class View:
             node = spot.state.graph.nodes[number]
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
-                continue
-            thing = self._written(number)
-            if thing is not None or self._code is None:
-                at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
-                yield View(self.rule, at, self._code, thing)
+            else:
+                yield from self._at(number)
 
-    def _written(self, number: int) -> ast.AST | None:
-        if self._code is None:
-            return None
-        return self._code.facts.flow.written_at(self._spot.function, number)
+    def _at(self, number: int) -> Iterator[View]:
+        """A node of its function; none with the code at hand where nothing is written for it."""
+        spot, code = self._spot, self._code
+        node = spot.state.graph.nodes[number]
+        thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
+        if thing is not None or code is None:
+            at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+            yield View(self.rule, at, code, thing)
 
     # -- how it is written
 
