@@ -50,7 +50,7 @@ def check(call: View) -> Iterator[Finding]:
         given = call.arg(name, position)
         if given is None or not asks(name, constant(given.value)):
             continue
-        if not is_caught(call.cst, call.source):
+        if not is_caught(call):
             message = f"`{name}=` without workers raises: `num_workers` is 0"
             yield call.finding(message, place=call.source.argument(call.cst, name, position))
 
