@@ -230,7 +230,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self.operands[0]
+        function = self._function
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -247,7 +247,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self.operands[0]
+            function = self._function
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -258,14 +258,22 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return function.operands[0] if function.op == ops.ATTR else None
+
+    @property
+    def _function(self) -> View:
+        """Of a call: what is called. The other operands are not asked for: this is asked often."""
+        if self.op != ops.CALL:
+            return self
+        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        return self._operand(self._spot.node.operands[0], parts[0] if parts else None)
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
@@ -316,12 +324,39 @@ class View:
     @property
     def is_joined(self) -> bool:
         """Whether it reads a variable that one of several assignments may have bound."""
-        graph = self._spot.state.graph
-        return self.op == READ and graph.nodes[graph.narrowed(self._spot.number)].op == ops.PHI
+        return self.op == READ and self.origin.op == ops.PHI
+
+    @property
+    def origin(self) -> View:
+        """The operation that has made its value: of a variable, what is assigned to it, whatever
+        tests have left of it since, its parameter, or the join of several; of all else, itself."""
+        if self.op != READ:
+            return self
+        return self._made(self._spot.state.graph.narrowed(self._spot.number))
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it may be one of several values at some place that reads it, which `uses` does
+        not list then. The code is needed to tell."""
+        flow, thing = self._with_code.facts.flow, self._thing
+        return not isinstance(thing, ast.expr) or flow.joined(thing)
 
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
         return self._spot is not NOWHERE and self._place[:2] == other._place[:2]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same expression."""
+        return isinstance(other, View) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        spot = self._spot
+        asked_by = id(self._asked_by) if spot is NOWHERE else None
+        return spot.function, spot.number, spot.location, self.op, asked_by
 
     @property
     def uses(self) -> Iterator[View]:
@@ -345,12 +380,17 @@ class View:
 
     def _at(self, number: int) -> Iterator[View]:
         """A node of its function; none with the code at hand where nothing is written for it."""
+        made = self._made(number)
+        if made._thing is not None or self._code is None:
+            yield made
+
+    def _made(self, number: int) -> View:
+        """A node of its function, where it was made."""
         spot, code = self._spot, self._code
         node = spot.state.graph.nodes[number]
         thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
-        if thing is not None or code is None:
-            at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
-            yield View(self.rule, at, code, thing)
+        at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+        return View(self.rule, at, code, thing)
 
     # -- how it is written
 
@@ -421,13 +461,14 @@ class View:
         help: str = "",
         group: Group | None = None,
         place: libcst.CSTNode | None = None,
+        anywhere: bool = False,
     ) -> Finding:
         """A place where the claim of the rule holds.
 
         Args:
             message: what happens there.
             because: the evidence that it rests on, and other places to show, in their order.
-            fix, group: as `Source.finding` takes them, which says what it raises.
+            fix, group, anywhere: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
             place: the part of the expression that the finding is about, if not all of it.
         """
@@ -435,7 +476,8 @@ class View:
         related: list[Related] = []
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
-        found = source.finding(self.rule, place or self.cst, message, fix, related, group)
+        node = place or self.cst
+        found = source.finding(self.rule, node, message, fix, related, group, anywhere)
         return replace(found, help=help) if help else found
 
 
