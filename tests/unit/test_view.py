@@ -311,6 +311,14 @@ def test_what_has_made_the_value_of_a_variable() -> None:
     ]
 
 
+def test_a_value_that_is_given_twice_stands_in_two_places() -> None:
+    (view,) = shown("def f(x): return g(x, other=x)\n", "call")
+    one, other = view.arg("one", 0), view.arg("other", 1)
+    assert one is not None and other is not None
+    assert (view.called.text, one.span.start.column) == ("g", 20)
+    assert other.span.start.column == 29
+
+
 def test_the_operations_of_its_function() -> None:
     (view,) = [view for view in shown(CLASSES, "call") if view.text.endswith(".sin()")]
     assert [each.text for each in view.operations("call")] == ["inner(x)", "inner(x).sin()"]
