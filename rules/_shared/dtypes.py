@@ -312,6 +312,11 @@ def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
                 yield taker, at
 
 
+def first(places: Iterable[View]) -> View | None:
+    """The first one in the text."""
+    return min(places, key=lambda at: at.span, default=None)
+
+
 def calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
 

@@ -45,7 +45,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
-from .._shared.dtypes import SAME_DTYPE, applied, dtype_evidence, dtype_of_cast, takers
+from .._shared.dtypes import SAME_DTYPE, applied, dtype_evidence, dtype_of_cast, first, takers
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8, "half": 11}  # half: at most
@@ -73,12 +73,12 @@ def check_cast(call: View) -> Iterator[Finding]:
     dtype, tensor = half_on_a_path(dtype_of_cast(call)), call.receiver
     if dtype not in LIMITS or tensor is None or not may_be_integers(tensor):
         return
-    index = first(index_uses(call, SAME_DTYPE))
+    index = first(index for _, index in index_uses(call, SAME_DTYPE))
     if index is not None:
         message = f"`{tensor.brief}` is cast to {dtype} and then used as an index: this raises"
         yield call.finding(message, (index.related(USED),))
         return
-    index = index_before(tensor) or first(index_uses(call, SAME_NUMBERS))
+    index = index_before(tensor) or first(index for _, index in index_uses(call, SAME_NUMBERS))
     if index is not None:
         holds = f"holds indices, and {dtype} holds integers only up to {LIMITS[dtype]}"
         yield call.finding(f"`{tensor.brief}` {holds}", (index.related(USED),))
@@ -104,11 +104,6 @@ def check_index(at: View) -> Iterator[Finding]:
 def may_be_integers(at: View) -> bool:
     tensor = at.tensor
     return tensor is None or tensor.dtype in (None, *INTEGERS_BEYOND_HALF)
-
-
-def first(uses: Iterator[tuple[View, View]]) -> View | None:
-    """The first index in the text."""
-    return min((index for _, index in uses), key=lambda index: index.span, default=None)
 
 
 def index_uses(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
@@ -141,7 +136,7 @@ def index_before(tensor: View) -> View | None:
     known = tensor.tensor
     integers = known is not None and known.dtype in INTEGERS_BEYOND_HALF
     uses = index_uses(tensor, SAME_NUMBERS)
-    return first((by, i) for by, i in uses if (takes_rows(by) if by.op == "call" else integers))
+    return first(i for by, i in uses if (takes_rows(by) if by.op == "call" else integers))
 
 
 def takes_rows(call: View) -> bool:
