@@ -297,28 +297,37 @@ def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
     return (tensor.dtype_evidence for tensor in tensors if tensor is not None)
 
 
+def taken_by(at: View) -> Iterator[View]:
+    """The operations that take a value; of a method that is called on it, the call."""
+    for use in at.uses:
+        yield from [each for each in use.uses if calls_method(each, use)] or [use]
+
+
+def calls_method(call: View, method: View) -> bool:
+    return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
+
+
+def is_called_on(at: View, call: View) -> bool:
+    """Whether a method is called on a value."""
+    return call.op == "call" and call.receiver is not None and call.receiver.is_same(at)
+
+
 def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
     """The operations that take a value, perhaps behind methods of these names, each with what it
-    takes; of a method that is called on it, the call.
+    takes.
 
     Ex) (embed(ids.long()), ids.long()), for `ids`
     """
-    for use in at.uses:
-        calls = [each for each in use.uses if calls_method(each, use)]
-        for taker in calls or [use]:
-            if calls and taker.method in through:
-                yield from takers(taker, through)
-            else:
-                yield taker, at
+    for taker in taken_by(at):
+        if is_called_on(at, taker) and taker.method in through:
+            yield from takers(taker, through)
+        else:
+            yield taker, at
 
 
 def first(places: Iterable[View]) -> View | None:
     """The first one in the text."""
     return min(places, key=lambda at: at.span, default=None)
-
-
-def calls_method(call: View, method: View) -> bool:
-    return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
 
 
 def is_decided_within(tensor: Tensor, at: View) -> bool:
