@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
@@ -35,6 +36,7 @@ from amplint.core.values import (
     Evidence,
     Heat,
     Method,
+    Place,
     Reason,
     Region,
     Tensor,
@@ -180,12 +182,40 @@ class View:
         return self.ask(Regions)
 
     @property
+    def enabled_region(self) -> Region | None:
+        """The autocast region around it, unless it is certainly off."""
+        region = self.region
+        return region if region is not None and region.enabled is not False else None
+
+    @property
+    def contexts_around(self) -> Iterator[View]:
+        """What the `with`s around it in its function enter, from the inside out; of a context, the
+        `with`s around its own."""
+        spot, code = self._spot, self._code
+        blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
+        number = spot.block
+        while number >= 0:
+            block = blocks[number]
+            if block.kind == "with":
+                place = (block.node, block.parent, block.location)
+                at = Spot(spot.search, spot.function, spot.state, *place)
+                context = View(self.rule, at) if code is None else code.view(self.rule, at)
+                if context is not None:
+                    yield context
+            number = block.parent
+
+    @property
     def function(self) -> FunctionFacts:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
         if self._code is None:
             return self._spot.facts
         return self._code.facts.function(self._spot.function)
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether the function around it, its own of what is one, holds a `yield`."""
+        return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
 
     @property
     def bases(self) -> frozenset[str]:
@@ -198,6 +228,12 @@ class View:
     def backward(self) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls)
+
+    @property
+    def stale(self) -> Stale | None:
+        """Of a context: the weights that change while its region keeps the casts made of them."""
+        place = Place(self.function.path, *self._spot.location)
+        return self.fact(CastCache).of_context(self._place, place)
 
     def misuse(self, violation: Violation | None) -> Misuse | None:
         """How the call violates the protocol of a GradScaler; None if it does not in this way."""

@@ -21,6 +21,7 @@ from amplint import (
     calls,
     constant,
     nodes,
+    region_dtype,
 )
 from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.hotness import Hotness
@@ -264,6 +265,73 @@ def test_the_function_and_the_class_around_an_operation(
         each.question[0] for each in project.noted.asked or ()
     }
     assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""
+
+
+AROUND = """\
+import torch
+def train(model, loader, optimizer):
+    region = torch.autocast("cuda")
+    with region, torch.no_grad():
+        for x in loader:
+            with open("log") as log:
+                yield log.write(str(model(x).sum().backward()))
+                optimizer.step()
+    with torch.autocast("cuda", enabled=False):
+        return lambda: loader.reset()
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "contexts", "dtype", "is_generator"),
+    [
+        ("write", ['open("log")', "torch.no_grad()", "region"], "float16", True),
+        ("reset", [], None, False),
+    ],
+)
+def test_what_the_withs_around_an_operation_enter(
+    method: str, contexts: list[str], dtype: str | None, is_generator: bool
+) -> None:
+    def check(at: View) -> Iterator[Finding]:
+        found.append((at.is_generator, [each.value for each in at.contexts_around]))
+        yield at.finding(at.brief)
+
+    found = list[object]()
+    asks = rule()
+    asks.on(calls(f".{method}"))(check)
+    (view,) = Project(AROUND).views(asks)
+    [*check(view)]
+    assert found[0] == found[1] and view.is_generator is is_generator
+    assert [each.text for each in view.contexts_around] == contexts
+    assert all((each.op == READ) is (each.text == "region") for each in view.contexts_around)
+    assert (view.enabled_region and region_dtype(view.enabled_region)) == dtype
+    nowhere = view.of(view.cst.func.attr)
+    assert not nowhere.is_generator and not [*nowhere.contexts_around]
+
+
+STALE = """\
+import torch
+def train(loader):
+    model = torch.nn.Linear(3, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters())
+    region = torch.autocast("cuda")
+    with region:
+        for x in loader:
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+    with region:
+        return model(x)
+"""
+
+
+def test_a_region_keeps_casts_where_it_is_entered() -> None:
+    def check(at: View) -> Iterator[Finding]:
+        if at.stale is not None:
+            yield at.finding(at.brief)
+
+    asks = rule()
+    asks.on(nodes("context"))(check)
+    (finding,) = Project(STALE).judged(asks).findings
+    assert (finding.message, finding.span.start.row) == ("region", 6)
 
 
 def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
