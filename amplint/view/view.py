@@ -252,7 +252,7 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        parts = parts_of(self._thing) if self._thing is not None else ()
         pairs = zip_longest(self._spot.node.operands, parts)
         return [self._operand(number, part) for number, part in pairs if number is not None]
 
@@ -266,7 +266,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self.operands[0]
+        function = self._function
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -283,7 +283,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self.operands[0]
+            function = self._function
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -294,14 +294,22 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self._function
         return function.operands[0] if function.op == ops.ATTR else None
+
+    @property
+    def _function(self) -> View:
+        """Of a call: what is called. The other operands are not asked for: this is asked often."""
+        if self.op != ops.CALL:
+            return self
+        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        return self._operand(self._spot.node.operands[0], parts[0] if parts else None)
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
@@ -338,17 +346,53 @@ class View:
         at = Spot(spot.search, spot.function, spot.state, number, spot.block, spot.location)
         return View(self.rule, at, self._code, thing, READ)
 
+    def operations(self, *kinds: str) -> Iterator[View]:
+        """The operations of its function that are of some kinds, without those of functions within
+        it; with the code at hand, those that are written."""
+        if self._spot is NOWHERE:
+            return
+        for number, node in enumerate(self._spot.state.graph.nodes):
+            if node.op in kinds:
+                yield from self._at(number)
+
     # -- where its value goes, and comes from
 
     @property
     def is_joined(self) -> bool:
         """Whether it reads a variable that one of several assignments may have bound."""
-        graph = self._spot.state.graph
-        return self.op == READ and graph.nodes[graph.narrowed(self._spot.number)].op == ops.PHI
+        return self.op == READ and self.origin.op == ops.PHI
+
+    @property
+    def origin(self) -> View:
+        """The operation that has made its value: of a variable, what is assigned to it, whatever
+        tests have left of it since, its parameter, or the join of several; of all else, itself."""
+        if self.op != READ:
+            return self
+        return self._made(self._spot.state.graph.narrowed(self._spot.number))
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it may be one of several values at some place that reads it, which `uses` does
+        not list then. The code is needed to tell."""
+        flow, thing = self._with_code.facts.flow, self._thing
+        return not isinstance(thing, ast.expr) or flow.joined(thing)
 
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
         return self._spot is not NOWHERE and self._place[:2] == other._place[:2]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same expression."""
+        return isinstance(other, View) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        spot = self._spot
+        asked_by = id(self._asked_by) if spot is NOWHERE else None
+        return spot.function, spot.number, spot.location, self.op, asked_by
 
     @property
     def uses(self) -> Iterator[View]:
@@ -367,16 +411,22 @@ class View:
             node = spot.state.graph.nodes[number]
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
-                continue
-            thing = self._written(number)
-            if thing is not None or self._code is None:
-                at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
-                yield View(self.rule, at, self._code, thing)
+            else:
+                yield from self._at(number)
 
-    def _written(self, number: int) -> ast.AST | None:
-        if self._code is None:
-            return None
-        return self._code.facts.flow.written_at(self._spot.function, number)
+    def _at(self, number: int) -> Iterator[View]:
+        """A node of its function; none with the code at hand where nothing is written for it."""
+        made = self._made(number)
+        if made._thing is not None or self._code is None:
+            yield made
+
+    def _made(self, number: int) -> View:
+        """A node of its function, where it was made."""
+        spot, code = self._spot, self._code
+        node = spot.state.graph.nodes[number]
+        thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
+        at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+        return View(self.rule, at, code, thing)
 
     # -- how it is written
 
@@ -447,13 +497,14 @@ class View:
         help: str = "",
         group: Group | None = None,
         place: libcst.CSTNode | None = None,
+        anywhere: bool = False,
     ) -> Finding:
         """A place where the claim of the rule holds.
 
         Args:
             message: what happens there.
             because: the evidence that it rests on, and other places to show, in their order.
-            fix, group: as `Source.finding` takes them, which says what it raises.
+            fix, group, anywhere: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
             place: the part of the expression that the finding is about, if not all of it.
         """
@@ -461,7 +512,8 @@ class View:
         related: list[Related] = []
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
-        found = source.finding(self.rule, place or self.cst, message, fix, related, group)
+        node = place or self.cst
+        found = source.finding(self.rule, node, message, fix, related, group, anywhere)
         return replace(found, help=help) if help else found
 
 

@@ -354,6 +354,79 @@ def test_the_operations_that_take_a_value() -> None:
     ]
 
 
+ORIGINS = """def f(x, flag):
+    made = x.cpu()
+    if made is not None:
+        g(made)
+    either = made if flag else x
+    g(x)
+    g(either)
+    g(x.cuda())
+    for each in x:
+        g(each)
+"""
+
+
+def test_what_has_made_the_value_of_a_variable() -> None:
+    given = [each.arguments for each in shown(ORIGINS, "call") if each.text.startswith("g(")]
+    origins = [argument.origin for ((_, _, argument),) in given]
+    assert [(each.op, each.text if each.is_written else "") for each in origins] == [
+        (ops.CALL, "x.cpu()"),
+        (ops.PARAM, ""),
+        (ops.PHI, "made if flag else x"),
+        (ops.CALL, "x.cuda()"),
+        (ops.ITER, ""),
+    ]
+
+
+def test_the_operations_of_its_function() -> None:
+    (view,) = [view for view in shown(CLASSES, "call") if view.text.endswith(".sin()")]
+    assert [each.text for each in view.operations("call")] == ["inner(x)", "inner(x).sin()"]
+    (function,) = [each for each in shown(CLASSES, "function") if "def forward" in each.text]
+    assert [each.text for each in function.operations("return")] == ["return inner(x).sin()"]
+
+
+@pytest.mark.parametrize(
+    ("op", "texts"),
+    [
+        ("aug", ["x", "1"]),
+        ("assert", ["x if found else opened"]),
+        ("return", ["lambda: x"]),
+        ("store", ["self"]),
+    ],
+)
+def test_what_statements_are_made_of(op: str, texts: list[str]) -> None:
+    (view,) = shown(STATEMENTS, op)
+    assert [each.text for each in view.operands if each.is_written] == texts
+    assert all(each.op == READ for each in view.operands if each.is_written and each.text == "x")
+
+
+HELD = """\
+def f(x, flag):
+    made = x.half()
+    kept = made
+    kept.use(made)
+    return (made if flag else x.float()).use(x)
+"""
+
+
+def test_a_value_that_is_joined_with_another_is_merged() -> None:
+    use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
+    receiver = use.receiver
+    assert receiver is not None and receiver.origin.text == "x.half()"
+    assert receiver.origin.is_merged and not use.is_merged
+
+
+def test_views_of_one_expression_are_equal() -> None:
+    use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
+    receiver, argument = use.receiver, use.arg("x", 0)
+    assert receiver is not None and argument is not None
+    assert receiver == use.receiver and receiver != argument
+    assert receiver.origin == argument.origin
+    assert use.of(use.cst.args[0]) == use.of(use.cst.args[0])
+    assert len({receiver, argument, receiver.origin, use.receiver}) == 3
+
+
 @pytest.mark.parametrize(
     ("ask", "fact"),
     [
