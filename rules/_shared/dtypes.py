@@ -234,9 +234,9 @@ def made_of(at: View, through: Collection[str]) -> View:
 
 def dtype_of_cast(call: View) -> str | None:
     """As `cast_dtype`."""
-    given = [argument.value for _, _, argument in call.arguments]
     if call.op != "call":
         return None
+    given = [argument.value for _, _, argument in call.arguments]
     if call.method in ("to", "type"):
         return next((name for value in given if (name := named_dtype(value))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
