@@ -639,10 +639,15 @@ def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:
 
 def contexts(graph: Graph) -> Iterator[tuple[int, int, Location]]:
     """The contexts of `with` statements, and decorators: in which block, and where."""
-    for block in graph.blocks:
-        if block.kind == "with":
-            yield block.node, block.parent, block.location
+    yield from entered(graph)
     for node in graph.nodes:
         if node.op == ops.DEF:
             for decorator in node.operands:
                 yield decorator, node.block, node.location
+
+
+def entered(graph: Graph) -> Iterator[tuple[int, int, Location]]:
+    """The contexts of `with` statements alone."""
+    for block in graph.blocks:
+        if block.kind == "with":
+            yield block.node, block.parent, block.location

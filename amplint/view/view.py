@@ -20,7 +20,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.candidates import (
+    NOTHING,
+    Search,
+    Spot,
+    entered,
+    names_of_callee,
+    symbol,
+)
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
@@ -177,6 +184,17 @@ class View:
         """The innermost autocast region around it, opened here or by a known caller; or one that is
         presumed."""
         return self.ask(Regions)
+
+    @property
+    def contexts(self) -> Iterator[View]:
+        """What the `with`s of its function enter, in the order of the file; of those of functions
+        in it, nothing."""
+        spot, code = self._spot, self._code
+        for place in entered(spot.state.graph) if spot is not NOWHERE else ():
+            at = Spot(spot.search, spot.function, spot.state, *place)
+            context = View(self.rule, at) if code is None else code.view(self.rule, at)
+            if context is not None:
+                yield context
 
     @property
     def backward(self) -> tuple[Evidence, ...] | None:
