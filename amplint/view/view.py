@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
@@ -45,7 +46,7 @@ from amplint.cst.literals import literal
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Location, Node
+from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.ir.ssa import where
 from amplint.view.operands import parts_of
 
@@ -177,6 +178,21 @@ class View:
         """The innermost autocast region around it, opened here or by a known caller; or one that is
         presumed."""
         return self.ask(Regions)
+
+    @property
+    def function(self) -> FunctionFacts:
+        """The function around it, its own of what is one: the name, the parameters, the identifiers
+        in it (`words`). The module's where it stands in no value graph."""
+        if self._code is None:
+            return self._spot.facts
+        return self._code.facts.function(self._spot.function)
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The library classes that the innermost class around it derives from."""
+        classes = self.fact(Classes)
+        cls = classes.around(self._spot.function)
+        return classes.library_bases(cls) if cls is not None else frozenset()
 
     @property
     def backward(self) -> tuple[Evidence, ...] | None:

@@ -222,6 +222,50 @@ def test_any_node_of_the_file_is_a_view() -> None:
 # ------------------------------------------------------------------------------ what is known
 
 
+CLASSES = """\
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, scale):
+        def inner(y):
+            return [y.exp(), (lambda z: z.log())(y)]
+        return inner(x).sin()
+class Other:
+    def run(self, x): return x.cos()
+def run(x): return x.tan()
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "function", "is_module"),
+    [
+        ("exp", "inner", True),
+        ("log", "<lambda>", True),
+        ("sin", "forward", True),
+        ("cos", "run", False),
+        ("tan", "run", False),
+    ],
+)
+def test_the_function_and_the_class_around_an_operation(
+    method: str, function: str, is_module: bool
+) -> None:
+    found: list[tuple[str, bool]] = []
+
+    def check(at: View) -> Iterator[Finding]:
+        found.append((at.function.name, "torch.nn.Module" in at.bases))
+        yield at.finding(at.brief)
+
+    shown = rule()
+    shown.on(calls(f".{method}"))(check)
+    project = Project(CLASSES)
+    (view,) = project.views(shown)
+    [*check(view)]
+    assert found == [(function, is_module)] * 2  # on the graph, and with the code
+    assert "amplint.analyses.classes.Classes" in {
+        each.question[0] for each in project.noted.asked or ()
+    }
+    assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""
+
+
 def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     (view,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
     number, size, *_ = [argument for _, _, argument in view.arguments]
