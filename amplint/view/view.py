@@ -307,8 +307,15 @@ class View:
     @property
     def is_joined(self) -> bool:
         """Whether it reads a variable that one of several assignments may have bound."""
-        graph = self._spot.state.graph
-        return self.op == READ and graph.nodes[graph.narrowed(self._spot.number)].op == ops.PHI
+        return self.op == READ and self.origin.op == ops.PHI
+
+    @property
+    def origin(self) -> View:
+        """The operation that has made its value: of a variable, what is assigned to it, whatever
+        tests have left of it since, its parameter, or the join of several; of all else, itself."""
+        if self.op != READ:
+            return self
+        return self._made(self._spot.state.graph.narrowed(self._spot.number))
 
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
@@ -332,15 +339,17 @@ class View:
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
                 continue
-            thing = self._written(number)
-            if thing is not None or self._code is None:
-                at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
-                yield View(self.rule, at, self._code, thing)
+            use = self._made(number)
+            if use._thing is not None or self._code is None:
+                yield use
 
-    def _written(self, number: int) -> ast.AST | None:
-        if self._code is None:
-            return None
-        return self._code.facts.flow.written_at(self._spot.function, number)
+    def _made(self, number: int) -> View:
+        """A node of its function, where it was made."""
+        spot, code = self._spot, self._code
+        node = spot.state.graph.nodes[number]
+        thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
+        at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+        return View(self.rule, at, code, thing)
 
     # -- how it is written
 

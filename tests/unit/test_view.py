@@ -286,6 +286,31 @@ def test_the_operations_that_take_a_value() -> None:
     ]
 
 
+ORIGINS = """def f(x, flag):
+    made = x.cpu()
+    if made is not None:
+        g(made)
+    either = made if flag else x
+    g(x)
+    g(either)
+    g(x.cuda())
+    for each in x:
+        g(each)
+"""
+
+
+def test_what_has_made_the_value_of_a_variable() -> None:
+    given = [each.arguments for each in shown(ORIGINS, "call") if each.text.startswith("g(")]
+    origins = [argument.origin for ((_, _, argument),) in given]
+    assert [(each.op, each.text if each.is_written else "") for each in origins] == [
+        (ops.CALL, "x.cpu()"),
+        (ops.PARAM, ""),
+        (ops.PHI, "made if flag else x"),
+        (ops.CALL, "x.cuda()"),
+        (ops.ITER, ""),
+    ]
+
+
 @pytest.mark.parametrize(
     ("ask", "fact"),
     [
