@@ -216,7 +216,7 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
+        parts = parts_of(self._thing) if self._thing is not None else ()
         pairs = zip_longest(self._spot.node.operands, parts)
         return [self._operand(number, part) for number, part in pairs if number is not None]
 
@@ -302,6 +302,15 @@ class View:
         at = Spot(spot.search, spot.function, spot.state, number, spot.block, spot.location)
         return View(self.rule, at, self._code, thing, READ)
 
+    def operations(self, *kinds: str) -> Iterator[View]:
+        """The operations of its function that are of some kinds, without those of functions within
+        it; with the code at hand, those that are written."""
+        if self._spot is NOWHERE:
+            return
+        for number, node in enumerate(self._spot.state.graph.nodes):
+            if node.op in kinds:
+                yield from self._at(number)
+
     # -- where its value goes, and comes from
 
     @property
@@ -338,10 +347,14 @@ class View:
             node = spot.state.graph.nodes[number]
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
-                continue
-            use = self._made(number)
-            if use._thing is not None or self._code is None:
-                yield use
+            else:
+                yield from self._at(number)
+
+    def _at(self, number: int) -> Iterator[View]:
+        """A node of its function; none with the code at hand where nothing is written for it."""
+        made = self._made(number)
+        if made._thing is not None or self._code is None:
+            yield made
 
     def _made(self, number: int) -> View:
         """A node of its function, where it was made."""

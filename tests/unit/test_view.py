@@ -311,6 +311,28 @@ def test_what_has_made_the_value_of_a_variable() -> None:
     ]
 
 
+def test_the_operations_of_its_function() -> None:
+    (view,) = [view for view in shown(CLASSES, "call") if view.text.endswith(".sin()")]
+    assert [each.text for each in view.operations("call")] == ["inner(x)", "inner(x).sin()"]
+    (function,) = [each for each in shown(CLASSES, "function") if "def forward" in each.text]
+    assert [each.text for each in function.operations("return")] == ["return inner(x).sin()"]
+
+
+@pytest.mark.parametrize(
+    ("op", "texts"),
+    [
+        ("aug", ["x", "1"]),
+        ("assert", ["x if found else opened"]),
+        ("return", ["lambda: x"]),
+        ("store", ["self"]),
+    ],
+)
+def test_what_statements_are_made_of(op: str, texts: list[str]) -> None:
+    (view,) = shown(STATEMENTS, op)
+    assert [each.text for each in view.operands if each.is_written] == texts
+    assert all(each.op == READ for each in view.operands if each.is_written and each.text == "x")
+
+
 @pytest.mark.parametrize(
     ("ask", "fact"),
     [
