@@ -326,9 +326,29 @@ class View:
             return self
         return self._made(self._spot.state.graph.narrowed(self._spot.number))
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether it may be one of several values at some place that reads it, which `uses` does
+        not list then. The code is needed to tell."""
+        flow, thing = self._with_code.facts.flow, self._thing
+        return not isinstance(thing, ast.expr) or flow.joined(thing)
+
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
         return self._spot is not NOWHERE and self._place[:2] == other._place[:2]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same expression."""
+        return isinstance(other, View) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        spot = self._spot
+        asked_by = id(self._asked_by) if spot is NOWHERE else None
+        return spot.function, spot.number, spot.location, self.op, asked_by
 
     @property
     def uses(self) -> Iterator[View]:
@@ -433,13 +453,14 @@ class View:
         help: str = "",
         group: Group | None = None,
         place: libcst.CSTNode | None = None,
+        anywhere: bool = False,
     ) -> Finding:
         """A place where the claim of the rule holds.
 
         Args:
             message: what happens there.
             because: the evidence that it rests on, and other places to show, in their order.
-            fix, group: as `Source.finding` takes them, which says what it raises.
+            fix, group, anywhere: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
             place: the part of the expression that the finding is about, if not all of it.
         """
@@ -447,7 +468,8 @@ class View:
         related: list[Related] = []
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
-        found = source.finding(self.rule, place or self.cst, message, fix, related, group)
+        node = place or self.cst
+        found = source.finding(self.rule, node, message, fix, related, group, anywhere)
         return replace(found, help=help) if help else found
 
 

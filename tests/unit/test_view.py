@@ -333,6 +333,32 @@ def test_what_statements_are_made_of(op: str, texts: list[str]) -> None:
     assert all(each.op == READ for each in view.operands if each.is_written and each.text == "x")
 
 
+HELD = """\
+def f(x, flag):
+    made = x.half()
+    kept = made
+    kept.use(made)
+    return (made if flag else x.float()).use(x)
+"""
+
+
+def test_a_value_that_is_joined_with_another_is_merged() -> None:
+    use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
+    receiver = use.receiver
+    assert receiver is not None and receiver.origin.text == "x.half()"
+    assert receiver.origin.is_merged and not use.is_merged
+
+
+def test_views_of_one_expression_are_equal() -> None:
+    use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
+    receiver, argument = use.receiver, use.arg("x", 0)
+    assert receiver is not None and argument is not None
+    assert receiver == use.receiver and receiver != argument
+    assert receiver.origin == argument.origin
+    assert use.of(use.cst.args[0]) == use.of(use.cst.args[0])
+    assert len({receiver, argument, receiver.origin, use.receiver}) == 3
+
+
 @pytest.mark.parametrize(
     ("ask", "fact"),
     [
