@@ -9,11 +9,15 @@ from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING
 
+from amplint import View
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
 if TYPE_CHECKING:
     from amplint import Source
+
+    # A View, or in rules that judge LibCST nodes: a node, with its file as the last argument.
+    Place = View | cst.CSTNode
 
 # The new names of torch, of which old ones are the fallback.
 NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
@@ -23,12 +27,21 @@ MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"
 MAX_VARIABLES = 4
 
 
-def is_fallback(node: cst.CSTNode, src: Source) -> bool:
+def written(at: Place, src: Source | None) -> tuple[cst.CSTNode, Source]:
+    """How a place is written, and its file."""
+    if isinstance(at, View):
+        return at.cst, at.source
+    assert src is not None
+    return at, src
+
+
+def is_fallback(at: Place, src: Source | None = None) -> bool:
     """Whether the node runs only on a torch that lacks a name, or has it.
 
     Ex) try: torch.amp.GradScaler("cuda") except AttributeError: <node>
     Ex) if hasattr(torch.amp, "autocast"): return ...; <node>
     """
+    node, src = written(at, src)
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.ExceptHandler):
@@ -97,7 +110,7 @@ def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -
         names = [name for each in asked for name in src.layout.names(each)]
         if any(is_tried(name, src) for name in names):
             return True
-        values = (src.origin(name) or src.variables.global_value(name) for name in names)
+        values = (src.variables.origin(name) or src.variables.global_value(name) for name in names)
         asked = dict.fromkeys(value for value in values if value is not None)
         if any(ASKS_TORCH.search(src.text(each)) for each in asked):
             return True
@@ -112,11 +125,12 @@ def is_tried(name: cst.Name, src: Source) -> bool:
     )
 
 
-def is_caught(node: cst.CSTNode, src: Source) -> bool:
+def is_caught(at: Place, src: Source | None = None) -> bool:
     """Whether the function goes on where the node raises.
 
     Ex) try: <node> except RuntimeError: ...; with suppress(RuntimeError): <node>
     """
+    node, src = written(at, src)
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
@@ -132,37 +146,41 @@ def is_caught(node: cst.CSTNode, src: Source) -> bool:
     return False
 
 
-def is_wished(node: cst.CSTNode, words: re.Pattern[str], src: Source) -> bool:
+def is_wished(at: Place, words: re.Pattern[str], src: Source | None = None) -> bool:
     """Whether the node runs only where somebody asks for it: `if args.sync:`."""
+    node, src = written(at, src)
     return any(words.search(src.text(test)) for test in tests_around(node, src))
 
 
-def asks_type(node: cst.BaseExpression, src: Source) -> bool:
+def asks_type(at: Place, src: Source | None = None) -> bool:
     """Whether an expression stands under a test of its own type."""
+    node, src = written(at, src)
     asks = re.compile(rf"\b(isinstance|hasattr|is_tensor|type)\(\s*{re.escape(src.text(node))}\b")
     return any(asks.search(src.text(test)) for test in tests_around(node, src))
 
 
-def fills_cache(node: cst.CSTNode, src: Source) -> bool:
+def fills_cache(at: Place, src: Source | None = None) -> bool:
     """Whether the node runs only while something is not there yet; not while an argument is left
     out, which may be so in every call.
 
     Ex) if key not in self.tables: <node>
     """
+    node, src = written(at, src)
     return any(
         isinstance(test, cst.Comparison)
         and isinstance(test.comparisons[0].operator, cst.NotIn | cst.Is)
-        and not (isinstance(test.left, cst.Name) and src.parameter(test.left) is not None)
+        and not (isinstance(test.left, cst.Name) and src.variables.parameter(test.left) is not None)
         for test in tests_around(node, src)
     )
 
 
-def is_kept(node: cst.CSTNode, src: Source) -> bool:
+def is_kept(at: Place, src: Source | None = None) -> bool:
     """Whether the node makes what is kept from then on, in a field or a table that was asked first.
 
     Ex) if self.window is None: self.window = <node>
     Ex) if key not in self.tables: self.tables[key] = <node>
     """
+    node, src = written(at, src)
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
@@ -195,17 +213,18 @@ def stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
                     yield src.text(written.value if isinstance(written, cst.Subscript) else written)
 
 
-def is_probe(node: cst.CSTNode, src: Source) -> bool:
+def is_probe(at: Place, src: Source | None = None) -> bool:
     """Whether the node is there to see whether it raises.
 
     Ex) try: _ = torch.zeros(1).to(device) except RuntimeError: return False
     """
+    node, src = written(at, src)
     statement = src.parent(node)
     thrown = isinstance(statement, cst.Expr) or src.assigned_name(node) == "_"
     return thrown and is_caught(node, src)
 
 
-def meets_mismatch(node: cst.CSTNode, src: Source) -> bool:
+def meets_mismatch(at: Place, src: Source | None = None) -> bool:
     """Whether the node runs only where two tensors differ in device or dtype, as they should not.
 
     Ex) if boxes.device != labels.device: return <node>
@@ -215,7 +234,7 @@ def meets_mismatch(node: cst.CSTNode, src: Source) -> bool:
         and isinstance(test.comparisons[0].operator, cst.NotEqual)
         and isinstance(test.left, cst.Attribute)
         and test.left.attr.value in ("device", "dtype")
-        for whole in tests_around(node, src)
+        for whole in tests_around(at, src)
         for test in operands_of(whole)
     )
 
@@ -229,8 +248,9 @@ def operands_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield test
 
 
-def tests_around(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
+def tests_around(at: Place, src: Source | None = None) -> Iterator[cst.BaseExpression]:
     """The tests of the `if`s around a node within its function."""
+    node, src = written(at, src)
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
