@@ -36,7 +36,7 @@ ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instan
 
 
 def message(named: View, successor: str) -> str:
-    return f"`{named.text}` is deprecated: use `{successor}`"
+    return f"`{named.brief}` is deprecated: use `{successor}`"
 
 
 # ------------------------------------------------------------------------ called, decorating

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Device, Host, Spot, Value, only
+from amplint import Device, Host, Spot, Value, View, only
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
@@ -16,6 +16,15 @@ def names_device(value: Value) -> bool:
     """Ex) "cuda", torch.device("cuda", 0), f"cuda:{rank}" """
     atom = only(value)
     return isinstance(atom, Device) or (isinstance(atom, Host) and atom.kind == "str")
+
+
+def misplaced_device(call: View) -> View | None:
+    """As `device_out_of_place`, of a View."""
+    api = SCALERS.get(call.callee or "")
+    if api is None or "device" in api.parameters:
+        return None
+    first = call.arg("", 0)
+    return first if first is not None and names_device(first.value) else call.arg("device")
 
 
 def may_be_given_device(at: Spot) -> bool:
