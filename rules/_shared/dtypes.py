@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from .moves import surely_device
 from .tensors import surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
+    from amplint import Source, Spot, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -79,12 +79,12 @@ def made_by_autocast(tensor: Tensor) -> bool:
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
-def outputs_are_cast(src: Source) -> bool:
+def outputs_are_cast(at: View | Source) -> bool:
     """Whether some library casts what models give to float32, as it wraps them.
 
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
     """
-    return src.mentions("Accelerator", "prepare") or src.mentions("Fabric", "setup")
+    return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
 
 
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
@@ -176,6 +176,70 @@ def operation(call: cst.Call, src: Source) -> Operation | None:
     receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
     operands = (receiver, *given) if receiver is not None else given
     return Operation(f"Tensor.{called.name}", operands)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """As `Operation`, of Views."""
+
+    name: str
+    operands: tuple[View, ...]
+    module: Object | None = None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The operands that are tensors, as such."""
+        return [each.tensor for each in self.operands if each.tensor is not None]
+
+
+def applied_product(at: View) -> Applied | None:
+    """As `product`."""
+    if at.op == "binop":
+        is_product = at.operator == "MatMult"
+        return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
+    found = applied(at)
+    return found if found is not None and found.name in EQUAL_DTYPES else None
+
+
+def applied(call: View) -> Applied | None:
+    """As `operation`."""
+    if call.op != "call":
+        return None
+    function, *arguments = call.operands
+    given = tuple(part for each in arguments for part in parts_of(each))
+    called = only(function.value)
+    if isinstance(called, Object):
+        return Applied(called.type, given, called)
+    if isinstance(called, Method):
+        receiver = call.receiver
+        operands = (receiver, *given) if receiver is not None else given
+        return Applied(f"Tensor.{called.name}", operands) if isinstance(called.of, Tensor) else None
+    return Applied(call.callee, given) if call.callee is not None else None
+
+
+def parts_of(at: View) -> Sequence[View]:
+    """The parts of a list or a tuple, or the one that is none."""
+    return at.operands if at.op in ("list", "tuple") else (at,)
+
+
+def made_of(at: View, through: Collection[str]) -> View:
+    """As `before`: `ids`, for ids.view(-1).long()"""
+    while at.op == "call" and at.method in through:
+        receiver = at.receiver
+        if receiver is None or receiver.tensor is None:
+            break
+        at = receiver
+    return at
+
+
+def dtype_of_cast(call: View) -> str | None:
+    """As `cast_dtype`."""
+    given = [argument.value for _, _, argument in call.arguments]
+    if call.op != "call":
+        return None
+    if call.method in ("to", "type"):
+        return next((name for value in given if (name := named_dtype(value))), None)
+    return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
 
 
 def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
