@@ -20,7 +20,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.candidates import (
+    NOTHING,
+    Search,
+    Spot,
+    entered,
+    names_of_callee,
+    symbol,
+)
 from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
@@ -193,21 +200,32 @@ class View:
         return region if region is not None and region.enabled is not False else None
 
     @property
+    def contexts(self) -> Iterator[View]:
+        """What the `with`s of its function enter, in the order of the file; of those of functions
+        in it, nothing."""
+        spot = self._spot
+        for place in entered(spot.state.graph) if spot is not NOWHERE else ():
+            yield from self._entered(place)
+
+    @property
     def contexts_around(self) -> Iterator[View]:
         """What the `with`s around it in its function enter, from the inside out; of a context, the
         `with`s around its own."""
-        spot, code = self._spot, self._code
+        spot = self._spot
         blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
         number = spot.block
         while number >= 0:
             block = blocks[number]
             if block.kind == "with":
-                place = (block.node, block.parent, block.location)
-                at = Spot(spot.search, spot.function, spot.state, *place)
-                context = View(self.rule, at) if code is None else code.view(self.rule, at)
-                if context is not None:
-                    yield context
+                yield from self._entered((block.node, block.parent, block.location))
             number = block.parent
+
+    def _entered(self, place: tuple[int, int, Location]) -> Iterator[View]:
+        spot, code = self._spot, self._code
+        at = Spot(spot.search, spot.function, spot.state, *place)
+        context = View(self.rule, at) if code is None else code.view(self.rule, at)
+        if context is not None:
+            yield context
 
     @property
     def loops(self) -> Iterator[Heat | None]:

@@ -17,6 +17,7 @@ from amplint import (
     Rule,
     TensorCertainty,
     Unrun,
+    Value,
     View,
     calls,
     constant,
@@ -332,6 +333,35 @@ def test_a_region_keeps_casts_where_it_is_entered() -> None:
     asks.on(nodes("context"))(check)
     (finding,) = Project(STALE).judged(asks).findings
     assert (finding.message, finding.span.start.row) == ("region", 6)
+
+
+CONTEXTS = """\
+import torch
+def train(model, x, scale, opened):
+    with opened, torch.autocast("cuda"):
+        @torch.no_grad()
+        def inner():
+            with torch.enable_grad(): ...
+    with torch.inference_mode(): ...
+    return scale(x).exp()
+"""
+
+
+def test_the_contexts_that_a_function_enters() -> None:
+    found: list[list[Value]] = []
+
+    def check(at: View) -> Iterator[Finding]:
+        found.append([each.value for each in at.contexts])
+        yield at.finding(at.brief)
+
+    (view,) = shown(CONTEXTS, "return", check)
+    [*check(view)]
+    assert len(found) == 2  # on the graph, and with the code
+    assert found[0] == found[1]
+    texts = [each.text for each in view.contexts]
+    assert texts == ["opened", 'torch.autocast("cuda")', "torch.inference_mode()"]
+    nowhere = view.of(view.cst.whitespace_after_return)
+    assert [*nowhere.contexts] == []
 
 
 def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
