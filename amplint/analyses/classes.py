@@ -13,6 +13,14 @@ class Classes(Fact):
         """The library classes that a class derives from."""
         return frozenset(self.inference.library_bases(cls))
 
+    def around(self, function: str) -> str | None:
+        """The id of the innermost class around the code of a function, by its id."""
+        functions = self.inference.functions
+        facts = functions.get(function)
+        while facts is not None and facts.kind != "class":
+            facts = functions.get(facts.parent) if facts.parent is not None else None
+        return facts.id if facts is not None else None
+
     def bases_of(self, value: Value) -> frozenset[str]:
         """The library classes that the classes and instances in a value derive from."""
         return frozenset(

@@ -16,7 +16,7 @@ from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.model import Location
+from amplint.ir.model import FunctionFacts, Location
 from amplint.ir.ssa import where
 
 
@@ -115,6 +115,11 @@ class FileView:
         """The answer of a fact about a node; None where nothing is known of it."""
         at = self.at(node)
         return self._facts[kind].of(at) if at is not None else None
+
+    def function(self, identity: str) -> FunctionFacts:
+        """What the file says of one of its functions; of the module where there is none."""
+        known = self._file.facts
+        return known.functions.get(identity) or known.functions[known.module]
 
     def value(self, node: ast.AST) -> Value:
         """The value of an expression."""

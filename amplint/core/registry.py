@@ -12,7 +12,6 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, overload
 
-from amplint.core.candidate import NO_NODES
 from amplint.core.errors import Failure, describe
 from amplint.core.finding import Cost, Group
 from amplint.core.rule import NOT_RUN, Rule, Unrun
@@ -285,8 +284,6 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield "candidates must say where the rule may speak"
     if any(way.ops is None for condition in rule.conditions for way in condition.ways):
         yield "candidates must say which operations they are about"
-    if any(NO_NODES & (way.ops or NO_NODES) for on in rule.looks for way in on.condition.ways):
-        yield "@rule.on judges nodes of value graphs, which a function, test or context is none of"
     if not all(CODE.fullmatch(code) for code in rule.supersedes):
         yield f"supersedes={rule.supersedes!r} are not codes"
     for bound in (rule.torch, rule.fixes_torch, rule.until):

@@ -11,9 +11,11 @@ from amplint import constant as python_value
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
-from .cst_constants import PLAIN_NUMBERS, is_literal
-from .cst_factories import MAX_STEPS, operand_alone
+from .constants import PLAIN_NUMBERS
+from .cst_constants import is_literal
+from .cst_factories import operand_alone
 from .cst_moves import bound_before, move_of, without_move
+from .factories import MAX_STEPS
 from .host_copies import HALF_MAX, KEYWORDS, LARGEST, MOVES, NUMBER_CONSTRUCTORS, OF_DATA
 from .tensors import surely_tensor
 

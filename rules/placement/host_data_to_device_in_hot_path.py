@@ -66,9 +66,6 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from .._shared.constants import PLAIN_NUMBERS
 from .._shared.cst_factories import is_built
 from .._shared.cst_host_copies import (
-    COPYING,
-    MOVES,
-    OF_DATA,
     Constant,
     Copy,
     copy_by,
@@ -81,6 +78,7 @@ from .._shared.cst_host_copies import (
 )
 from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
 from .._shared.hoisting import above_loops
+from .._shared.host_copies import COPYING, MOVES, OF_DATA
 from .._shared.reads import hot_evidence
 from .._shared.tensors import has_other_layouts, has_own_classes
 

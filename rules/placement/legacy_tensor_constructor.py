@@ -70,9 +70,10 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
-from .._shared.cst_factories import SETS_OTHER_TYPE, changes_default_device
+from .._shared.cst_factories import changes_default_device
 from .._shared.cst_local_values import has_kind, surely_int
 from .._shared.cst_moves import bound_before, move_of, without_move
+from .._shared.factories import SETS_OTHER_TYPE
 from .._shared.guards import is_fallback
 from .._shared.local_values import is_local, method_of, resolved, shaped
 from .._shared.meetings import Met, readings, tensor_met

@@ -90,7 +90,6 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
         ('since="0.1"', 'since="0.1", supersedes=("AMP1",)', "are not codes"),
         ('since="0.1"', 'since="0.1", torch="two"', "torch='two' is not a version"),
         ("@rule.check", "", "no check is registered"),
-        ("@rule.check", '@rule.on(nodes("test"))', "@rule.on judges nodes of value graphs"),
         ("call: cst.Call", "call", "must be annotated with the nodes"),
         ("rule = Rule(", "other = Rule(", "has no `rule = Rule(...)`"),
         ("import libcst as cst", "import nowhere", "cannot be imported: ModuleNotFoundError"),
