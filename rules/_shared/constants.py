@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from amplint import DType, constant, known, only
 from amplint import libcst as cst
 
+from .local_values import resolved
+
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, View
 
 # Kinds of numbers whose type is known, and the names of these types.
 PLAIN_NUMBERS = frozenset({"int", "float", "bool"})
@@ -18,22 +20,22 @@ FLOAT32_MAX = 3.4028234663852886e38
 OF_MATH = re.compile(r"(math|np|numpy|torch)\.(pi|e|inf|nan)")
 
 
-def is_literal(node: cst.BaseExpression, src: Source) -> bool:
+def is_literal(at: View) -> bool:
     """Whether the expression is a number as it is written, or a variable that holds nothing else.
 
     Ex) 1e-3, -1, True, float("inf"), math.pi
     """
-    if isinstance(node, cst.Name) and node.value not in ("True", "False"):
-        made = src.origin(node) or src.variables.global_value(node)
-        return made is not None and is_literal(made, src)
+    made = at.of(resolved(at.cst, at.source))
+    node = made.cst
     if isinstance(node, cst.UnaryOperation):
-        return is_literal(node.expression, src)
+        return is_literal(made.of(node.expression))
     if isinstance(node, cst.Call):
-        text = src.text(node.args[0]) if len(node.args) == 1 else ""
-        return src.name(node.func) == "builtins.float" and INFINITE.fullmatch(text) is not None
+        text = made.source.text(node.args[0]) if len(node.args) == 1 else ""
+        return made.callee == "builtins.float" and INFINITE.fullmatch(text) is not None
     if isinstance(node, cst.Attribute):
-        return OF_MATH.fullmatch(src.text(node)) is not None
-    return isinstance(node, cst.Integer | cst.Float | cst.Name)
+        return OF_MATH.fullmatch(made.text) is not None
+    is_bool = isinstance(node, cst.Name) and node.value in ("True", "False")
+    return is_bool or isinstance(node, cst.Integer | cst.Float)
 
 
 def number_of(node: cst.BaseExpression, src: Source) -> float | None:
@@ -66,3 +68,32 @@ def _limit_of_float32(node: cst.Attribute, src: Source) -> float | None:
     if not isinstance(dtype, DType) or dtype.name != "float32":
         return None
     return FLOAT32_MAX if node.attr.value == "max" else -FLOAT32_MAX
+
+
+def number_at(at: View) -> float | None:
+    """The number that an expression is: written, held by a variable, added up of such, or the limit
+    of a dtype, as in `torch.finfo(torch.float32).min`. A default that calls leave as it is counts,
+    whatever others may give."""
+    if at.op == "unary" and at.operator == "USub":
+        positive = number_at(at.operands[0])
+        return None if positive is None else -positive
+    if at.op == "binop":
+        left, right = map(number_at, at.operands)
+        if left is None or right is None or at.operator not in ("Add", "Sub"):
+            return None
+        return left + right if at.operator == "Add" else left - right
+    if at.op == "attr" and at.method in ("min", "max"):
+        return _limit_at(at)
+    number = constant(known(at.value))
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return float(number)
+
+
+def _limit_at(at: View) -> float | None:
+    info = at.receiver
+    given = info.arg("type", 0) if info is not None and info.callee == "torch.finfo" else None
+    dtype = only(given.value) if given is not None else None
+    if not isinstance(dtype, DType) or dtype.name != "float32":
+        return None
+    return FLOAT32_MAX if at.method == "max" else -FLOAT32_MAX

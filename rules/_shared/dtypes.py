@@ -29,8 +29,8 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
+from .cst_moves import surely_device
 from .local_values import definitions, method_of
-from .moves import surely_device
 from .tensors import is_surely_dtype, surely_dtype
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.moves import move_of
+from .._shared.cst_moves import move_of
 from .._shared.reads import device_places, heat_places
 
 if TYPE_CHECKING:

@@ -71,10 +71,11 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import BUILDABLE, FACTORIES
 from amplint.knowledge.vocabulary import LOADS_STATE
 
-from .._shared.factories import Built, built, changes_default_device, is_built, same_numbers
+from .._shared.cst_factories import Built, built, changes_default_device, is_built, same_numbers
+from .._shared.cst_host_copies import constant_of, copy_by, filling
+from .._shared.cst_moves import Move, bound_before, move_of, without_move
 from .._shared.guards import is_kept, is_probe
-from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
-from .._shared.moves import Move, bound_before, move_of, without_move
+from .._shared.host_copies import OF_DATA
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from amplint import Finding, Fix, Group, Rule, Same, Spot, Tensor, TensorTree, Unknown, calls
 from amplint import libcst as cst
 
-from .._shared.factories import is_built
-from .._shared.host_copies import OF_DATA, Copy, constant_of, copy_by, is_bare
-from .._shared.moves import move_of, without_move
+from .._shared.cst_factories import is_built
+from .._shared.cst_host_copies import Copy, constant_of, copy_by, is_bare
+from .._shared.cst_moves import move_of, without_move
+from .._shared.host_copies import OF_DATA
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -64,13 +64,8 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import PLAIN_NUMBERS
-from .._shared.factories import is_built
-from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
-from .._shared.hoisting import above_loops
-from .._shared.host_copies import (
-    COPYING,
-    MOVES,
-    OF_DATA,
+from .._shared.cst_factories import is_built
+from .._shared.cst_host_copies import (
     Constant,
     Copy,
     copy_by,
@@ -81,6 +76,9 @@ from .._shared.host_copies import (
     moves,
     repeats_number,
 )
+from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
+from .._shared.hoisting import above_loops
+from .._shared.host_copies import COPYING, MOVES, OF_DATA
 from .._shared.reads import hot_evidence
 from .._shared.tensors import has_other_layouts, has_own_classes
 

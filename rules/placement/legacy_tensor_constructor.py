@@ -70,11 +70,13 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
-from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
+from .._shared.cst_factories import changes_default_device
+from .._shared.cst_local_values import has_kind, surely_int
+from .._shared.cst_moves import bound_before, move_of, without_move
+from .._shared.factories import SETS_OTHER_TYPE
 from .._shared.guards import is_fallback
-from .._shared.local_values import has_kind, is_local, method_of, resolved, shaped, surely_int
+from .._shared.local_values import is_local, method_of, resolved, shaped
 from .._shared.meetings import Met, readings, tensor_met
-from .._shared.moves import bound_before, move_of, without_move
 from .._shared.reads import device_places
 from .._shared.tensors import has_own_classes, surely_shape, surely_tensor, surely_vector
 

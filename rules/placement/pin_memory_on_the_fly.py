@@ -45,8 +45,8 @@ from amplint import (
 )
 from amplint import libcst as cst
 
+from .._shared.cst_moves import bound_before, move_of
 from .._shared.local_values import is_local, method_of
-from .._shared.moves import bound_before, move_of
 from .._shared.reads import heat_places
 
 if TYPE_CHECKING:

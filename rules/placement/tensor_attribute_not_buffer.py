@@ -51,8 +51,9 @@ from amplint import (
 from amplint import libcst as cst
 
 from .._shared.classes import constructor_around
-from .._shared.factories import MAX_STEPS, operand_alone, taken_from
-from .._shared.moves import bound_before
+from .._shared.cst_factories import operand_alone, taken_from
+from .._shared.cst_moves import bound_before
+from .._shared.factories import MAX_STEPS
 from .._shared.reads import heat_places
 
 if TYPE_CHECKING:

@@ -53,9 +53,10 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.factories import changes_default_device
+from .._shared.cst_factories import changes_default_device
+from .._shared.cst_local_values import has_kind
 from .._shared.guards import asks_type
-from .._shared.local_values import has_kind, is_local, resolved
+from .._shared.local_values import is_local, resolved
 from .._shared.reads import hot_evidence
 from .._shared.tensors import has_own_classes, surely_tensor
 

@@ -63,9 +63,10 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import CHOICES
 from amplint.knowledge.factories import FACTORIES
 
+from .._shared.cst_factories import Built, built, is_built, same_numbers
+from .._shared.cst_host_copies import constant_of, copy_by, filling
 from .._shared.dtypes import surely_decided
-from .._shared.factories import Built, built, is_built, same_numbers
-from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
+from .._shared.host_copies import OF_DATA
 from .._shared.local_values import is_local, method_of
 from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, surely_tensor
 
