@@ -147,6 +147,11 @@ class View:
         thing = self._thing if isinstance(self._thing, ast.expr) else None
         return self._code.facts.ask(kind, thing or self._place)
 
+    def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
+        if self._code is None:
+            return self._spot.search.facts[kind].of(place)
+        return self._code.facts.ask(kind, place)
+
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
         if self._code is None:
@@ -221,6 +226,18 @@ class View:
         context = View(self.rule, at) if code is None else code.view(self.rule, at)
         if context is not None:
             yield context
+
+    @property
+    def loops(self) -> Iterator[Heat | None]:
+        """Of each `for` and `while` around it in its function, from the inside out: why that is
+        entered for every batch; None of one that is entered in a cold place."""
+        spot = self._spot
+        number = spot.block
+        while number >= 0:
+            block = spot.state.graph.blocks[number]
+            if block.kind in ("loop", "while"):
+                yield self._ask_at(Hotness, NodePlace(spot.function, -1, block.parent))
+            number = block.parent
 
     @property
     def function(self) -> FunctionFacts:

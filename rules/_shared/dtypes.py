@@ -287,12 +287,6 @@ def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
 # ----------------------------------------------------------------------------------------- Views
 
 
-def active_region(at: View) -> Region | None:
-    """The autocast region around it, unless it is certainly off."""
-    region = at.region
-    return region if region is not None and region.enabled is not False else None
-
-
 def may_default_to_half(at: View) -> bool:
     """Whether a factory without a dtype may make something else than float32."""
     return at.matches(HALF_DEFAULT, "set_default_") or at.source.says(DEFAULT_DTYPE)
@@ -303,23 +297,37 @@ def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
     return (tensor.dtype_evidence for tensor in tensors if tensor is not None)
 
 
-def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
-    """The operations that take a value, perhaps behind methods of these names, each with what it
-    takes; of a method that is called on it, the call.
-
-    Ex) (embed(ids.long()), ids.long()), for `ids`
-    """
+def taken_by(at: View) -> Iterator[View]:
+    """The operations that take a value; of a method that is called on it, the call."""
     for use in at.uses:
-        calls = [each for each in use.uses if calls_method(each, use)]
-        for taker in calls or [use]:
-            if calls and taker.method in through:
-                yield from takers(taker, through)
-            else:
-                yield taker, at
+        yield from [each for each in use.uses if calls_method(each, use)] or [use]
 
 
 def calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
+
+
+def is_called_on(at: View, call: View) -> bool:
+    """Whether a method is called on a value."""
+    return call.op == "call" and call.receiver is not None and call.receiver.is_same(at)
+
+
+def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
+    """The operations that take a value, perhaps behind methods of these names, each with what it
+    takes.
+
+    Ex) (embed(ids.long()), ids.long()), for `ids`
+    """
+    for taker in taken_by(at):
+        if is_called_on(at, taker) and taker.method in through:
+            yield from takers(taker, through)
+        else:
+            yield taker, at
+
+
+def first(places: Iterable[View]) -> View | None:
+    """The first one in the text."""
+    return min(places, key=lambda at: at.span, default=None)
 
 
 def is_decided_within(tensor: Tensor, at: View) -> bool:

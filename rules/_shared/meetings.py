@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amplint import FLOATS, Tensor, reachable
+from amplint import FLOATS, Tensor, View, reachable
 from amplint import libcst as cst
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .classes import AUTOGRAD_FUNCTION, bases_around, method_beside
-from .dtypes import SAME_DTYPE
+from .dtypes import SAME_DTYPE, is_called_on, taken_by
 from .growth import growth_of
 from .local_values import definition, method_of, shaped, variables
 
@@ -82,6 +82,24 @@ def readings(made: cst.BaseExpression, src: Source, depth: int = 4) -> Iterator[
         kept = still_the_buffer(use, src) if depth else None
         if kept is not None:
             yield from readings(kept, src, depth - 1)
+
+
+def buffers(made: View) -> Iterator[View]:
+    """What is the buffer: where it is made, and what in-place methods, shapes and slice assignments
+    leave of it."""
+    yield made
+    for taker in taken_by(made):
+        if leaves_buffer(taker, made):
+            yield from buffers(taker)
+
+
+def leaves_buffer(at: View, buffer: View) -> bool:
+    """Ex) buffer.normal_(), buffer.unsqueeze(0), torch.triu(buffer), buffer[:n] = x"""
+    if is_called_on(buffer, at):
+        return at.method.endswith("_") or at.method in SHAPE_METHODS
+    if at.op == "put":
+        return at.operands[0].is_same(buffer)
+    return at.callee in SHAPE_FUNCTIONS
 
 
 def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
