@@ -302,8 +302,10 @@ class View:
 
     @property
     def operator(self) -> str:
-        """Of a binary or unary operation: the name that `ast` has for its operator."""
-        return str(self._spot.node.data)
+        """Of a unary or binary operation, or a comparison of two: the name that `ast` has for its
+        operator."""
+        data = self._spot.node.data
+        return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
 
     @property
     def callee(self) -> str | None:

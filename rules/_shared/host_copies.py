@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from amplint import View
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
-COPYING = frozenset({*OF_DATA, *LEGACY_CONSTRUCTORS})
 MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
