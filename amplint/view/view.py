@@ -270,9 +270,18 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if self._thing is not None else ()
-        pairs = zip_longest(self._spot.node.operands, parts)
-        return [self._operand(number, part) for number, part in pairs if number is not None]
+        numbers = self._spot.node.operands
+        return [self._operand(*pair) for pair in zip_longest(numbers, self._parts[: len(numbers)])]
+
+    @property
+    def _parts(self) -> Sequence[ast.expr | None]:
+        return parts_of(self._thing) if self._thing is not None else ()
+
+    def _operand_at(self, index: int) -> View:
+        """The operand of that index; the others are not looked at: this is asked often."""
+        parts = self._parts
+        part = parts[index] if index < len(parts) else None
+        return self._operand(self._spot.node.operands[index], part)
 
     @property
     def operator(self) -> str:
@@ -284,7 +293,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self._function
+        function = self.called
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -301,7 +310,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self._function
+            function = self.called
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -312,29 +321,27 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self._function
+        function = self.called
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self._function
+        function = self.called
         return function.operands[0] if function.op == ops.ATTR else None
 
     @property
-    def _function(self) -> View:
-        """Of a call: what is called. The other operands are not asked for: this is asked often."""
-        if self.op != ops.CALL:
-            return self
-        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
-        return self._operand(self._spot.node.operands[0], parts[0] if parts else None)
+    def called(self) -> View:
+        """Of a call: what is called; of all else, it itself."""
+        return self._operand_at(0) if self.op == ops.CALL else self
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
         """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
         unpacked)."""
-        node = self._spot.node
-        given = self.operands[1:] if self.op == ops.CALL else ()
+        if self.op != ops.CALL:
+            return
+        node, given = self._spot.node, self.operands[1:]
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
@@ -342,11 +349,8 @@ class View:
     def arg(self, name: str, position: int | None = None) -> View | None:
         """Of a call: the argument for a parameter, by keyword or by position; None where it is not
         given, and behind a star, where nobody can tell which one it is."""
-        number = self._spot.node.argument(position, name) if self.op == ops.CALL else -1
-        given = (
-            zip(self._spot.node.arguments, self.operands[1:], strict=True) if number >= 0 else ()
-        )
-        return next((argument for each, argument in given if each == number), None)
+        index = self._spot.node.argument_index(position, name) if self.op == ops.CALL else -1
+        return self._operand_at(index) if index >= 0 else None
 
     def _operand(self, number: int, thing: ast.expr | None) -> View:
         spot = self._spot

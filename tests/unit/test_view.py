@@ -374,6 +374,12 @@ def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     assert view.arg("end", 2) is None  # behind a star
 
 
+def test_what_is_no_call_has_no_arguments() -> None:
+    (view,) = shown(LOOP, "put")
+    assert not [*view.arguments]
+    assert (view.arg("x", 0), view.callee, view.method) == (None, None, "")
+
+
 def test_the_operations_that_take_a_value() -> None:
     (view,) = shown(LOOP, "put")
     longest = view.operands[1]
@@ -407,6 +413,14 @@ def test_what_has_made_the_value_of_a_variable() -> None:
         (ops.CALL, "x.cuda()"),
         (ops.ITER, ""),
     ]
+
+
+def test_a_value_that_is_given_twice_stands_in_two_places() -> None:
+    (view,) = shown("def f(x): return g(x, other=x)\n", "call")
+    one, other = view.arg("one", 0), view.arg("other", 1)
+    assert one is not None and other is not None
+    assert (view.called.text, one.span.start.column) == ("g", 20)
+    assert other.span.start.column == 29
 
 
 def test_the_operations_of_its_function() -> None:
