@@ -34,10 +34,3 @@ def bases_around(node: cst.CSTNode, src: Source) -> frozenset[str]:
     """The library classes that the class around a node derives from."""
     cls = src.class_id(src.class_around(node))
     return src.fact(Classes).library_bases(cls) if cls is not None else frozenset()
-
-
-def in_backward_of_function(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the function around a node is the `backward` of an autograd function."""
-    function = src.function(node)
-    named = isinstance(function, cst.FunctionDef) and function.name.value == "backward"
-    return named and AUTOGRAD_FUNCTION in bases_around(node, src)

@@ -362,17 +362,6 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
 # ------------------------------------------------------------------------------------ candidates
 
 
-def tensors_of(at: Spot) -> Iterator[Tensor]:
-    """The tensors among the operands, and among those of lists and tuples that are operands."""
-    for operand in (*at.node.operands, *((at.receiver,) if at.node.op == "call" else ())):
-        node = at.graph.nodes[operand]
-        inner = node.operands if node.op in ("list", "tuple") else ()
-        for number in (operand, *inner):
-            tensor = at.tensor(number)
-            if tensor is not None:
-                yield tensor
-
-
 def cast_of(at: Spot) -> str | None:
     """As `cast_dtype`."""
     if at.method in ("to", "type"):
