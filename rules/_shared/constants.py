@@ -68,32 +68,3 @@ def _limit_of_float32(node: cst.Attribute, src: Source) -> float | None:
     if not isinstance(dtype, DType) or dtype.name != "float32":
         return None
     return FLOAT32_MAX if node.attr.value == "max" else -FLOAT32_MAX
-
-
-def number_at(at: View) -> float | None:
-    """The number that an expression is: written, held by a variable, added up of such, or the limit
-    of a dtype, as in `torch.finfo(torch.float32).min`. A default that calls leave as it is counts,
-    whatever others may give."""
-    if at.op == "unary" and at.operator == "USub":
-        positive = number_at(at.operands[0])
-        return None if positive is None else -positive
-    if at.op == "binop":
-        left, right = map(number_at, at.operands)
-        if left is None or right is None or at.operator not in ("Add", "Sub"):
-            return None
-        return left + right if at.operator == "Add" else left - right
-    if at.op == "attr" and at.method in ("min", "max"):
-        return _limit_at(at)
-    number = constant(known(at.value))
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return None
-    return float(number)
-
-
-def _limit_at(at: View) -> float | None:
-    info = at.receiver
-    given = info.arg("type", 0) if info is not None and info.callee == "torch.finfo" else None
-    dtype = only(given.value) if given is not None else None
-    if not isinstance(dtype, DType) or dtype.name != "float32":
-        return None
-    return FLOAT32_MAX if at.method == "max" else -FLOAT32_MAX

@@ -29,9 +29,9 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .cst_moves import surely_device
-from .local_values import definitions, method_of
-from .tensors import is_surely_dtype, surely_dtype
+from .local_values import definitions
+from .moves import is_surely_device
+from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
     from amplint import Reason, Source, Spot, View
@@ -261,29 +261,6 @@ def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
     return span.start.row <= evidence.place.row <= span.end.row
 
 
-def surely_decided(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
-    """The same, where no dtype that is given on the way comes from a caller.
-
-    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
-    """
-    given = (
-        arg.value
-        for part in reachable([node], lambda part: definitions(part, src))
-        for call in src.calls(part)
-        for arg in call.args
-        if may_name_dtype(arg, call, src)
-    )
-    return decided_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
-
-
-def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
-    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
-    if arg.keyword is not None:
-        return arg.keyword.value == "dtype"
-    method = method_of(call)
-    return method == "type" or (method == "to" and not surely_device(arg.value, src))
-
-
 # ----------------------------------------------------------------------------------------- Views
 
 
@@ -354,9 +331,17 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, call, src)
+        if may_name_dtype(arg, at.of(call))
     )
     return is_decided_within(tensor, at) and all(is_surely_dtype(at.of(each)) for each in given)
+
+
+def may_name_dtype(arg: cst.Arg, call: View) -> bool:
+    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
+    if arg.keyword is not None:
+        return arg.keyword.value == "dtype"
+    is_move = call.method == "to" and is_surely_device(call.of(arg.value))
+    return call.method in ("to", "type") and not is_move
 
 
 # ------------------------------------------------------------------------------------ candidates

@@ -74,13 +74,10 @@ def tensor_met(made: View, result: View) -> Met | None:
     return next((each for each in met if each.is_float), met[0] if met else None)
 
 
-def buffers(made: View) -> Iterator[View]:
+def buffers(made: View) -> Iterable[View]:
     """What is the buffer: where it is made, and what in-place methods, shapes and slice assignments
     leave of it."""
-    yield made
-    for taker in taken_by(made):
-        if leaves_buffer(taker, made):
-            yield from buffers(taker)
+    return reachable([made], lambda at: (each for each in taken_by(at) if leaves_buffer(each, at)))
 
 
 def leaves_buffer(at: View, buffer: View) -> bool:
@@ -97,20 +94,17 @@ def operands_met(result: View) -> Sequence[tuple[View, cst.CSTNode]]:
     found = [
         (other, taker)
         for buffer in buffers(result)
-        for taker in takers(buffer)
+        for use in reachable([buffer], same_tensors)
+        for taker in taken_by(use)
         for other in beside(taker)
-        if not other.is_same(buffer)
+        if not other.is_same(use)
     ]
     return [(other, taker.cst) for other, taker in sorted(found, key=lambda pair: pair[1].span)]
 
 
-def takers(buffer: View) -> Iterator[View]:
-    """The operations that take a tensor, also as `x.data`."""
-    for taker in taken_by(buffer):
-        if taker.op == "attr" and taker.method in SAME_TENSOR:
-            yield from takers(taker)
-        else:
-            yield taker
+def same_tensors(at: View) -> Iterator[View]:
+    """Ex) x.data, for x"""
+    return (each for each in at.uses if each.op == "attr" and each.method in SAME_TENSOR)
 
 
 def beside(taker: View) -> Iterable[View]:

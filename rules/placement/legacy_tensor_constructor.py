@@ -40,7 +40,7 @@ on a storage (`x.new(storage)`), which nothing else builds as shortly.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,11 +100,6 @@ NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 NUMBER = re.compile(r"-?\d+(\.\d*)?")
 CONVERTIBLE = frozenset({"zeros", "ones", "empty"})
-# What a cast to a type does besides, by the places of the types that it may be.
-PLACED: Mapping[tuple[str, ...], str] = {
-    ("cpu",): "casts, and moves to the CPU",
-    ("cuda",): "casts, and moves to the current GPU",
-}
 
 rule = Rule(
     "AMP504",
@@ -175,17 +170,19 @@ def check_cast(call: View) -> Iterator[Finding]:
         return
     tensor = receiver.tensor
     on_device = tensor is not None and tensor.device.kind == ACCELERATOR
-    places = tuple({LEGACY_CONSTRUCTORS[name][1] for name in types})
-    to_host = places == ("cpu",)
+    places = {LEGACY_CONSTRUCTORS[name][1] for name in types}
+    to_host = places == {"cpu"}
     because: tuple[Reason | None, ...] = ()
     if tensor is not None and on_device and to_host:
         because = (tensor.device.evidence,)
     fix = None
     if tensor is not None and len(types) == 1 and call.cst.args[0].keyword is None:
         fix = conversion(call, receiver, given, types[0])
-    message = f"`.type({given.brief})` {PLACED.get(places, 'decides the device')}"
+    does = "decides the device"
+    if len(places) == 1:
+        does = f"casts, and moves to the {'CPU' if to_host else 'current GPU'}"
     group = Group.PEDANTIC if to_host and not on_device else Group.MIGRATION
-    yield given.finding(message, because, fix, group=group)
+    yield given.finding(f"`.type({given.brief})` {does}", because, fix, group=group)
 
 
 def legacy_types(at: View) -> list[str]:
