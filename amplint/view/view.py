@@ -20,7 +20,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.candidates import (
+    NOTHING,
+    Search,
+    Spot,
+    entered,
+    names_of_callee,
+    symbol,
+)
+from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
@@ -35,6 +43,7 @@ from amplint.core.values import (
     Evidence,
     Heat,
     Method,
+    Place,
     Reason,
     Region,
     Tensor,
@@ -180,12 +189,51 @@ class View:
         return self.ask(Regions)
 
     @property
+    def enabled_region(self) -> Region | None:
+        """The autocast region around it, unless it is certainly off."""
+        region = self.region
+        return region if region is not None and region.enabled is not False else None
+
+    @property
+    def contexts(self) -> Iterator[View]:
+        """What the `with`s of its function enter, in the order of the file; of those of functions
+        in it, nothing."""
+        spot = self._spot
+        for place in entered(spot.state.graph) if spot is not NOWHERE else ():
+            yield from self._entered(place)
+
+    @property
+    def contexts_around(self) -> Iterator[View]:
+        """What the `with`s around it in its function enter, from the inside out; of a context, the
+        `with`s around its own."""
+        spot = self._spot
+        blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
+        number = spot.block
+        while number >= 0:
+            block = blocks[number]
+            if block.kind == "with":
+                yield from self._entered((block.node, block.parent, block.location))
+            number = block.parent
+
+    def _entered(self, place: tuple[int, int, Location]) -> Iterator[View]:
+        spot, code = self._spot, self._code
+        at = Spot(spot.search, spot.function, spot.state, *place)
+        context = View(self.rule, at) if code is None else code.view(self.rule, at)
+        if context is not None:
+            yield context
+
+    @property
     def function(self) -> FunctionFacts:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
         if self._code is None:
             return self._spot.facts
         return self._code.facts.function(self._spot.function)
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether the function around it, its own of what is one, holds a `yield`."""
+        return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
 
     @property
     def bases(self) -> frozenset[str]:
@@ -198,6 +246,12 @@ class View:
     def backward(self) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls)
+
+    @property
+    def stale(self) -> Stale | None:
+        """Of a context: the weights that change while its region keeps the casts made of them."""
+        place = Place(self.function.path, *self._spot.location)
+        return self.fact(CastCache).of_context(self._place, place)
 
     def misuse(self, violation: Violation | None) -> Misuse | None:
         """How the call violates the protocol of a GradScaler; None if it does not in this way."""
@@ -216,9 +270,18 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if self._thing is not None else ()
-        pairs = zip_longest(self._spot.node.operands, parts)
-        return [self._operand(number, part) for number, part in pairs if number is not None]
+        numbers = self._spot.node.operands
+        return [self._operand(*pair) for pair in zip_longest(numbers, self._parts[: len(numbers)])]
+
+    @property
+    def _parts(self) -> Sequence[ast.expr | None]:
+        return parts_of(self._thing) if self._thing is not None else ()
+
+    def _operand_at(self, index: int) -> View:
+        """The operand of that index; the others are not looked at: this is asked often."""
+        parts = self._parts
+        part = parts[index] if index < len(parts) else None
+        return self._operand(self._spot.node.operands[index], part)
 
     @property
     def operator(self) -> str:
@@ -230,7 +293,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self.operands[0]
+        function = self.called
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -247,7 +310,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self.operands[0]
+            function = self.called
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -258,21 +321,27 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self.called
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self.operands[0] if self.op == ops.CALL else self
+        function = self.called
         return function.operands[0] if function.op == ops.ATTR else None
+
+    @property
+    def called(self) -> View:
+        """Of a call: what is called; of all else, it itself."""
+        return self._operand_at(0) if self.op == ops.CALL else self
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
         """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
         unpacked)."""
-        node = self._spot.node
-        given = self.operands[1:] if self.op == ops.CALL else ()
+        if self.op != ops.CALL:
+            return
+        node, given = self._spot.node, self.operands[1:]
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
@@ -280,11 +349,8 @@ class View:
     def arg(self, name: str, position: int | None = None) -> View | None:
         """Of a call: the argument for a parameter, by keyword or by position; None where it is not
         given, and behind a star, where nobody can tell which one it is."""
-        number = self._spot.node.argument(position, name) if self.op == ops.CALL else -1
-        given = (
-            zip(self._spot.node.arguments, self.operands[1:], strict=True) if number >= 0 else ()
-        )
-        return next((argument for each, argument in given if each == number), None)
+        index = self._spot.node.argument_index(position, name) if self.op == ops.CALL else -1
+        return self._operand_at(index) if index >= 0 else None
 
     def _operand(self, number: int, thing: ast.expr | None) -> View:
         spot = self._spot

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from amplint import FunctionTexts
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import MEASURES
 
-from .reads import hot_texts, own_loop
-
 if TYPE_CHECKING:
-    from amplint import Heat, Source
+    from amplint import Heat, View
 
 CLOCKS = frozenset(
     {
@@ -32,24 +32,45 @@ READS_CLOCK = re.compile(
 )
 
 
-def reads_clock(call: cst.Call, src: Source) -> bool:
+def reads_clock(call: View) -> bool:
     """Ex) time.time(), perf_counter(), start.elapsed_time(end)"""
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "elapsed_time":
-        return True
-    return src.name(call.func) in CLOCKS
+    return call.method == "elapsed_time" or call.callee in CLOCKS
 
 
-def measures(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the file, class or function around a node is one whose purpose is to measure."""
-    return MEASURES.search(f"{src.path} {src.layout.scope(node)}") is not None
+def measures(at: View) -> bool:
+    """Whether the file, class or function around a place is one whose purpose is to measure."""
+    src = at.source
+    return MEASURES.search(f"{src.path} {src.layout.scope(at.cst)}") is not None
 
 
-def is_timed(node: cst.CSTNode, heat: Heat, src: Source) -> bool:
-    """Whether a hot node may be there for a measurement: a clock is read in the same iteration, by
+def is_timed(at: View, heat: Heat) -> bool:
+    """Whether a hot place may be there for a measurement: a clock is read in the same iteration, by
     its function or one that calls it, or its file, class or function is one that measures."""
-    if measures(node, src):
+    if measures(at):
         return True
-    loop = own_loop(node, heat, src)
+    loop = own_loop(at, heat)
     if loop is not None:
-        return any(reads_clock(call, src) for call in src.calls(loop))
-    return any(READS_CLOCK.search(text) for text in hot_texts(node, heat, src))
+        return any(reads_clock(at.of(call)) for call in at.source.calls(loop))
+    return any(READS_CLOCK.search(text) for text in hot_texts(at, heat))
+
+
+def own_loop(at: View, heat: Heat) -> cst.For | cst.While | None:
+    """The batch loop that makes a place hot, where it is in the same function."""
+    src, place = at.source, heat.chain[0].place if heat.chain else None
+    for ancestor in src.ancestors(at.cst):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef) or place is None:
+            return None
+        if isinstance(ancestor, cst.For | cst.While):
+            start = src.related(heat.chain[0]).span.start
+            if place.path == src.path and src.span(ancestor).start == start:
+                return ancestor
+    return None
+
+
+def hot_texts(at: View, heat: Heat) -> Iterator[str]:
+    """The texts of the functions on the chain that makes a place hot, its own included."""
+    own = at.source.function(at.cst)
+    if own is not None:
+        yield at.source.text(own)
+    for evidence in heat.chain:
+        yield at.fact(FunctionTexts).around(evidence.place)

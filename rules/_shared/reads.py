@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
+    READ,
     TRAINING,
     Device,
     Heat,
@@ -34,8 +35,6 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METHODS
-
-from .code_texts import text_around
 
 if TYPE_CHECKING:
     from amplint import Reason, Source, Spot, View
@@ -85,6 +84,193 @@ def device_tensor(
     return atom if somewhere or atom.device.kind == ACCELERATOR else None
 
 
+def hot_tensor(at: View, receiver: bool = False) -> Tensor | TensorTree | None:
+    """The tensor on the device that an expression is, where the place runs for every batch.
+
+    It has to be a tensor by more than a guess: what is compared with a number may be one, also
+    where it is a parameter of `forward`. So may what is out of a nest, where nothing says that this
+    was moved. `receiver`: a method of tensors is called on it, which says that it is one.
+    """
+    tensor = device_tensor(at.value, not receiver, receiver, presumed=True)
+    if tensor is None or receiver:
+        return tensor
+    return tensor if at.ask(NotGuessed if on_device(tensor) else TensorCertainty) else None
+
+
+def on_device(tensor: Tensor | TensorTree) -> bool:
+    return tensor.device.kind == ACCELERATOR
+
+
+def read_of_training(at: View, tensor: Tensor | TensorTree | None) -> Reasons | None:
+    """Why a tensor is on the device and the place runs for every batch of training; None unless
+    both hold."""
+    return read_of_batches(at, tensor, TRAINING)
+
+
+def read_of_batches(
+    at: View, tensor: Tensor | TensorTree | None, temperature: str
+) -> Reasons | None:
+    """The same for every batch of training, or of evaluation."""
+    heat = at.hotness if tensor is not None else None
+    if tensor is None or heat is None or heat.temperature != temperature:
+        return None
+    if at.ask(UnknownWhenHot):
+        if not says_device(at):
+            return None
+        tensor = Tensor()
+    if tensor.device.kind is not None:
+        return (*heat.chain, tensor.device.evidence)
+    if heat.is_guess or is_moved_below(at):
+        return None
+    return (*heat.chain, at.related("nothing keeps this tensor on the CPU"))
+
+
+def tensor_of_read(call: View) -> Tensor | TensorTree | None:
+    """The tensor on the device whose value a call brings to the host: t.item(), float(t)."""
+    operand = operand_of_read(call)
+    if operand is None:
+        return next(tensors_logged(call), None)
+    is_method = operand_is_receiver(call)
+    if is_unknown(operand.value) and says_device(call):
+        return Tensor()
+    if is_method and call.method == ONLY_OF_HOST:
+        return device_tensor(operand.value, receiver=True)
+    # `float(x)` takes a number as well; `x.item()` says that x is a tensor or an array.
+    return hot_tensor(operand, receiver=is_method)
+
+
+def operand_of_read(call: View) -> View | None:
+    """The expression whose value a call brings to the host."""
+    if operand_is_receiver(call):
+        return call.receiver
+    given = list(call.arguments)
+    if len(given) == 1 and call.callee in READING_FUNCTIONS:
+        _, keyword, argument = given[0]
+        return argument if keyword is None and argument.op != "starred" else None
+    return None
+
+
+def operand_is_receiver(call: View) -> bool:
+    """Whether a call brings the value of what it is called on to the host.
+
+    Ex) x.item(), x.to("cpu"), x.type(torch.FloatTensor)
+    """
+    method = call.method
+    if method == "to":
+        return is_move_to_host(call) and not returns_at_once(call)
+    if method == "type":
+        given = [argument for _, _, argument in call.arguments]
+        return len(given) == 1 and names_host(given[0].value)
+    return method in READING_METHODS
+
+
+def tensors_logged(call: View) -> Iterator[Tensor]:
+    """The tensors on the device that are written to a log: writer.add_scalar("loss", loss)"""
+    name = call.callee
+    if name not in LOGGED:
+        name = f".{call.method}"
+    if name in LOGGED:
+        position, keyword = LOGGED[name]
+        logged = call.arg(keyword, position)
+        given = [logged] if logged is not None else []
+    else:
+        by_framework = call.ask(ReadByFramework)
+        given = [argument for _, _, argument in call.arguments] if by_framework else []
+    for each in given:
+        tensor = hot_tensor(each)
+        if isinstance(tensor, Tensor):
+            yield tensor
+        elif tensor is None:
+            yield from tensors_in_dict(each.value)
+
+
+def tensors_in_dict(value: Value) -> Iterator[Tensor]:
+    """The tensors in a dict that surely are on the device."""
+    atom = only(value)
+    for _, held in atom.items if isinstance(atom, Mapping) else ():
+        tensor = device_tensor(held, certain=True)
+        if isinstance(tensor, Tensor):
+            yield tensor
+
+
+def says_device(at: View) -> bool:
+    """Whether a call says by itself that it brings a tensor to the host: `x.cpu()`.
+
+    Whatever `x` is, that is what it is for; modules, which have it too, are known as such where
+    they are called. Not of what was computed from what is on the host already, by the looks of it.
+    """
+    receiver = at.receiver if at.op == "call" and at.method == "cpu" else None
+    if receiver is None or any(at.arguments):
+        return False
+    made = receiver.origin
+    return receiver.op != READ or not made.is_written or ".cpu()" not in made.text
+
+
+def is_move_to_host(call: View) -> bool:
+    """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
+    target = call.arg("device", 0)
+    if target is None:
+        return False
+    if constant(target.value) == "cpu":
+        return True
+    atom = only(target.value)
+    # A parameter or a field may be another device elsewhere; a local name is what it is.
+    return isinstance(atom, Device) and atom.kind == "cpu" and target.origin.op == "call"
+
+
+def returns_at_once(call: View) -> bool:
+    """Whether a copy is made without waiting for it: `non_blocking=True`."""
+    given = call.arg("non_blocking")
+    return given is not None and constant(given.value) is True
+
+
+def names_host(value: Value) -> bool:
+    """Whether a value is a type of tensors on the CPU: `torch.FloatTensor`, or its name."""
+    atom = only(value)
+    name = atom.name if isinstance(atom, Symbol) else constant(value)
+    return isinstance(name, str) and TYPE_OF_HOST.fullmatch(name) is not None
+
+
+def is_moved_below(at: View) -> bool:
+    """Whether a variable that an expression reads is moved to the device further down: until then
+    it is on the CPU.
+
+    Ex) labels[i] of `if labels[i] < 0: ...` before `labels = labels.to(device)`
+    """
+    node, src = at.cst, at.source
+    function, place = src.function(node), at.span.start
+    if function is None:
+        return False
+    names = {name.value for name in src.layout.names(node)}
+    # Most functions move nothing in this way: not all of their calls are asked for each read.
+    moved = {name for name in names if src.says(re.compile(rf"\b{name}\s*=\s*{name}\.(to|cuda)\("))}
+    return bool(moved) and any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value in ("to", "cuda")
+        and isinstance(call.func.value, cst.Name)
+        and call.func.value.value in moved
+        and src.assigned_name(call) == call.func.value.value
+        and src.span(call).start > place
+        and src.keyword(call, "dtype") is None  # that is a cast back, to what it was before
+        and not is_move_to_host(at.of(call))
+        for call in src.calls(function)
+    )
+
+
+def heat_of_training(at: View) -> Heat | None:
+    """Why a place runs for every batch of training; None unless it does."""
+    heat = at.hotness
+    return heat if heat is not None and heat.temperature == TRAINING else None
+
+
+def runs_in_forward(heat: Heat) -> bool:
+    """Whether it is a module's `forward` that makes a place hot, not a loop that was seen."""
+    return bool(heat.chain) and heat.chain[-1].kind is Shows.FORWARD
+
+
+# ------------------------------------------------------------ for rules that judge LibCST nodes
+
+
 def tensor_of_training(
     node: cst.BaseExpression, src: Source, receiver: bool = False
 ) -> Tensor | TensorTree | None:
@@ -98,10 +284,6 @@ def tensor_of_training(
     if tensor is None or receiver:
         return tensor
     return tensor if src.ask(NotGuessed if on_device(tensor) else TensorCertainty, node) else None
-
-
-def on_device(tensor: Tensor | TensorTree) -> bool:
-    return tensor.device.kind == ACCELERATOR
 
 
 def tensor_read(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
@@ -139,15 +321,6 @@ def tensors_given(given: Iterable[cst.Arg], src: Source) -> Iterator[Tensor]:
             yield tensor
         elif tensor is None:
             yield from tensors_in_dict(src.value(each.value))
-
-
-def tensors_in_dict(value: Value) -> Iterator[Tensor]:
-    """The tensors in a dict that surely are on the device."""
-    atom = only(value)
-    for _, held in atom.items if isinstance(atom, Mapping) else ():
-        tensor = device_tensor(held, certain=True)
-        if isinstance(tensor, Tensor):
-            yield tensor
 
 
 def is_taken_from_device(call: cst.Call, src: Source) -> bool:
@@ -202,59 +375,6 @@ def hot_evidence(
     return (*heat_places(heat, src), *where)
 
 
-def read_of_training(at: View, tensor: Tensor | TensorTree | None) -> Reasons | None:
-    """As `hot_evidence`, of what is no `x.cpu()`: why the tensor is on the device and the place
-    runs for every batch of training; None unless both hold."""
-    heat = at.hotness if tensor is not None else None
-    if tensor is None or heat is None or heat.temperature != TRAINING or at.ask(UnknownWhenHot):
-        return None
-    if tensor.device.kind is not None:
-        return (*heat.chain, tensor.device.evidence)
-    if heat.is_guess or is_moved_later(at.cst, at.source):
-        return None
-    return (*heat.chain, at.related("nothing keeps this tensor on the CPU"))
-
-
-def hot_tensor(at: View) -> Tensor | TensorTree | None:
-    """As `tensor_of_training`, of what is no receiver."""
-    tensor = device_tensor(at.value, certain=True, presumed=True)
-    if tensor is None:
-        return None
-    return tensor if at.ask(NotGuessed if on_device(tensor) else TensorCertainty) else None
-
-
-def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
-    """Whether a variable that an expression reads is moved to the device further down: until then
-    it is on the CPU.
-
-    Ex) labels[i] of `if labels[i] < 0: ...` before `labels = labels.to(device)`
-    """
-    function, place = src.function(node), src.span(node).start
-    if function is None:
-        return False
-    names = {name.value for name in src.layout.names(node)}
-    # Most functions move nothing in this way: not all of their calls are asked for each read.
-    moved = {name for name in names if src.says(re.compile(rf"\b{name}\s*=\s*{name}\.(to|cuda)\("))}
-    return bool(moved) and any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value in ("to", "cuda")
-        and isinstance(call.func.value, cst.Name)
-        and call.func.value.value in moved
-        and src.assigned_name(call) == call.func.value.value
-        and src.span(call).start > place
-        and src.keyword(call, "dtype") is None  # that is a cast back, to what it was before
-        and not moves_to_host(call, src)
-        for call in src.calls(function)
-    )
-
-
-def names_host(value: Value) -> bool:
-    """Whether a value is a type of tensors on the CPU: `torch.FloatTensor`, or its name."""
-    atom = only(value)
-    name = atom.name if isinstance(atom, Symbol) else constant(value)
-    return isinstance(name, str) and TYPE_OF_HOST.fullmatch(name) is not None
-
-
 def moves_to_host(call: cst.Call, src: Source) -> bool:
     """Ex) x.to("cpu"), x.to(device="cpu"), x.to(host) with host = torch.device("cpu")"""
     target = src.argument(call, "device", 0)
@@ -280,42 +400,37 @@ def training_heat(node: cst.CSTNode, src: Source) -> Heat | None:
     return heat if heat is not None and heat.temperature == TRAINING else None
 
 
-def runs_in_forward(heat: Heat) -> bool:
-    """Whether it is a module's `forward` that makes a place hot, not a loop that was seen."""
-    return bool(heat.chain) and heat.chain[-1].kind is Shows.FORWARD
-
-
 def heat_places(heat: Heat, src: Source) -> tuple[Related, ...]:
     return tuple(src.related(evidence) for evidence in heat.chain)
-
-
-def own_loop(node: cst.CSTNode, heat: Heat, src: Source) -> cst.For | cst.While | None:
-    """The batch loop that makes the node hot, where it is in the same function."""
-    place = heat.chain[0].place if heat.chain else None
-    for ancestor in src.ancestors(node):
-        if isinstance(ancestor, cst.FunctionDef | cst.Lambda | cst.ClassDef) or place is None:
-            return None
-        if isinstance(ancestor, cst.For | cst.While):
-            start = src.related(heat.chain[0]).span.start
-            if place.path == src.path and src.span(ancestor).start == start:
-                return ancestor
-    return None
-
-
-def hot_texts(node: cst.CSTNode, heat: Heat, src: Source) -> list[str]:
-    """The texts of the functions on the chain that makes the node hot, its own included."""
-    own = src.function(node)
-    return [
-        *([src.text(own)] if own is not None else []),
-        *(text_around(evidence, src) for evidence in heat.chain),
-    ]
 
 
 def device_places(tensor: Tensor | TensorTree, src: Source) -> tuple[Related, ...]:
     return src.reasons(tensor.device.evidence)
 
 
-# ------------------------------------------------------------------------------------ candidates
+def is_moved_later(node: cst.CSTNode, src: Source) -> bool:
+    """Whether a variable that an expression reads is moved to the device further down: until then
+    it is on the CPU.
+
+    Ex) labels[i] of `if labels[i] < 0: ...` before `labels = labels.to(device)`
+    """
+    function, place = src.function(node), src.span(node).start
+    if function is None:
+        return False
+    names = {name.value for name in src.layout.names(node)}
+    # Most functions move nothing in this way: not all of their calls are asked for each read.
+    moved = {name for name in names if src.says(re.compile(rf"\b{name}\s*=\s*{name}\.(to|cuda)\("))}
+    return bool(moved) and any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value in ("to", "cuda")
+        and isinstance(call.func.value, cst.Name)
+        and call.func.value.value in moved
+        and src.assigned_name(call) == call.func.value.value
+        and src.span(call).start > place
+        and src.keyword(call, "dtype") is None  # that is a cast back, to what it was before
+        and not moves_to_host(call, src)
+        for call in src.calls(function)
+    )
 
 
 def presumed_tensor(at: Spot, number: int) -> Tensor | TensorTree | None:

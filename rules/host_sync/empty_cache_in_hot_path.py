@@ -26,7 +26,6 @@ every batch (`on_train_batch_end`) are not known to be hot.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
@@ -38,6 +37,7 @@ from amplint import (
     Syncs,
     Tensor,
     TensorTree,
+    View,
     calls,
     only,
 )
@@ -47,11 +47,7 @@ from amplint.knowledge.vocabulary import WISHES_EMPTY_CACHE
 
 from .._shared.clocks import measures
 from .._shared.guards import is_wished
-from .._shared.reads import heat_places, moves_to_host, training_heat
-
-if TYPE_CHECKING:
-    from amplint import Source
-
+from .._shared.reads import heat_of_training, is_move_to_host
 
 rule = Rule(
     "AMP111",
@@ -60,52 +56,55 @@ rule = Rule(
     since="0.1",
     help="remove the call, or make it only now and then",
     witness=Syncs(before=8, after=0),
-    candidates=calls(*EMPTIES_CACHE) & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) not in EMPTIES_CACHE:
+@rule.on(calls(*EMPTIES_CACHE) & HOT)
+def check(call: View) -> Iterator[Finding]:
+    heat = heat_of_training(call) if call.callee in EMPTIES_CACHE else None
+    if heat is None or is_wished(call, WISHES_EMPTY_CACHE) or measures(call) or makes_room(call):
         return
-    heat = training_heat(call, src)
-    if heat is None or is_wished(call, WISHES_EMPTY_CACHE, src) or measures(call, src):
-        return
-    function = src.function(call)
-    if function is not None and makes_room(function, src):
-        return
-    message = f"`{src.brief(call)}` frees and waits for the device in every iteration"
-    yield src.finding(rule, call, message, leave_out(call, src), heat_places(heat, src))
+    message = f"`{call.brief}` frees and waits for the device in every iteration"
+    yield call.finding(message, heat.chain, leave_out(call))
 
 
-def makes_room(function: cst.FunctionDef | cst.Lambda, src: Source) -> bool:
-    """Whether a model leaves the device here: its memory is meant for something else."""
-    return any(
-        isinstance(call.func, cst.Attribute)
-        and (call.func.attr.value == "cpu" or moves_to_host(call, src))
-        and not isinstance(only(src.value(call.func.value)), Tensor | TensorTree)
-        for call in src.calls(function)
+def makes_room(at: View) -> bool:
+    """Whether a model leaves the device in the function around a place: its memory is meant for
+    something else."""
+    function = at.source.function(at.cst)
+    return function is not None and any(
+        takes_model_away(at.of(call)) for call in at.source.calls(function)
     )
 
 
-def leave_out(call: cst.Call, src: Source) -> Fix | None:
+def takes_model_away(call: View) -> bool:
+    """Ex) model.cpu(), model.to("cpu")"""
+    moved = call.receiver
+    return (
+        moved is not None
+        and (call.method == "cpu" or is_move_to_host(call))
+        and not isinstance(only(moved.value), Tensor | TensorTree)
+    )
+
+
+def leave_out(call: View) -> Fix | None:
     """Remove the call, and the test for a device if there is nothing else under it."""
-    statement = src.parent(call)
+    statement = call.source.parent(call.cst)
     if not isinstance(statement, cst.Expr):
         return None
-    removal = src.edits.remove_statement(test_for_it(statement, src) or statement)
+    removal = call.source.edits.remove_statement(test_for_it(statement, call) or statement)
     return Fix("Remove the empty_cache() call", (removal,), Safety.UNSAFE) if removal else None
 
 
-def test_for_it(statement: cst.Expr, src: Source) -> cst.If | None:
+def test_for_it(statement: cst.Expr, at: View) -> cst.If | None:
     """Ex) if torch.cuda.is_available(): <the statement and nothing else>"""
-    block = src.parent(statement)
+    parent = at.source.parent
+    block = parent(statement)
     if isinstance(block, cst.SimpleStatementLine) and len(block.body) == 1:
-        block = src.parent(block)
-    test = src.parent(block)
+        block = parent(block)
+    test = parent(block)
     if not isinstance(block, cst.BaseSuite) or len(block.body) != 1 or not isinstance(test, cst.If):
         return None
-    asked = test.test
-    alone = test.orelse is None and not isinstance(src.parent(test), cst.If)
-    asks = isinstance(asked, cst.Call) and src.name(asked.func) == "torch.cuda.is_available"
+    alone = test.orelse is None and not isinstance(parent(test), cst.If)
+    asks = at.of(test.test).callee == "torch.cuda.is_available"
     return test if alone and asks else None

@@ -25,15 +25,10 @@ field of another library's object) is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import CPU, HOT, Finding, Group, Object, Rule, Syncs, calls, only
-from amplint import libcst as cst
+from amplint import CPU, HOT, Finding, Group, Object, Rule, Syncs, View, calls, only
 
-from .._shared.reads import heat_places, training_heat
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.reads import heat_of_training
 
 rule = Rule(
     "AMP112",
@@ -42,21 +37,17 @@ rule = Rule(
     since="0.1",
     help="read the scale every N steps, not in each",
     witness=Syncs(before=16, after=8),  # `scaler.step` reads once per step in any case
-    candidates=calls(".get_scale") & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    function = call.func
-    if not isinstance(function, cst.Attribute) or function.attr.value != "get_scale":
-        return
-    scaler = only(src.value(function.value))
+@rule.on(calls(".get_scale") & HOT)
+def check(call: View) -> Iterator[Finding]:
+    scaler = only(call.receiver.value) if call.receiver is not None else None
     if not isinstance(scaler, Object) or scaler.kind != "scaler":
         return
-    heat = training_heat(call, src)
+    heat = heat_of_training(call)
     # Switched off, or at home on the host, a scaler waits for nothing.
     if heat is None or scaler.enabled is False or scaler.device.kind == CPU.kind:
         return
-    message = f"`{src.brief(call)}` reads the scale from the device in every iteration"
-    yield src.finding(rule, call, message, None, heat_places(heat, src))
+    message = f"`{call.brief}` reads the scale from the device in every iteration"
+    yield call.finding(message, heat.chain)

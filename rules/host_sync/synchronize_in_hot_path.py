@@ -26,19 +26,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import HOT, Finding, Group, Rule, Syncs, calls
-from amplint import libcst as cst
+from amplint import HOT, Finding, Group, Rule, Syncs, View, calls
 from amplint.knowledge.host_reads import SYNCHRONIZES
 from amplint.knowledge.vocabulary import WISHES_SYNCHRONIZATION
 
 from .._shared.clocks import is_timed
 from .._shared.guards import fills_cache, is_wished
-from .._shared.reads import heat_places, is_non_blocking, moves_to_host, training_heat
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.reads import heat_of_training, is_move_to_host, returns_at_once
 
 STREAMS = frozenset(
     f"torch.{device}.{name}_stream"
@@ -59,45 +54,42 @@ rule = Rule(
     since="0.1",
     help="remove the wait: whatever reads a result waits by itself",
     witness=Syncs(before=8, after=0),
-    candidates=calls(".synchronize", *SYNCHRONIZES) & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if not synchronizes(call, src):
+@rule.on(calls(".synchronize", *SYNCHRONIZES) & HOT)
+def check(call: View) -> Iterator[Finding]:
+    heat = heat_of_training(call) if synchronizes(call) else None
+    if heat is None or is_timed(call, heat):
         return
-    heat = training_heat(call, src)
-    if heat is None or is_timed(call, heat, src):
+    if is_wished(call, WISHES_SYNCHRONIZATION) or fills_cache(call) or is_owed(call):
         return
-    if is_wished(call, WISHES_SYNCHRONIZATION, src) or fills_cache(call, src):
-        return
-    function = src.function(call)
-    if function is not None and is_owed(function, src):
-        return
-    message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
-    yield src.finding(rule, call, message, None, heat_places(heat, src))
+    message = f"`{call.brief}` makes the host wait for the device in every iteration"
+    yield call.finding(message, heat.chain)
 
 
-def synchronizes(call: cst.Call, src: Source) -> bool:
+def synchronizes(call: View) -> bool:
     """Ex) torch.cuda.synchronize(), torch.cuda.current_stream().synchronize()"""
-    if src.name(call.func) in SYNCHRONIZES:
+    if call.callee in SYNCHRONIZES:
         return True
-    function = call.func
+    stream = call.receiver if call.method == "synchronize" else None
+    return stream is not None and stream.callee in STREAMS
+
+
+def is_owed(at: View) -> bool:
+    """Whether something in the function around a place may have to be waited for."""
+    function = at.source.function(at.cst)
+    if function is None:
+        return False
+    if OTHER_STREAMS.search(at.source.text(function)):
+        return True
+    return any(copies_behind(at.of(call)) for call in at.source.calls(function))
+
+
+def copies_behind(call: View) -> bool:
+    """Ex) total.copy_(x, non_blocking=True), x.to("cpu", non_blocking=True)"""
     return (
-        isinstance(function, cst.Attribute)
-        and function.attr.value == "synchronize"
-        and isinstance(function.value, cst.Call)
-        and src.name(function.value.func) in STREAMS
+        call.receiver is not None
+        and returns_at_once(call)
+        and (call.method == "copy_" or is_move_to_host(call))
     )
-
-
-def is_owed(function: cst.FunctionDef | cst.Lambda, src: Source) -> bool:
-    """Whether something in the function may have to be waited for."""
-    if OTHER_STREAMS.search(src.text(function)):
-        return True
-    return any(
-        is_non_blocking(call, src) and isinstance(call.func, cst.Attribute)
-        and (call.func.attr.value == "copy_" or moves_to_host(call, src))
-        for call in src.calls(function)
-    )  # fmt: skip
