@@ -20,7 +20,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.candidates import (
+    NOTHING,
+    Search,
+    Spot,
+    entered,
+    names_of_callee,
+    symbol,
+)
+from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
@@ -35,6 +43,7 @@ from amplint.core.values import (
     Evidence,
     Heat,
     Method,
+    Place,
     Reason,
     Region,
     Tensor,
@@ -180,6 +189,40 @@ class View:
         return self.ask(Regions)
 
     @property
+    def enabled_region(self) -> Region | None:
+        """The autocast region around it, unless it is certainly off."""
+        region = self.region
+        return region if region is not None and region.enabled is not False else None
+
+    @property
+    def contexts(self) -> Iterator[View]:
+        """What the `with`s of its function enter, in the order of the file; of those of functions
+        in it, nothing."""
+        spot = self._spot
+        for place in entered(spot.state.graph) if spot is not NOWHERE else ():
+            yield from self._entered(place)
+
+    @property
+    def contexts_around(self) -> Iterator[View]:
+        """What the `with`s around it in its function enter, from the inside out; of a context, the
+        `with`s around its own."""
+        spot = self._spot
+        blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
+        number = spot.block
+        while number >= 0:
+            block = blocks[number]
+            if block.kind == "with":
+                yield from self._entered((block.node, block.parent, block.location))
+            number = block.parent
+
+    def _entered(self, place: tuple[int, int, Location]) -> Iterator[View]:
+        spot, code = self._spot, self._code
+        at = Spot(spot.search, spot.function, spot.state, *place)
+        context = View(self.rule, at) if code is None else code.view(self.rule, at)
+        if context is not None:
+            yield context
+
+    @property
     def function(self) -> FunctionFacts:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
@@ -188,13 +231,18 @@ class View:
         return self._code.facts.function(self._spot.function)
 
     @property
+    def is_generator(self) -> bool:
+        """Whether the function around it, its own of what is one, holds a `yield`."""
+        return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
+
+    @property
     def cls(self) -> str | None:
         """The id by which facts know the innermost class around it."""
         return self.fact(Classes).around(self._spot.function)
 
     @property
     def bases(self) -> frozenset[str]:
-        """The library classes that this class derives from."""
+        """The library classes that the innermost class around it derives from."""
         cls = self.cls
         return self.fact(Classes).library_bases(cls) if cls is not None else frozenset()
 
@@ -202,6 +250,12 @@ class View:
     def backward(self) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls)
+
+    @property
+    def stale(self) -> Stale | None:
+        """Of a context: the weights that change while its region keeps the casts made of them."""
+        place = Place(self.function.path, *self._spot.location)
+        return self.fact(CastCache).of_context(self._place, place)
 
     def misuse(self, violation: Violation | None) -> Misuse | None:
         """How the call violates the protocol of a GradScaler; None if it does not in this way."""
@@ -289,8 +343,9 @@ class View:
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
         """Of a call: what it is given, in whatever way, with position and keyword ("**" of what is
         unpacked)."""
-        node = self._spot.node
-        given = self.operands[1:] if self.op == ops.CALL else ()
+        if self.op != ops.CALL:
+            return
+        node, given = self._spot.node, self.operands[1:]
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
@@ -325,6 +380,13 @@ class View:
         for number, node in enumerate(self._spot.state.graph.nodes):
             if node.op in kinds:
                 yield from self._at(number)
+
+    @property
+    def assigned(self) -> View | None:
+        """Of `x.a = y` and `x[i] = y`, which is shown as `x.a` and `x[i]`: y; None where that is
+        unpacked, or added."""
+        value = self.source.layout.value_for(self.cst)
+        return self.of(value) if value is not None else None
 
     # -- where its value goes, and comes from
 

@@ -29,18 +29,16 @@ a mask.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
     Finding,
     Group,
-    Method,
     Rule,
-    Spot,
     Syncs,
     Tensor,
     TensorTree,
+    View,
     calls,
     constant,
     nodes,
@@ -49,32 +47,9 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
-from .._shared.reads import device_tensor, hot_evidence
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.reads import device_tensor, read_of_training
 
 MASKS = frozenset({"bool", "uint8"})
-
-
-def is_masked(at: Spot) -> bool:
-    """Ex) losses[y != ignored]"""
-    container, index = at.node.operands[:2]
-    inner = at.graph.nodes[index]
-    elements = inner.operands if inner.op == "tuple" else (index,)
-    return isinstance(only(at.of(container)), Tensor | TensorTree) and any(
-        isinstance(mask := device_tensor(at.of(each), certain=True), Tensor) and mask.dtype in MASKS
-        for each in elements
-    )
-
-
-def counts(at: Spot) -> bool:
-    """Ex) mask.nonzero(), torch.where(mask)"""
-    operands = [*at.arguments, *([at.receiver] if at.name is None else [])]
-    if any(name.endswith(".where") for name in at.names) and len(operands) > 1:
-        return False
-    return any(device_tensor(at.of(each)) is not None for each in operands)
-
 
 rule = Rule(
     "AMP106",
@@ -83,73 +58,60 @@ rule = Rule(
     since="0.1",
     help="keep the shape (`torch.where`, a product with the mask), or give the size by an argument",
     witness=Syncs(before=6, after=0),
-    candidates=(nodes("subscript", "put") & is_masked | calls(*DATA_DEPENDENT) & counts) & HOT,
 )
 
 
-@rule.check
-def check_mask(node: cst.Subscript, src: Source) -> Iterator[Finding]:
-    """Ex) losses[y != ignored], x[mask, 0], total[mask] += part"""
-    if not isinstance(only(src.value(node.value)), Tensor | TensorTree) or is_filled(node, src):
+@rule.on((nodes("subscript", "put") | calls(*DATA_DEPENDENT)) & HOT)
+def check(at: View) -> Iterator[Finding]:
+    """Ex) losses[y != ignored], mask.nonzero(), F.one_hot(y), x.repeat_interleave(counts, 0)"""
+    tensor = counted(at) if at.op == "call" else mask_of(at)
+    reasons = read_of_training(at, tensor)
+    if reasons is None or (at.op == "put" and is_filled(at)):
         return
-    for element in node.slice:
-        if isinstance(element.slice, cst.Index):
-            mask = device_tensor(src.value(element.slice.value), certain=True)
-            if isinstance(mask, Tensor) and mask.dtype in MASKS:
-                yield from reading(node, mask, src)
-                return
+    message = f"the shape of `{at.brief}` is read from the device in every iteration"
+    yield at.finding(message, reasons)
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) mask.nonzero(), torch.where(mask), F.one_hot(y), x.repeat_interleave(counts, 0)"""
-    yield from reading(call, counted(call, src), src)
-
-
-def reading(
-    node: cst.BaseExpression, tensor: Tensor | TensorTree | None, src: Source
-) -> Iterator[Finding]:
-    evidence = hot_evidence(node, tensor, src)
-    if evidence is not None:
-        message = f"the shape of `{src.brief(node)}` is read from the device in every iteration"
-        yield src.finding(rule, node, message, None, evidence)
-
-
-def is_filled(node: cst.Subscript, src: Source) -> bool:
-    """Ex) x[mask] = 0.0, which asks for no shape; x[mask] = y does, and so does x[mask] += 1"""
-    target = src.parent(node)
-    statement = src.parent(target)
-    if not isinstance(target, cst.AssignTarget) or not isinstance(statement, cst.Assign):
-        return False
-    return device_tensor(src.value(statement.value), certain=True) is None
-
-
-def counted(call: cst.Call, src: Source) -> Tensor | TensorTree | None:
-    """The tensor on the device whose values decide the shape of what the call returns."""
-    name = src.name(call.func)
-    operands = [arg.value for arg in call.args if not arg.star]
-    method = only(src.value(call.func)) if isinstance(call.func, cst.Attribute) else None
-    if isinstance(call.func, cst.Attribute) and isinstance(method, Method):
-        name = f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
-        operands.insert(0, call.func.value)
-    if name not in DATA_DEPENDENT or src.has_star(call) or not operands:
+def mask_of(at: View) -> Tensor | None:
+    """The mask in the index of a tensor: losses[y != ignored], x[mask, 0], total[mask] += part"""
+    container, index = at.operands[:2]
+    if not isinstance(only(container.value), Tensor | TensorTree):
         return None
-    if name == "torch.combinations" or is_spared(name, call, len(operands), src):
+    parts = index.operands if index.op == "tuple" else (index,)
+    masks = (device_tensor(part.value, certain=True) for part in parts)
+    return next((m for m in masks if isinstance(m, Tensor) and m.dtype in MASKS), None)
+
+
+def is_filled(put: View) -> bool:
+    """Ex) x[mask] = 0.0, which asks for no shape; x[mask] = y does, and so does x[mask] += 1"""
+    assigned = put.source.parent(put.source.parent(put.cst))
+    is_plain = isinstance(assigned, cst.Assign)
+    return is_plain and device_tensor(put.operands[2].value, certain=True) is None
+
+
+def counted(call: View) -> Tensor | TensorTree | None:
+    """The tensor on the device whose values decide the shape of what the call returns."""
+    name = call.callee or ""
+    operands = [argument for _, _, argument in call.arguments]
+    if name.startswith("Tensor.") and call.receiver is not None:
+        operands.insert(0, call.receiver)
+    if name not in DATA_DEPENDENT or call.has_star or not operands:
+        return None
+    if name == "torch.combinations" or is_spared(name, call, len(operands)):
         return None  # combinations wait no more since torch 2.14
     # The counts decide of `repeat_interleave`, where they are a tensor, and else the tensor itself.
     several = name.endswith("repeat_interleave") and len(operands) > 1
-    counts = src.keyword(call, "repeats")
-    decides = operands[1 if several else 0] if counts is None else counts.value
-    return device_tensor(src.value(decides), certain=several or counts is not None)
+    counts = call.arg("repeats")
+    decides = counts or operands[1 if several else 0]
+    return device_tensor(decides.value, certain=several or counts is not None)
 
 
-def is_spared(name: str, call: cst.Call, operands: int, src: Source) -> bool:
+def is_spared(name: str, call: View, operands: int) -> bool:
     """Whether an argument says what would be read: `num_classes`, `output_size`."""
     spares = DATA_DEPENDENT[name]
     if name.endswith(".where"):
         return operands > 1
-    given = src.keyword(call, spares) if spares else None
     if name.endswith(".one_hot"):
-        given = src.argument(call, spares, 1)
-        return given is not None and constant(src.value(given.value)) != -1
-    return given is not None
+        given = call.arg(spares, 1)
+        return given is not None and constant(given.value) != -1
+    return bool(spares) and call.arg(spares) is not None

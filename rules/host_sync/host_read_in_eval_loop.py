@@ -28,15 +28,10 @@ evaluate: by their name, after `model.eval()`, or without gradients.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Syncs
-from amplint import libcst as cst
+from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Syncs, View, nodes
 
-from .._shared.reads import READS, hot_evidence, tensor_read
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.reads import read_of_batches, tensor_of_read
 
 rule = Rule(
     "AMP102",
@@ -46,14 +41,13 @@ rule = Rule(
     help="add up on the device, and read it once after the loop",
     witness=Syncs(before=4, after=1),
     supersedes=("AMP113",),
-    candidates=READS & EVALUATED,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("call") & EVALUATED)
+def check(call: View) -> Iterator[Finding]:
     """Ex) loss.item(), logits.cpu(), np.asarray(scores)"""
-    evidence = hot_evidence(call, tensor_read(call, src), src, EVALUATION)
-    if evidence is not None:
-        message = f"`{src.brief(call)}` makes the host wait for every batch of evaluation"
-        yield src.finding(rule, call, message, None, evidence)
+    reasons = read_of_batches(call, tensor_of_read(call), EVALUATION)
+    if reasons is not None:
+        message = f"`{call.brief}` makes the host wait for every batch of evaluation"
+        yield call.finding(message, reasons)

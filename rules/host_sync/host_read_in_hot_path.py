@@ -29,8 +29,7 @@ nobody is seen to call, the result of an unknown function) is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -42,7 +41,6 @@ from amplint import (
     Group,
     HandedReads,
     Host,
-    Method,
     PackedLengths,
     ReadBack,
     ReadsOfCallers,
@@ -50,7 +48,7 @@ from amplint import (
     Safety,
     Syncs,
     Tensor,
-    TensorTree,
+    View,
     nodes,
     only,
     reachable,
@@ -59,12 +57,11 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.host_reads import takes_size
 
-from .._shared.reads import READS, hot_evidence, tensor_read
+from .._shared.reads import read_of_training, tensor_of_read
 from .._shared.tensors import detached
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
-
+    from amplint import Source
 
 # `pack_padded_sequence` takes them from the CPU alone, so that one read at the end is no way out.
 OF_LENGTHS = "keep the lengths on the CPU from the start: `pack_padded_sequence` reads them there"
@@ -72,12 +69,9 @@ OF_LENGTHS = "keep the lengths on the CPU from the start: `pack_padded_sequence`
 OF_SIZE = (
     "take the size from the host: lengths that the loader keeps on the CPU, or a fixed maximum"
 )
+# What makes a number of numbers.
 OF_NUMBERS = frozenset({"builtins.int", "builtins.min", "builtins.max"})
-
-
-def hands_to_reader(at: Spot) -> bool:
-    """Ex) to_numpy(loss)"""
-    return at.ask(HandedReads) is not None
+ARITHMETIC = frozenset({"binop", "unary"})
 
 
 rule = Rule(
@@ -89,102 +83,93 @@ rule = Rule(
     witness=Syncs(before=8, after=1),
     supersedes=("AMP113",),
     changes=frozenset({Change.ROUNDING}),
-    candidates=(READS | nodes("call") & hands_to_reader) & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    evidence = hot_evidence(call, tensor_read(call, src), src)
-    if evidence is None or src.ask(ReadsOfCallers, call):
+@rule.on(nodes("call") & HOT)
+def check(call: View) -> Iterator[Finding]:
+    reasons = read_of_training(call, tensor_of_read(call))
+    if reasons is None or call.ask(ReadsOfCallers):
         return
-    if src.ask(ReadBack, call) and is_returned(call, src):
+    if call.ask(ReadBack) and isinstance(call.source.parent(call.cst), cst.Return):
         return  # the caller reads it anyway
-    message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
-    found = src.finding(rule, call, message, keep_on_device(call, src), evidence)
-    advice = advice_on(call, src)
-    yield found if advice is None else replace(found, help=advice)
+    yield call.finding(told(call), reasons, keep_on_device(call), advice_on(call))
 
 
-def advice_on(call: cst.Call, src: Source) -> str | None:
-    """The help for a read that is needed at once, so that the tensor cannot stay on the device."""
-    if src.ask(PackedLengths, call):
-        return OF_LENGTHS
-    return OF_SIZE if becomes_size(call, src) else None
-
-
-def becomes_size(number: cst.BaseExpression, src: Source) -> bool:
-    """Ex) n = lengths.max().item(), then x.new_zeros(n, 8)"""
-    places = reachable(
-        [number, *src.uses(number)],
-        lambda each: [*(call := number_of(each, src)), *(use for c in call for use in src.uses(c))],
-    )
-    return any(is_size(each, src) for each in places)
-
-
-def number_of(number: cst.BaseExpression, src: Source) -> list[cst.BaseExpression]:
-    """Ex) int(n) of n, min(n, 3)"""
-    given = src.parent(number)
-    call = src.parent(given) if isinstance(given, cst.Arg) else None
-    return [call] if isinstance(call, cst.Call) and src.name(call.func) in OF_NUMBERS else []
-
-
-def is_size(number: cst.BaseExpression, src: Source) -> bool:
-    """Ex) n of x.new_zeros(n, 8), of x.view((n + 1, -1)), of torch.arange(int(n)), of x[:n]"""
-    given = src.layout.innermost(number, (cst.Arg, cst.Slice, cst.Subscript))
-    if isinstance(given, cst.Slice):
-        return True
-    call = src.parent(given)
-    if not isinstance(given, cst.Arg) or not isinstance(call, cst.Call):
-        return False
-    name = src.name(call.func) or ""
-    method = only(src.value(call.func))
-    if isinstance(method, Method) and isinstance(method.of, Tensor | TensorTree):
-        name = f"Tensor.{method.name}"
-    keyword = given.keyword.value if given.keyword is not None else None
-    return takes_size(name, call.args.index(given), keyword)
-
-
-def is_returned(call: cst.Call, src: Source) -> bool:
-    """Ex) return loss.detach().cpu()"""
-    statement = src.parent(call)
-    return isinstance(statement, cst.Return)
-
-
-@rule.check
-def check_reader(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("call") & HOT)
+def check_reader(call: View) -> Iterator[Finding]:
     """Ex) to_numpy(loss), where that is `loss.detach().cpu().numpy()`"""
-    read = src.ask(HandedReads, call)
-    tensor = src.tensor(call.args[0].value) if read is not None else None
-    evidence = hot_evidence(call, tensor, src)
-    if evidence is None or read is None:
+    read = call.ask(HandedReads)
+    if read is None:
         return
-    message = f"`{src.brief(call)}` makes the host wait for the device in every iteration"
-    yield src.finding(rule, call, message, None, (src.related(read), *evidence))
+    (_, _, given), *_ = call.arguments
+    reasons = read_of_training(call, given.tensor)
+    if reasons is not None:
+        yield call.finding(told(call), (read, *reasons))
 
 
-def keep_on_device(call: cst.Call, src: Source) -> Fix | None:
+def told(call: View) -> str:
+    return f"`{call.brief}` makes the host wait for the device in every iteration"
+
+
+def advice_on(call: View) -> str:
+    """The help for a read that is needed at once, so that the tensor cannot stay on the device."""
+    if call.ask(PackedLengths):
+        return OF_LENGTHS
+    return OF_SIZE if becomes_size(call) else ""
+
+
+def becomes_size(number: View) -> bool:
+    """Ex) n = lengths.max().item(), then x.new_zeros(n, 8)"""
+    numbers = reachable([number], lambda each: filter(is_number_of, each.uses))
+    return any(is_size(each, use) for each in numbers for use in each.uses)
+
+
+def is_number_of(use: View) -> bool:
+    """Ex) int(n), min(n, 3), n + 1"""
+    return use.callee in OF_NUMBERS or use.op in ARITHMETIC
+
+
+def is_size(number: View, use: View) -> bool:
+    """Ex) n of x.new_zeros(n, 8), of x.view((n, -1)), of torch.arange(n), of x[:n]"""
+    if use.op in ("subscript", "put"):
+        index = use.operands[1]
+        slices = (each for each in within(index) if each.op == "slice")
+        return any(number.is_same(bound) for each in slices for bound in each.operands)
+    return any(
+        number.is_same(each) and takes_size(use.callee or "", position, keyword)
+        for position, keyword, given in use.arguments
+        for each in within(given)
+    )
+
+
+def within(at: View) -> Sequence[View]:
+    """What stands in a tuple or a list; else an expression itself."""
+    return at.operands if at.op in ("tuple", "list") else (at,)
+
+
+def keep_on_device(call: View) -> Fix | None:
     """Ex) `total += loss.item()` -> `total += loss.detach()`, and `float(total)` after the loop"""
-    function = call.func
-    if not (isinstance(function, cst.Attribute) and function.attr.value == "item"):
+    src, read = call.source, call.receiver
+    if read is None or call.method != "item":
         return None
-    add = src.parent(call)
+    add = src.parent(call.cst)
     if not (
         isinstance(add, cst.AugAssign)
         and isinstance(add.operator, cst.AddAssign)
         and isinstance(add.target, cst.Name)
-        and add.value is call
+        and add.value is call.cst
     ):
         return None
     loop = enclosing_loop(add, src)
     name = add.target.value
     if loop is None or loop.orelse is not None or src.layout.occurrences(name, loop) != 1:
         return None
-    kind = kind_of_sum(only(src.value(add.target)), only(src.value(function.value)))
+    kind = kind_of_sum(only(call.of(add.target).value), only(read.value))
     after = src.edits.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
     if after is None:
         return None
-    edits = (src.edits.replace(call, detached(function.value, src)), after)
+    edits = (src.edits.replace(call.cst, detached(read.cst, src)), after)
     return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
 
 

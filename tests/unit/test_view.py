@@ -17,10 +17,12 @@ from amplint import (
     Rule,
     TensorCertainty,
     Unrun,
+    Value,
     View,
     calls,
     constant,
     nodes,
+    region_dtype,
 )
 from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.hotness import Hotness
@@ -266,6 +268,102 @@ def test_the_function_and_the_class_around_an_operation(
     assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""
 
 
+AROUND = """\
+import torch
+def train(model, loader, optimizer):
+    region = torch.autocast("cuda")
+    with region, torch.no_grad():
+        for x in loader:
+            with open("log") as log:
+                yield log.write(str(model(x).sum().backward()))
+                optimizer.step()
+    with torch.autocast("cuda", enabled=False):
+        return lambda: loader.reset()
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "contexts", "dtype", "is_generator"),
+    [
+        ("write", ['open("log")', "torch.no_grad()", "region"], "float16", True),
+        ("reset", [], None, False),
+    ],
+)
+def test_what_the_withs_around_an_operation_enter(
+    method: str, contexts: list[str], dtype: str | None, is_generator: bool
+) -> None:
+    def check(at: View) -> Iterator[Finding]:
+        found.append((at.is_generator, [each.value for each in at.contexts_around]))
+        yield at.finding(at.brief)
+
+    found = list[object]()
+    asks = rule()
+    asks.on(calls(f".{method}"))(check)
+    (view,) = Project(AROUND).views(asks)
+    [*check(view)]
+    assert found[0] == found[1] and view.is_generator is is_generator
+    assert [each.text for each in view.contexts_around] == contexts
+    assert all((each.op == READ) is (each.text == "region") for each in view.contexts_around)
+    assert (view.enabled_region and region_dtype(view.enabled_region)) == dtype
+    nowhere = view.of(view.cst.func.attr)
+    assert not nowhere.is_generator and not [*nowhere.contexts_around]
+
+
+STALE = """\
+import torch
+def train(loader):
+    model = torch.nn.Linear(3, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters())
+    region = torch.autocast("cuda")
+    with region:
+        for x in loader:
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+    with region:
+        return model(x)
+"""
+
+
+def test_a_region_keeps_casts_where_it_is_entered() -> None:
+    def check(at: View) -> Iterator[Finding]:
+        if at.stale is not None:
+            yield at.finding(at.brief)
+
+    asks = rule()
+    asks.on(nodes("context"))(check)
+    (finding,) = Project(STALE).judged(asks).findings
+    assert (finding.message, finding.span.start.row) == ("region", 6)
+
+
+CONTEXTS = """\
+import torch
+def train(model, x, scale, opened):
+    with opened, torch.autocast("cuda"):
+        @torch.no_grad()
+        def inner():
+            with torch.enable_grad(): ...
+    with torch.inference_mode(): ...
+    return scale(x).exp()
+"""
+
+
+def test_the_contexts_that_a_function_enters() -> None:
+    found: list[list[Value]] = []
+
+    def check(at: View) -> Iterator[Finding]:
+        found.append([each.value for each in at.contexts])
+        yield at.finding(at.brief)
+
+    (view,) = shown(CONTEXTS, "return", check)
+    [*check(view)]
+    assert len(found) == 2  # on the graph, and with the code
+    assert found[0] == found[1]
+    texts = [each.text for each in view.contexts]
+    assert texts == ["opened", 'torch.autocast("cuda")', "torch.inference_mode()"]
+    nowhere = view.of(view.cst.whitespace_after_return)
+    assert [*nowhere.contexts] == []
+
+
 def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     (view,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
     number, size, *_ = [argument for _, _, argument in view.arguments]
@@ -274,6 +372,12 @@ def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     device = view.arg("device")
     assert device is not None and device.text == '"cuda"'
     assert view.arg("end", 2) is None  # behind a star
+
+
+def test_what_is_no_call_has_no_arguments() -> None:
+    (view,) = shown(LOOP, "put")
+    assert not [*view.arguments]
+    assert (view.arg("x", 0), view.callee, view.method) == (None, None, "")
 
 
 def test_the_operations_that_take_a_value() -> None:
@@ -339,6 +443,40 @@ def test_what_statements_are_made_of(op: str, texts: list[str]) -> None:
     (view,) = shown(STATEMENTS, op)
     assert [each.text for each in view.operands if each.is_written] == texts
     assert all(each.op == READ for each in view.operands if each.is_written and each.text == "x")
+
+
+ASSIGNMENTS = """from torch import Tensor
+held: Tensor
+def f(self, x, table):
+    self.one = table["two"] = x
+    self.three: Tensor = x.cpu()
+    self.four, table["five"] = x
+    self.six += x
+"""
+
+
+def test_what_is_assigned_to_a_field_or_an_element() -> None:
+    views = [*shown(ASSIGNMENTS, "store"), *shown(ASSIGNMENTS, "put")]
+    assigned = {view.text: view.assigned for view in views}
+    texts = {target: value and (value.op, value.text) for target, value in assigned.items()}
+    assert texts == {
+        "self.one": (READ, "x"),
+        'table["two"]': (READ, "x"),
+        "self.three": (ops.CALL, "x.cpu()"),
+        "self.four": None,
+        'table["five"]': None,
+        "self.six": None,
+    }
+
+
+def test_the_annotation_of_a_variable_is_an_operand() -> None:
+    (annotation,) = [
+        operand
+        for view in shown(ASSIGNMENTS, "annotation")
+        for operand in view.operands
+        if operand.op == READ
+    ]
+    assert (annotation.text, annotation.name) == ("Tensor", "torch.Tensor")
 
 
 HELD = """\
