@@ -253,11 +253,15 @@ class View:
         return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
 
     @property
+    def cls(self) -> str | None:
+        """The id by which facts know the innermost class around it."""
+        return self.fact(Classes).around(self._spot.function)
+
+    @property
     def bases(self) -> frozenset[str]:
         """The library classes that the innermost class around it derives from."""
-        classes = self.fact(Classes)
-        cls = classes.around(self._spot.function)
-        return classes.library_bases(cls) if cls is not None else frozenset()
+        cls = self.cls
+        return self.fact(Classes).library_bases(cls) if cls is not None else frozenset()
 
     @property
     def backward(self) -> tuple[Evidence, ...] | None:
