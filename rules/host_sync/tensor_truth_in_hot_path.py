@@ -45,7 +45,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.reads import hot_tensor, read_of_training
+from .._shared.reads import hot_tensor, last_operand, read_of_training
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
@@ -127,8 +127,6 @@ def told(at: View) -> str:
 def reading(test: View) -> Reasons | None:
     """Why the truth of an expression is read from the device for every batch; None if it is not."""
     made = test.origin
-    # The result of the operation that a variable holds, unless an operand before the last one,
-    # whose truth was asked there, has decided the matter.
     # Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
     for deciding in (test, last_operand(made)) if made.op == "bool" else (test,):
         tensor = hot_tensor(deciding)
@@ -138,13 +136,6 @@ def reading(test: View) -> Reasons | None:
         if reasons is not None:
             return reasons
     return None
-
-
-def last_operand(at: View) -> View:
-    """The last operand of an `and` or `or` that may be a tensor; else an expression itself."""
-    while at.op == "bool" and any(isinstance(atom, Tensor) for atom in at.value):
-        at = at.operands[-1]
-    return at
 
 
 def tested_by_bool(at: View) -> View | None:
