@@ -23,7 +23,6 @@ from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
 from amplint.analyses.inferred import OutsideRegions
 from amplint.analyses.loop_invariance import ConstantTensors
 from amplint.analyses.provenance import ReplicatedModules, UnpinnedMoves
-from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import Traits
@@ -315,14 +314,10 @@ def _is_in_region(spot: Spot) -> bool:
     return spot.enabled_region is not None
 
 
-def _misused(spot: Spot) -> bool:
-    return bool(spot.ask(ScalerMisuse))
-
-
 HOT = where(_heated(TRAINING), Trait.HOT)
 EVALUATED = where(_heated(EVALUATION))
 IN_REGION = where(_is_in_region, Trait.REGION)
-MISUSED = nodes("call") & in_functions(Trait.MISUSED) & _misused
+MISUSED = nodes("call") & in_functions(Trait.MISUSED)
 # Of the function: something in it is so.
 SOMEWHERE_HOT = in_functions(Trait.HOT)
 WITHIN_REGION = in_functions(Trait.REGION)
@@ -639,10 +634,15 @@ def tests(graph: Graph) -> Iterator[tuple[int, int, Location]]:
 
 def contexts(graph: Graph) -> Iterator[tuple[int, int, Location]]:
     """The contexts of `with` statements, and decorators: in which block, and where."""
-    for block in graph.blocks:
-        if block.kind == "with":
-            yield block.node, block.parent, block.location
+    yield from entered(graph)
     for node in graph.nodes:
         if node.op == ops.DEF:
             for decorator in node.operands:
                 yield decorator, node.block, node.location
+
+
+def entered(graph: Graph) -> Iterator[tuple[int, int, Location]]:
+    """The contexts of `with` statements alone."""
+    for block in graph.blocks:
+        if block.kind == "with":
+            yield block.node, block.parent, block.location

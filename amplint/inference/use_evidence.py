@@ -127,99 +127,121 @@ def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
         returns_loss: whether a framework runs the backward pass of what the function returns, by
             the name of the function. (The class is not known yet: its bases are values.)
     """
+    uses = uses_of(graph)
+    nodes = {n: kind for n, names in uses.items() if (kind := kind_of(names)) is not None}
+    paths = kinds_of_paths(graph, uses)
+    backward = mark_losses(graph, losses_of(graph, returns_loss), nodes)
+    of_losses = (path_of(graph, number) for number in backward if nodes[number] == "loss")
+    paths |= {path: "loss" for path in of_losses if path and path.startswith("self.")}
+    of_torch = [n for n in graph.nodes if n.op == ops.CALL and calls_torch(graph, n.operands[0])]
+    asked = with_uses(uses, TENSOR_USES)
+    surely = asked.union(call.argument(0) for call in of_torch) - {-1}
+    numbers = used_as_numbers(graph, is_constructor=function == "__init__")
+    return Marks(
+        graph,
+        nodes=nodes,
+        backward=backward,
+        paths=paths,
+        tensors=used_as_tensors(graph, surely, of_torch),
+        surely_tensors=surely,
+        asked=frozenset(n for n in asked if graph.nodes[n].op == ops.PARAM),
+        copied=frozenset(copied(graph)) - surely,
+        called=with_uses(uses, frozenset({CALLED})),
+        results=frozenset(results_used_as_tensors(graph, uses)),
+        no_nests=with_uses(uses, SHAPING_USES).difference(keyed(graph)),
+        lengths=frozenset(lengths_of_packing(graph)),
+        own_networks=frozenset(calls_of_own_networks(graph, uses)),
+        starts={**accumulators.starts(graph), **accumulators.entries(graph)},
+        numbers=numbers | configured(graph),
+        number_paths=frozenset(named(graph, numbers)),
+    )
+
+
+def uses_of(graph: Graph) -> dict[int, set[str]]:
+    """By node: the attributes that it is asked for, and CALLED if it is called."""
     uses: dict[int, set[str]] = {}
-    losses: dict[int, int] = {}
-    for number, node in enumerate(graph.nodes):
-        if node.op == ops.ATTR:
-            uses.setdefault(node.operands[0], set()).add(node.data)
-        elif node.op == ops.CALL:
-            uses.setdefault(node.operands[0], set()).add(CALLED)
-            loss = backpropagated(graph, node)
-            if loss is not None:
-                losses.setdefault(loss, number)
+    for node in graph.nodes:
+        if node.op in (ops.ATTR, ops.CALL):
+            use = node.data if node.op == ops.ATTR else CALLED
+            uses.setdefault(node.operands[0], set()).add(use)
     give_to_receivers(graph, uses)
-    for number in graph.returns if returns_loss else ():
-        losses.update(dict.fromkeys(returned_losses(graph, number), number))
-    nodes: dict[int, str] = {}
-    paths: dict[str, str] = {}
-    for number, names in uses.items():
-        kind = kind_of(names)
-        if kind is not None:
-            nodes[number] = kind
-            path = path_of(graph, number)
-            if path is not None:
-                paths[path] = kind
-    # `self.model.train()` here and `self.model.parameters()` there are different nodes.
+    return uses
+
+
+def with_uses(uses: Mapping[int, set[str]], wanted: frozenset[str]) -> frozenset[int]:
+    """The nodes that are used in one of these ways."""
+    return frozenset(number for number, names in uses.items() if names & wanted)
+
+
+def kinds_of_paths(graph: Graph, uses: Mapping[int, set[str]]) -> dict[str, str]:
+    """By dotted path: the kind of what has all uses of the nodes that are read under it.
+
+    `self.model.train()` here and `self.model.parameters()` there are different nodes.
+    """
     gathered: dict[str, set[str]] = {}
     for number, names in uses.items():
         path = path_of(graph, number)
         if path is not None:
             gathered.setdefault(path, set()).update(names)
-    for path, names in gathered.items():
-        kind = kind_of(names)
-        if kind is not None:
-            paths[path] = kind
-    backward = dict(losses)
-    seen: set[int] = set()
-    parts = same_parts(graph) if losses else {}
-    for loss, call in losses.items():
-        mark_loss(graph, loss, call, parts, nodes, backward, seen)
-    for number in backward:
-        path = path_of(graph, number) if nodes[number] == "loss" else None
-        if path is not None and path.startswith("self."):
-            paths[path] = "loss"
-    surely = {n for n, names in uses.items() if names & TENSOR_USES}
-    asked = frozenset(n for n in surely if graph.nodes[n].op == ops.PARAM)
-    for node in graph.nodes:
-        if node.op == ops.CALL and calls_torch(graph, node.operands[0]):
-            surely.add(node.argument(0))
-    surely.discard(-1)
-    used = set(surely)
+    kinds = {path: kind_of(names) for path, names in gathered.items()}
+    return {path: kind for path, kind in kinds.items() if kind is not None}
+
+
+def losses_of(graph: Graph, returns_loss: bool) -> dict[int, int]:
+    """The losses whose backward pass runs -> the call that runs it, or what returns them."""
+    losses: dict[int, int] = {}
+    for number, node in enumerate(graph.nodes):
+        loss = backpropagated(graph, node) if node.op == ops.CALL else None
+        if loss is not None:
+            losses.setdefault(loss, number)
+    for number in graph.returns if returns_loss else ():
+        losses.update(dict.fromkeys(returned_losses(graph, number), number))
+    return losses
+
+
+def used_as_tensors(
+    graph: Graph, surely: Iterable[int], of_torch: Iterable[Node]
+) -> frozenset[int]:
+    """The nodes that are used as tensors, or as numbers would be.
+
+    Args:
+        surely: those that are used as only tensors can be.
+        of_torch: the calls of functions of torch.
+    """
+    used = {*surely, *(number for call in of_torch for number in call.arguments)}
     for node in graph.nodes:
         if node.op == ops.BINOP or (node.op == ops.COMPARE and not NO_ARITHMETIC & set(node.data)):
             used.update(node.operands)
         elif node.op == ops.SUBSCRIPT and not by_name(graph, node.second):
             used.add(node.operands[0])
-        elif node.op == ops.CALL and calls_torch(graph, node.operands[0]):
-            used.update(node.arguments)
-    for number in list(used):
-        # `q, k = q.half(), k.half()`: what is read is what stands in the tuple.
-        node = graph.nodes[number]
-        if node.op == ops.UNPACK:
-            index, count, _ = node.data
-            if len(graph.nodes[node.operands[0]].operands) == count:
-                used.add(graph.element(node.operands[0], index))
-    tensors = frozenset(used) - {-1}
-    copied = frozenset(
-        node.argument(0)
-        for node in graph.nodes
-        if node.op == ops.CALL and copies_data(graph, node.operands[0])
-    ).difference(surely, {-1})
-    called = frozenset(n for n, names in uses.items() if CALLED in names)
-    keyed = {
-        n.operands[0] for n in graph.nodes if n.op == ops.SUBSCRIPT and by_name(graph, n.second)
-    }
-    no_nests = frozenset(n for n, names in uses.items() if names & SHAPING_USES) - keyed
-    starts = {**accumulators.starts(graph), **accumulators.entries(graph)}
-    used_so = used_as_numbers(graph, is_constructor=function == "__init__")
-    return Marks(
-        graph,
-        nodes,
-        backward,
-        paths,
-        tensors,
-        frozenset(surely),
-        asked,
-        copied,
-        called,
-        frozenset(results_used_as_tensors(graph, uses)),
-        no_nests,
-        frozenset(lengths_of_packing(graph)),
-        frozenset(calls_of_own_networks(graph, uses)),
-        starts,
-        used_so | configured(graph),
-        frozenset(named(graph, used_so)),
-    )
+    return frozenset(used.union(unpacked(graph, number) for number in used)) - {-1}
+
+
+def unpacked(graph: Graph, number: int) -> int:
+    """What stands in the tuple that a node is unpacked from; the node itself, if it is not.
+
+    Ex) q.half() of `q, k = q.half(), k.half()`
+    """
+    node = graph.nodes[number]
+    if node.op == ops.UNPACK:
+        index, count, _ = node.data
+        if len(graph.nodes[node.operands[0]].operands) == count:
+            return graph.element(node.operands[0], index)
+    return number
+
+
+def copied(graph: Graph) -> Iterator[int]:
+    """The nodes that `torch.tensor` or `new_tensor` is given as data."""
+    for node in graph.nodes:
+        if node.op == ops.CALL and copies_data(graph, node.operands[0]) and node.argument(0) >= 0:
+            yield node.argument(0)
+
+
+def keyed(graph: Graph) -> Iterator[int]:
+    """The nodes that are asked for what they hold under a name. Ex) batch of `batch["x"]`"""
+    for node in graph.nodes:
+        if node.op == ops.SUBSCRIPT and by_name(graph, node.second):
+            yield node.operands[0]
 
 
 def named(graph: Graph, numbers: Iterable[int]) -> Iterator[str]:
@@ -506,51 +528,54 @@ def returned_losses(graph: Graph, number: int) -> Iterator[int]:
             yield operand
 
 
-def mark_loss(
-    graph: Graph,
-    number: int,
-    call: int,
-    parts: Mapping[int, list[Same]],
-    nodes: dict[int, str],
-    backward: dict[int, int],
-    seen: set[int],
-) -> None:
-    """Mark a loss, what it was before it was narrowed or joined, and the addends it is the sum of.
+def mark_losses(graph: Graph, losses: dict[int, int], nodes: dict[int, str]) -> dict[int, int]:
+    """Mark losses, what they were before they were narrowed or joined, and the addends that they
+    are the sums of. Returns all that is so marked -> the call that runs the backward pass.
 
     Args:
-        parts: of what is a part of something, the nodes that are the same part.
-        seen: what was marked for losses before.
+        losses: with that call.
+        nodes: the marks, which are added to.
     """
-    stack = [(number, "loss")]
+    backward = dict(losses)
+    seen: set[int] = set()
+    parts = same_parts(graph) if losses else {}
+    stack = [(loss, "loss", call) for loss, call in reversed(losses.items())]
     while stack:
-        current, kind = stack.pop()
+        current, kind, call = stack.pop()
         if current in seen:
             continue
         seen.add(current)
         nodes.setdefault(current, kind)
-        if graph.nodes[current].op == ops.CALL:
-            # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
-            for operand in graph.nodes[current].arguments:
-                if graph.nodes[operand].op == ops.CALL:
-                    nodes.setdefault(operand, "output")
+        for output in outputs(graph, graph.nodes[current]):
+            nodes.setdefault(output, "output")
         backward.setdefault(current, call)
         for same in parts.get(current, ()):
             if same.is_made or kind == "loss":
-                stack.extend((number, kind) for number in same.nodes)
-        node = graph.nodes[current]
-        if node.op == ops.UNPACK and calls_model(graph, node.operands[0]):
-            # `loss, parts = model(x)`: what comes with a loss is a model's output, too.
-            nodes.setdefault(node.operands[0], "output")
-        if node.op in (ops.NARROW, ops.PHI):
-            stack.extend(
-                (operand, kind) for operand in node.operands[: None if node.op == ops.PHI else 1]
-            )
-        elif kind in CONTAINERS:
-            # `losses |= more`: both hold terms.
-            merged = node.op in (ops.BINOP, ops.AUG) and node.data in ("BitOr", "Add")
-            stack.extend((operand, kind) for operand in node.operands if merged)
-        else:
-            stack.extend(terms(graph, current))
+                stack.extend((number, kind, call) for number in same.nodes)
+        stack.extend((*part, call) for part in parts_of_loss(graph, current, kind))
+    return backward
+
+
+def outputs(graph: Graph, loss: Node) -> Iterator[int]:
+    """The outputs of models that a loss comes from, or comes with."""
+    if loss.op == ops.CALL:
+        # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
+        yield from (n for n in loss.arguments if graph.nodes[n].op == ops.CALL)
+    elif loss.op == ops.UNPACK and calls_model(graph, loss.operands[0]):
+        # `loss, parts = model(x)`: what comes with a loss is a model's output, too.
+        yield loss.operands[0]
+
+
+def parts_of_loss(graph: Graph, number: int, kind: str) -> Iterator[tuple[int, str]]:
+    """What a marked node has been made of that is marked for it, with its mark."""
+    node = graph.nodes[number]
+    if node.op in (ops.NARROW, ops.PHI):
+        yield from ((n, kind) for n in node.operands[: None if node.op == ops.PHI else 1])
+    elif kind not in CONTAINERS:
+        yield from terms(graph, number)
+    elif node.op in (ops.BINOP, ops.AUG) and node.data in ("BitOr", "Add"):
+        # `losses |= more`: both hold terms.
+        yield from ((operand, kind) for operand in node.operands)
 
 
 def calls_model(graph: Graph, number: int) -> bool:
@@ -572,31 +597,41 @@ def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
     """The parts of a loss, or of a term, that are certainly terms, or hold terms: addends, factors
     beside a number, and the elements of a sum."""
     node = graph.nodes[number]
-    if node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
-        yield from ((operand, "term") for operand in node.operands)
-    elif node.op in (ops.BINOP, ops.AUG) and node.data == "Div":
-        yield node.operands[0], "term"
-    elif node.op in (ops.BINOP, ops.AUG) and node.data == "Mult":
-        factor = weighted(graph, *node.operands)
-        if factor is not None:
-            yield factor, "term"
-    elif node.op == ops.UNARY and node.data == "USub":
-        yield node.operands[0], "term"
+    if node.op in (ops.BINOP, ops.AUG, ops.UNARY):
+        yield from ((operand, "term") for operand in addends(graph, node))
     elif node.op == ops.CALL:
-        callee = graph.nodes[node.operands[0]]
-        path = path_of(graph, node.operands[0]) or ""
-        library, _, name = path.rpartition(".")
-        first = node.argument(0)
-        if first >= 0 and (path == "sum" or (library in TORCH and name in ("stack", "cat"))):
-            yield from summed(graph, first)
-        elif first >= 0 and library in TORCH and name in AVERAGES:
-            yield first, "term"
-        elif callee.op == ops.ATTR and callee.data in AVERAGES and not node.arguments:
-            yield callee.operands[0], "term"
+        yield from terms_of_call(graph, node)
     elif node.op == ops.ITER:
         yield from summed(graph, node.operands[0])
     elif node.op == ops.SUBSCRIPT and is_key(graph, node.second, node.operands[0]):
         yield node.operands[0], NAMED
+
+
+def addends(graph: Graph, node: Node) -> tuple[int, ...]:
+    """The operands of an operator that are terms if its result is one."""
+    match node.data:
+        case "Add" | "Sub":
+            return node.operands
+        case "Div" | "USub":
+            return node.operands[:1]
+        case "Mult":
+            factor = weighted(graph, *node.operands)
+            return (factor,) if factor is not None else ()
+    return ()
+
+
+def terms_of_call(graph: Graph, node: Node) -> Iterator[tuple[int, str]]:
+    """Ex) the losses of sum(losses), torch.stack(losses) and loss.mean()"""
+    callee = graph.nodes[node.operands[0]]
+    path = path_of(graph, node.operands[0]) or ""
+    library, _, name = path.rpartition(".")
+    first = node.argument(0)
+    if first >= 0 and (path == "sum" or (library in TORCH and name in ("stack", "cat"))):
+        yield from summed(graph, first)
+    elif first >= 0 and library in TORCH and name in AVERAGES:
+        yield first, "term"
+    elif callee.op == ops.ATTR and callee.data in AVERAGES and not node.arguments:
+        yield callee.operands[0], "term"
 
 
 def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:

@@ -68,12 +68,15 @@ class Node(NamedTuple):
     def argument(self, position: int | None, keyword: str = "") -> int:
         """Of a call: the node of the argument of that keyword or position, from 0; -1 where it is
         not given, and behind a star, where nobody can tell which one it is."""
+        at = self.argument_index(position, keyword)
+        return self.operands[at] if at >= 0 else -1
+
+    def argument_index(self, position: int | None, keyword: str = "") -> int:
+        """The same by its index in the operands: `f(x, x)` has one node twice."""
         shape: CallShape = self.data
-        for name, number in self.named:
-            if name == keyword:
-                return number
-        told = position is not None and position < shape.leading
-        return self.operands[1 + position] if told and position is not None else -1
+        if keyword in shape.keywords:
+            return 1 + shape.positional + shape.keywords.index(keyword)
+        return 1 + position if position is not None and position < shape.leading else -1
 
     @property
     def second(self) -> int:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Parts = Sequence[ast.expr | None]
-# By kind of expression: its parts, in the order that the operands of its node have (`ir.ops.Op`).
-PARTS: Mapping[type[ast.expr], Callable[[Any], Parts]] = {
+# By kind of expression or statement: its parts, in the order that the operands of its node have
+# (`ir.ops.Op`).
+PARTS: Mapping[type[ast.AST], Callable[[Any], Parts]] = {
+    ast.Assert: lambda s: [s.test],
     ast.Attribute: lambda e: [e.value],
+    ast.AugAssign: lambda s: [s.target, s.value],
     ast.Await: lambda e: [e.value],
     ast.BinOp: lambda e: [e.left, e.right],
     ast.BoolOp: lambda e: e.values,
@@ -22,6 +25,8 @@ PARTS: Mapping[type[ast.expr], Callable[[Any], Parts]] = {
     ast.JoinedStr: lambda e: [v.value for v in e.values if isinstance(v, ast.FormattedValue)],
     ast.List: lambda e: e.elts,
     ast.ListComp: lambda e: [e.elt],
+    ast.Raise: lambda s: [part for part in (s.exc, s.cause) if part is not None],
+    ast.Return: lambda s: [s.value],
     ast.Set: lambda e: e.elts,
     ast.SetComp: lambda e: [e.elt],
     ast.Slice: lambda e: [part for part in (e.lower, e.upper, e.step) if part is not None],
@@ -33,10 +38,11 @@ PARTS: Mapping[type[ast.expr], Callable[[Any], Parts]] = {
 }
 
 
-def parts_of(expression: ast.expr) -> Parts:
-    """The parts of an expression, one for each operand of its node; none where it has no parts that
-    are operands. Behind them, the node of `x[i] = y` has an operand that is no part of `x[i]`."""
-    while isinstance(expression, ast.NamedExpr):
-        expression = expression.value
-    parts = PARTS.get(type(expression))
-    return parts(expression) if parts is not None else ()
+def parts_of(thing: ast.AST) -> Parts:
+    """The parts of an expression or a statement, one for each operand of its node; none where it
+    has no parts that are operands. Behind them, the nodes of `x[i] = y` and `x.a = y` have an
+    operand that is no part of `x[i]` and `x.a`."""
+    while isinstance(thing, ast.NamedExpr):
+        thing = thing.value
+    parts = PARTS.get(type(thing))
+    return parts(thing) if parts is not None else ()

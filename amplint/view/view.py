@@ -20,7 +20,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.candidates import NOTHING, Search, Spot, names_of_callee, symbol
+from amplint.analyses.candidates import (
+    NOTHING,
+    Search,
+    Spot,
+    entered,
+    names_of_callee,
+    symbol,
+)
+from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
@@ -35,6 +43,7 @@ from amplint.core.values import (
     Evidence,
     Heat,
     Method,
+    Place,
     Reason,
     Region,
     Tensor,
@@ -180,12 +189,51 @@ class View:
         return self.ask(Regions)
 
     @property
+    def enabled_region(self) -> Region | None:
+        """The autocast region around it, unless it is certainly off."""
+        region = self.region
+        return region if region is not None and region.enabled is not False else None
+
+    @property
+    def contexts(self) -> Iterator[View]:
+        """What the `with`s of its function enter, in the order of the file; of those of functions
+        in it, nothing."""
+        spot = self._spot
+        for place in entered(spot.state.graph) if spot is not NOWHERE else ():
+            yield from self._entered(place)
+
+    @property
+    def contexts_around(self) -> Iterator[View]:
+        """What the `with`s around it in its function enter, from the inside out; of a context, the
+        `with`s around its own."""
+        spot = self._spot
+        blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
+        number = spot.block
+        while number >= 0:
+            block = blocks[number]
+            if block.kind == "with":
+                yield from self._entered((block.node, block.parent, block.location))
+            number = block.parent
+
+    def _entered(self, place: tuple[int, int, Location]) -> Iterator[View]:
+        spot, code = self._spot, self._code
+        at = Spot(spot.search, spot.function, spot.state, *place)
+        context = View(self.rule, at) if code is None else code.view(self.rule, at)
+        if context is not None:
+            yield context
+
+    @property
     def function(self) -> FunctionFacts:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
         if self._code is None:
             return self._spot.facts
         return self._code.facts.function(self._spot.function)
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether the function around it, its own of what is one, holds a `yield`."""
+        return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
 
     @property
     def bases(self) -> frozenset[str]:
@@ -198,6 +246,12 @@ class View:
     def backward(self) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls)
+
+    @property
+    def stale(self) -> Stale | None:
+        """Of a context: the weights that change while its region keeps the casts made of them."""
+        place = Place(self.function.path, *self._spot.location)
+        return self.fact(CastCache).of_context(self._place, place)
 
     def misuse(self, violation: Violation | None) -> Misuse | None:
         """How the call violates the protocol of a GradScaler; None if it does not in this way."""
@@ -216,9 +270,18 @@ class View:
         """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
-        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
-        pairs = zip_longest(self._spot.node.operands, parts)
-        return [self._operand(number, part) for number, part in pairs if number is not None]
+        numbers = self._spot.node.operands
+        return [self._operand(*pair) for pair in zip_longest(numbers, self._parts[: len(numbers)])]
+
+    @property
+    def _parts(self) -> Sequence[ast.expr | None]:
+        return parts_of(self._thing) if self._thing is not None else ()
+
+    def _operand_at(self, index: int) -> View:
+        """The operand of that index; the others are not looked at: this is asked often."""
+        parts = self._parts
+        part = parts[index] if index < len(parts) else None
+        return self._operand(self._spot.node.operands[index], part)
 
     @property
     def operator(self) -> str:
@@ -235,7 +298,7 @@ class View:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
             return None
-        function = self._function
+        function = self.called
         method = only(function.value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
@@ -252,7 +315,7 @@ class View:
         "torch.nn.Linear" (an instance), ".item"; and "torch.FloatTensor" of a string that says
         so."""
         if self.op == ops.CALL:
-            function = self._function
+            function = self.called
             yield from names_of_callee(function._spot.node, function.value)
 
     @property
@@ -263,22 +326,19 @@ class View:
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
-        function = self._function
+        function = self.called
         return str(function._spot.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
-        function = self._function
+        function = self.called
         return function.operands[0] if function.op == ops.ATTR else None
 
     @property
-    def _function(self) -> View:
-        """Of a call: what is called. The other operands are not asked for: this is asked often."""
-        if self.op != ops.CALL:
-            return self
-        parts = parts_of(self._thing) if isinstance(self._thing, ast.expr) else ()
-        return self._operand(self._spot.node.operands[0], parts[0] if parts else None)
+    def called(self) -> View:
+        """Of a call: what is called; of all else, it itself."""
+        return self._operand_at(0) if self.op == ops.CALL else self
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
@@ -294,11 +354,8 @@ class View:
     def arg(self, name: str, position: int | None = None) -> View | None:
         """Of a call: the argument for a parameter, by keyword or by position; None where it is not
         given, and behind a star, where nobody can tell which one it is."""
-        number = self._spot.node.argument(position, name) if self.op == ops.CALL else -1
-        given = (
-            zip(self._spot.node.arguments, self.operands[1:], strict=True) if number >= 0 else ()
-        )
-        return next((argument for each, argument in given if each == number), None)
+        index = self._spot.node.argument_index(position, name) if self.op == ops.CALL else -1
+        return self._operand_at(index) if index >= 0 else None
 
     def _operand(self, number: int, thing: ast.expr | None) -> View:
         spot = self._spot
@@ -316,6 +373,15 @@ class View:
         at = Spot(spot.search, spot.function, spot.state, number, spot.block, spot.location)
         return View(self.rule, at, self._code, thing, READ)
 
+    def operations(self, *kinds: str) -> Iterator[View]:
+        """The operations of its function that are of some kinds, without those of functions within
+        it; with the code at hand, those that are written."""
+        if self._spot is NOWHERE:
+            return
+        for number, node in enumerate(self._spot.state.graph.nodes):
+            if node.op in kinds:
+                yield from self._at(number)
+
     # -- where its value goes, and comes from
 
     @property
@@ -331,9 +397,29 @@ class View:
             return self
         return self._made(self._spot.state.graph.narrowed(self._spot.number))
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether it may be one of several values at some place that reads it, which `uses` does
+        not list then. The code is needed to tell."""
+        flow, thing = self._with_code.facts.flow, self._thing
+        return not isinstance(thing, ast.expr) or flow.joined(thing)
+
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
         return self._spot is not NOWHERE and self._place[:2] == other._place[:2]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same expression."""
+        return isinstance(other, View) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        spot = self._spot
+        asked_by = id(self._asked_by) if spot is NOWHERE else None
+        return spot.function, spot.number, spot.location, self.op, asked_by
 
     @property
     def uses(self) -> Iterator[View]:
@@ -352,10 +438,14 @@ class View:
             node = spot.state.graph.nodes[number]
             if node.op in TOGETHER:
                 stack.extend(spot.state.users[number])
-                continue
-            use = self._made(number)
-            if use._thing is not None or self._code is None:
-                yield use
+            else:
+                yield from self._at(number)
+
+    def _at(self, number: int) -> Iterator[View]:
+        """A node of its function; none with the code at hand where nothing is written for it."""
+        made = self._made(number)
+        if made._thing is not None or self._code is None:
+            yield made
 
     def _made(self, number: int) -> View:
         """A node of its function, where it was made."""
@@ -434,13 +524,14 @@ class View:
         help: str = "",
         group: Group | None = None,
         place: libcst.CSTNode | None = None,
+        anywhere: bool = False,
     ) -> Finding:
         """A place where the claim of the rule holds.
 
         Args:
             message: what happens there.
             because: the evidence that it rests on, and other places to show, in their order.
-            fix, group: as `Source.finding` takes them, which says what it raises.
+            fix, group, anywhere: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
             place: the part of the expression that the finding is about, if not all of it.
         """
@@ -448,7 +539,8 @@ class View:
         related: list[Related] = []
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
-        found = source.finding(self.rule, place or self.cst, message, fix, related, group)
+        node = place or self.cst
+        found = source.finding(self.rule, node, message, fix, related, group, anywhere)
         return replace(found, help=help) if help else found
 
 

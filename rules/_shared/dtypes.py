@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,10 +31,10 @@ from amplint.knowledge.operations import SHAPE_METHODS
 
 from .local_values import definitions, method_of
 from .moves import surely_device
-from .tensors import surely_dtype
+from .tensors import is_surely_dtype, surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
+    from amplint import Reason, Source, Spot, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -79,12 +79,12 @@ def made_by_autocast(tensor: Tensor) -> bool:
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
-def outputs_are_cast(src: Source) -> bool:
+def outputs_are_cast(at: View | Source) -> bool:
     """Whether some library casts what models give to float32, as it wraps them.
 
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
     """
-    return src.mentions("Accelerator", "prepare") or src.mentions("Fabric", "setup")
+    return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
 
 
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
@@ -178,6 +178,70 @@ def operation(call: cst.Call, src: Source) -> Operation | None:
     return Operation(f"Tensor.{called.name}", operands)
 
 
+@dataclass(frozen=True)
+class Applied:
+    """As `Operation`, of Views."""
+
+    name: str
+    operands: tuple[View, ...]
+    module: Object | None = None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The operands that are tensors, as such."""
+        return [each.tensor for each in self.operands if each.tensor is not None]
+
+
+def applied_product(at: View) -> Applied | None:
+    """As `product`."""
+    if at.op == "binop":
+        is_product = at.operator == "MatMult"
+        return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
+    found = applied(at)
+    return found if found is not None and found.name in EQUAL_DTYPES else None
+
+
+def applied(call: View) -> Applied | None:
+    """As `operation`."""
+    if call.op != "call":
+        return None
+    function, *arguments = call.operands
+    given = tuple(part for each in arguments for part in parts_of(each))
+    called = only(function.value)
+    if isinstance(called, Object):
+        return Applied(called.type, given, called)
+    if isinstance(called, Method):
+        receiver = call.receiver
+        operands = (receiver, *given) if receiver is not None else given
+        return Applied(f"Tensor.{called.name}", operands) if isinstance(called.of, Tensor) else None
+    return Applied(call.callee, given) if call.callee is not None else None
+
+
+def parts_of(at: View) -> Sequence[View]:
+    """The parts of a list or a tuple, or the one that is none."""
+    return at.operands if at.op in ("list", "tuple") else (at,)
+
+
+def made_of(at: View, through: Collection[str]) -> View:
+    """As `before`: `ids`, for ids.view(-1).long()"""
+    while at.op == "call" and at.method in through:
+        receiver = at.receiver
+        if receiver is None or receiver.tensor is None:
+            break
+        at = receiver
+    return at
+
+
+def dtype_of_cast(call: View) -> str | None:
+    """As `cast_dtype`."""
+    if call.op != "call":
+        return None
+    given = [argument.value for _, _, argument in call.arguments]
+    if call.method in ("to", "type"):
+        return next((name for value in given if (name := named_dtype(value))), None)
+    return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
+
+
 def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
     """The expressions of a list or a tuple, or the one that is none."""
     if isinstance(node, cst.List | cst.Tuple):
@@ -218,6 +282,73 @@ def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
         return arg.keyword.value == "dtype"
     method = method_of(call)
     return method == "type" or (method == "to" and not surely_device(arg.value, src))
+
+
+# ----------------------------------------------------------------------------------------- Views
+
+
+def active_region(at: View) -> Region | None:
+    """The autocast region around it, unless it is certainly off."""
+    region = at.region
+    return region if region is not None and region.enabled is not False else None
+
+
+def may_default_to_half(at: View) -> bool:
+    """Whether a factory without a dtype may make something else than float32."""
+    return at.matches(HALF_DEFAULT, "set_default_") or at.source.says(DEFAULT_DTYPE)
+
+
+def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
+    """Why the tensors have their dtypes."""
+    return (tensor.dtype_evidence for tensor in tensors if tensor is not None)
+
+
+def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
+    """The operations that take a value, perhaps behind methods of these names, each with what it
+    takes; of a method that is called on it, the call.
+
+    Ex) (embed(ids.long()), ids.long()), for `ids`
+    """
+    for use in at.uses:
+        calls = [each for each in use.uses if calls_method(each, use)]
+        for taker in calls or [use]:
+            if calls and taker.method in through:
+                yield from takers(taker, through)
+            else:
+                yield taker, at
+
+
+def calls_method(call: View, method: View) -> bool:
+    return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
+
+
+def is_decided_within(tensor: Tensor, at: View) -> bool:
+    """Whether what decides a tensor's dtype stands in the function around.
+
+    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
+    """
+    evidence, src = evidence_of(tensor.dtype_evidence), at.source
+    function = src.function(at.cst)
+    if evidence is None or evidence.place.path != src.path or function is None:
+        return False
+    span = src.span(function.body)
+    return span.start.row <= evidence.place.row <= span.end.row
+
+
+def is_surely_decided(tensor: Tensor, at: View) -> bool:
+    """The same, where no dtype that is given on the way comes from a caller.
+
+    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
+    """
+    src = at.source
+    given = (
+        arg.value
+        for part in reachable([at.cst], lambda part: definitions(part, src))
+        for call in src.calls(part)
+        for arg in call.args
+        if may_name_dtype(arg, call, src)
+    )
+    return is_decided_within(tensor, at) and all(is_surely_dtype(at.of(each)) for each in given)
 
 
 # ------------------------------------------------------------------------------------ candidates

@@ -1,16 +1,16 @@
-"""The calls that belong behind the forward pass, and may leave the region of autocast."""
+"""What belongs behind the forward pass, and may leave the region of autocast."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Function, Instance
+from amplint import Function, Instance, is_autocast
 from amplint import libcst as cst
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.factories import FACTORIES
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, View
 
 PASSIVE = frozenset(
     """
@@ -38,3 +38,30 @@ def belongs_after(call: cst.Call, src: Source) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in PASSIVE:
         return False
     return not any(isinstance(atom, Function | Instance) for atom in src.value(call.func))
+
+
+def follows_forward(call: View) -> bool:
+    """As `belongs_after`."""
+    name = call.callee
+    if name is not None and not name.startswith("Tensor."):
+        return name in FACTORIES or name.startswith(
+            ("builtins.", "torch.nn.utils.clip_grad", *TESTS)
+        )
+    if call.backward is not None:
+        return True
+    if call.method not in PASSIVE:
+        return False
+    return not any(isinstance(atom, Function | Instance) for atom in call.operands[0].value)
+
+
+def lines_to_leave(statement: cst.BaseStatement | None, at: View) -> list[cst.BaseStatement]:
+    """The lines from a statement on to the end of the region that it stands in; none where the
+    `with` opens something else, too, or where nothing would stay in it."""
+    block = at.source.parent(statement)
+    region = at.source.parent(block)
+    if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
+        return []
+    if not all(is_autocast(at.of(item.item).value) for item in region.items):
+        return []
+    first = next((i for i, line in enumerate(block.body) if line is statement), 0)
+    return list(block.body[first:]) if first > 0 else []

@@ -1,15 +1,21 @@
-"""GradScalers: how they are built."""
+"""GradScalers: which values are one, and how they are built."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Device, Host, Spot, Value, only
+from amplint import Device, Host, Object, Value, View, only
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 if TYPE_CHECKING:
     from amplint import Source
+
+
+def scaler_at(at: View | None) -> Object | None:
+    """The scaler that an expression certainly is."""
+    atom = only(at.value) if at is not None else None
+    return atom if isinstance(atom, Object) and atom.kind == "scaler" else None
 
 
 def names_device(value: Value) -> bool:
@@ -18,16 +24,20 @@ def names_device(value: Value) -> bool:
     return isinstance(atom, Device) or (isinstance(atom, Host) and atom.kind == "str")
 
 
-def may_be_given_device(at: Spot) -> bool:
-    """Whether a call may give a scaler a device."""
-    return at.given("device") >= 0 or names_device(at.of(at.given("", 0)))
-
-
-def device_out_of_place(call: cst.Call, src: Source) -> cst.Arg | None:
+def misplaced_device(call: View) -> View | None:
     """The device that is given to a class that takes none, and whose first parameter is the scale.
 
     Ex) torch.cuda.amp.GradScaler("cuda"), torch.cuda.amp.GradScaler(device="cuda")
     """
+    api = SCALERS.get(call.callee or "")
+    if api is None or "device" in api.parameters:
+        return None
+    first = call.arg("", 0)
+    return first if first is not None and names_device(first.value) else call.arg("device")
+
+
+def device_out_of_place(call: cst.Call, src: Source) -> cst.Arg | None:
+    """As `misplaced_device`, of a LibCST node."""
     api = SCALERS.get(src.name(call.func) or "")
     if api is None or "device" in api.parameters or not call.args:
         return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from amplint import (
+    MISUSED,
     Autocast,
     Edit,
     Finding,
@@ -15,6 +16,8 @@ from amplint import (
     Object,
     Related,
     Rule,
+    Safety,
+    View,
     Violation,
     reachable,
 )
@@ -24,8 +27,10 @@ from amplint.knowledge.libraries import DEFAULT_DTYPES
 if TYPE_CHECKING:
     from amplint import Source
 
-    Message = str | Callable[[cst.Call, Misuse, Source], str | None]
-    FindFix = Callable[[Misuse, cst.Call, Source], Fix | None]
+    Message = str | Callable[[View, Misuse], str | None]
+    FindFix = Callable[[View, Misuse], Fix | None]
+    # By how they are written, and whether they have to hold.
+    Tests = Mapping[tuple[str, bool], cst.BaseExpression]
 
 
 def report(
@@ -38,89 +43,105 @@ def report(
 
     Args:
         message: with `{call}` and `{function}` where the call, or what it calls, stands in it; or a
-            function that makes the message, or None where nothing is to be reported.
+            function that returns such a message, or None where nothing is to be reported.
         find_fix: makes the fix of a call, if there is one.
         violation: which calls, if not those with the rule's own.
     """
 
-    @rule.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        misuse = src.misuse(call, violation or rule.violation)
+    @rule.on(MISUSED)
+    def check(call: View) -> Iterator[Finding]:
+        misuse = call.misuse(violation or rule.violation)
         if misuse is None:
             return
-        if isinstance(message, str):
-            names = {"call": src.brief(call), "function": src.brief(call.func)}
-            text: str | None = message.format(**names)
-        else:
-            text = message(call, misuse, src)
+        text = message if isinstance(message, str) else message(call, misuse)
         if text is not None:
-            fix = find_fix(misuse, call, src) if find_fix is not None else None
-            yield src.finding(rule, call, text, fix, places(misuse, call, src))
+            text = text.format(call=call.brief, function=call.source.brief(call.cst.func))
+            fix = find_fix(call, misuse) if find_fix is not None else None
+            yield call.finding(text, places(call, misuse), fix)
 
 
-def places(misuse: Misuse, call: cst.Call, src: Source) -> list[Related]:
+def places(call: View, misuse: Misuse) -> list[Related]:
     """The places that a violation rests on, each once, except that of the finding itself.
 
     A call that goes wrong in the next iteration is the other call of its own violation.
     """
-    other_place = src.related(misuse.other)
-    inner = [src.related(evidence) for evidence in misuse.inner]
-    shown = [*(one for one in inner if where(one) != where(other_place)), other_place]
-    return [one for one in shown if where(one) != (src.path, src.span(call))]
+    src = call.source
+    *inner, last = (src.related(evidence) for evidence in (*misuse.inner, misuse.other))
+    shown = [*(one for one in inner if where(one) != where(last)), last]
+    return [one for one in shown if where(one) != (src.path, call.span)]
 
 
 def where(place: Related) -> tuple[str, object]:
     return place.path, place.span
 
 
-def other(misuse: Misuse, call: cst.Call, src: Source) -> cst.Call | None:
+def unsafe(title: str, *edits: Edit | None) -> Fix | None:
+    """A fix that changes how the model is trained; None where one of its edits cannot be made."""
+    made = tuple(edit for edit in edits if edit is not None)
+    return Fix(title, made, Safety.UNSAFE) if len(made) == len(edits) else None
+
+
+# ----------------------------------------------------------------------------------- the scaler
+
+
+def other(call: View, misuse: Misuse) -> View | None:
     """The call that makes it wrong, if it stands in the same function, and so sees the same
     variables."""
-    place = src.related(misuse.other)
-    function = src.function(call)
-    if misuse.inner or place.path != src.path or function is None:
+    place = call.source.related(misuse.other)
+    if misuse.inner or place.path != call.source.path:
         return None
-    return next((each for each in src.calls(function) if src.span(each) == place.span), None)
+    return next((each for each in calls_around(call) if each.span == place.span), None)
 
 
-def scaler_of(call: cst.Call | None) -> cst.BaseExpression | None:
+def calls_around(call: View) -> Iterator[View]:
+    """The calls in the function around a call, in order."""
+    function = call.source.function(call.cst)
+    for each in call.source.calls(function) if function is not None else ():
+        yield call.of(each)
+
+
+def methods(scaler: str, name: str, call: View) -> list[View]:
+    """Those of them that are of a method of the scaler, by how that is written."""
+    found = (each for each in calls_around(call) if each.method == name)
+    return [each for each in found if each.receiver is not None and each.receiver.text == scaler]
+
+
+def scaler_of(call: View | None) -> View | None:
     """The scaler of `scaler.scale(loss).backward()` or `scaler.step(optimizer)`."""
-    function = call.func if call is not None else None
-    if not isinstance(function, cst.Attribute):
+    receiver = call.receiver if call is not None else None
+    if call is None or receiver is None or call.method != "backward":
+        return receiver
+    return receiver.receiver if receiver.method == "scale" else None
+
+
+def scaler_for(call: View, misuse: Misuse) -> tuple[str, Tests] | None:
+    """The scaler of the call that makes it wrong, as it is written, and the tests without which it
+    may be None at this call; None where they are unknown, or it may be another one there."""
+    scaler = scaler_of(other(call, misuse))
+    if scaler is None or not call.source.variables.same_at(scaler.cst, call.cst):
         return None
-    if function.attr.value == "backward":
-        inner = function.value
-        if not isinstance(inner, cst.Call) or not isinstance(inner.func, cst.Attribute):
-            return None
-        return inner.func.value if inner.func.attr.value == "scale" else None
-    return function.value
+    tests = tests_missing(scaler, call)
+    return (scaler.text, tests) if tests is not None else None
 
 
-def scaler_for(misuse: Misuse, call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """The scaler of the call that makes it wrong, if that name means it at this call, too."""
-    scaler = scaler_of(other(misuse, call, src))
-    return scaler if scaler is not None and src.variables.same_at(scaler, call) else None
-
-
-def tests_missing(
-    scaler: cst.BaseExpression, call: cst.Call, src: Source
-) -> Mapping[tuple[str, bool], cst.BaseExpression] | None:
+def tests_missing(scaler: View, call: View) -> Tests | None:
     """The tests under which a function uses a scaler, and a call in it does not stand: without them
-    the scaler may be None. They are as in `tests_of`; None where they are unknown.
+    the scaler may be None. None where they are unknown.
 
     Args:
         scaler: where it is used.
     """
-    here, top = tests_of(call, src), src.function(call) or [*src.ancestors(call)][-1]
-    missing = new(tests_of(scaler, src), here)
+    src, used = call.source, scaler.cst
+    here, top = tests_of(call.cst, src), src.function(call.cst) or [*src.ancestors(call.cst)][-1]
+    missing = new(tests_of(used, src), here)
     # Where the function is left before the scaler is used, it may be for the lack of one.
     left = [
         new(tests_of(each, src), here)
         for each in within(top)
-        if is_jump(each) and starts(call, each, src) and starts(each, scaler, src)
+        if is_jump(each) and starts(call.cst, each, src) and starts(each, used, src)
     ]
-    is_tested = any(src.text(scaler) in text for tests in (missing, *left) for text, _ in tests)
-    if not is_tested and all(is_scaler(atom) for atom in src.value(scaler)):
+    is_tested = any(scaler.text in text for tests in (missing, *left) for text, _ in tests)
+    if not is_tested and all(is_scaler(atom) for atom in scaler.value):
         return {}
     return missing if not left else None
 
@@ -133,48 +154,50 @@ def is_scaler(atom: object) -> bool:
     return isinstance(atom, Object) and atom.kind == "scaler"
 
 
-def new(
-    tests: Mapping[tuple[str, bool], cst.BaseExpression], known: Container[tuple[str, bool]]
-) -> dict[tuple[str, bool], cst.BaseExpression]:
+def new(tests: Tests, known: Container[tuple[str, bool]]) -> Tests:
     return {key: test for key, test in tests.items() if key not in known}
 
 
-def instead(
-    call: cst.Call,
-    lines: Sequence[str],
-    tests: Mapping[tuple[str, bool], cst.BaseExpression],
-    src: Source,
-) -> Edit | None:
+# ------------------------------------------------------------------------------------ its lines
+
+
+def own_line(call: View) -> cst.SimpleStatementLine | None:
+    """The line that does nothing but the call."""
+    line = call.source.statement(call.cst)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return None
+    statement = line.body[0]
+    return line if isinstance(statement, cst.Expr) and statement.value is call.cst else None
+
+
+def added(call: View, text: str) -> Edit | None:
+    """Put a line after a line that is a call."""
+    line = own_line(call)
+    return call.source.edits.insert_statement_after(line, text) if line is not None else None
+
+
+def instead(call: View, lines: Sequence[str], tests: Tests) -> Edit | None:
     """Put lines in the place of a line that is a call, under a test; without it the call stays.
     None where comments stand in the call: it is written twice, and they would be.
 
     Args:
-        tests: one test, as in `tests_of`; of more of them there is no edit.
+        tests: one test; of more of them there is no edit.
     """
-    has_comments = any(isinstance(each, cst.Comment) for each in within(call))
-    if len(tests) != 1 or has_comments or not is_statement(call, src):
+    has_comments = any(isinstance(each, cst.Comment) for each in within(call.cst))
+    if len(tests) != 1 or has_comments or own_line(call) is None:
         return None
     [((text, holds), test)] = tests.items()
-    if not src.variables.same_at(test, call):
+    if not call.source.variables.same_at(test, call.cst):
         return None
-    branches = (lines, [src.text(call)])
-    return src.edits.branch(call, text, branches if holds else branches[::-1])
+    branches = (lines, [call.text])
+    return call.source.edits.branch(call.cst, text, branches if holds else branches[::-1])
 
 
-def methods(scaler: str, name: str, call: cst.Call, src: Source) -> list[cst.Call]:
-    """The calls of a method of the scaler in the function around a call, in order."""
-    function = src.function(call)
-    return [
-        each
-        for each in (src.calls(function) if function is not None else ())
-        if isinstance(each.func, cst.Attribute)
-        and each.func.attr.value == name
-        and src.text(each.func.value) == scaler
-    ]
+# ---------------------------------------------------------------------------- what stands around
 
 
-def tests_of(node: cst.CSTNode, src: Source) -> dict[tuple[str, bool], cst.BaseExpression]:
-    """The tests around a node in its function, by how they are written and have to come out."""
+def tests_of(node: cst.CSTNode, src: Source) -> Tests:
+    """The tests around a node in its function."""
     found, inner = {}, node
     for around in around_in_function(node, src):
         if isinstance(around, cst.If) and inner is not around.test:
@@ -204,15 +227,25 @@ def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
     return src.span(one).start < src.span(other).start
 
 
-def is_statement(call: cst.Call, src: Source) -> bool:
-    """Whether the call is all that its line does."""
-    line = src.statement(call)
-    return (
-        isinstance(line, cst.SimpleStatementLine)
-        and len(line.body) == 1
-        and isinstance(line.body[0], cst.Expr)
-        and line.body[0].value is call
-    )
+def regions_above(call: View, dtype: str) -> list[Autocast]:
+    """The enabled regions above a call, or around it, in the blocks that the call stands in; none
+    where its function opens none of this dtype."""
+    opened = [
+        (context, atom)
+        for context in call.contexts
+        for atom in context.value
+        if isinstance(atom, Autocast) and atom.enabled is not False
+    ]
+    if all(region_dtype(region) != dtype for _, region in opened):
+        return []
+    return [region for context, region in opened if is_above(context, call)]
+
+
+def is_above(context: View, call: View) -> bool:
+    """Whether a `with` stands around a call, or before it in a block that the call stands in."""
+    src = call.source
+    opened, around = src.statement(context.cst), [*src.ancestors(call.cst)]
+    return opened in around or (src.parent(opened) in around and context.span < call.span)
 
 
 def regions_before(call: cst.Call, src: Source) -> Iterator[Autocast]:

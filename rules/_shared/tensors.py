@@ -6,9 +6,10 @@ A value rests on the calls that are seen; a fix that is safe must hold for those
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from amplint import DType, Host, NoGrad, Object, only, reachable
+from amplint import READ, DType, Host, NoGrad, Object, View, only, reachable
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
@@ -40,7 +41,7 @@ OWN_CLASS = (
 )
 
 
-def has_own_classes(src: Source) -> bool:
+def has_own_classes(src: Source | View) -> bool:
     """Whether the project has tensors of a class of their own, which results may take over."""
     return src.matches(OWN_CLASS, "Tensor", "as_subclass", "distribute_tensor", "tv_tensors")
 
@@ -50,11 +51,11 @@ LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
 NESTED = r"\bnested_tensor"
 
 
-def has_nested(src: Source) -> bool:
+def has_nested(src: Source | View) -> bool:
     return src.matches(NESTED, "nested_tensor")
 
 
-def has_other_layouts(src: Source) -> bool:
+def has_other_layouts(src: Source | View) -> bool:
     """Whether the project has tensors that are not strided: sparse ones, nested ones."""
     return src.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
@@ -188,3 +189,114 @@ def _is_annotated(name: cst.Name, src: Source) -> bool:
     param = src.parameter(name)
     declared = param.annotation if param is not None else None
     return declared is not None and src.name(declared.annotation) == "torch.Tensor"
+
+
+# ----------------------------------------------------------------------------------------- Views
+
+
+def is_surely_tensor(at: View, *, annotated: bool = True) -> bool:
+    """Whether the expression is a tensor, or the line raises.
+
+    Args:
+        annotated: whether the annotation of a parameter is believed, as it is of what is used as a
+            tensor. Of what `torch.tensor` is given, it is a habit: lists are as welcome there.
+    """
+    if not annotated and at.origin.op == "param":
+        return False
+    return at.tensor is not None and any(map(is_of_torch, reachable([at], operands_of_tensor)))
+
+
+def operands_of_tensor(at: View) -> Sequence[View]:
+    """The operands each of which makes an expression a tensor by being one."""
+    if at.op == READ:
+        return () if at.is_joined else (at.origin,)
+    if at.op == "call":
+        is_method = at.receiver is not None and at.operands[0].name is None
+        return (at.receiver,) if is_method and at.receiver is not None else ()
+    if at.op in ("attr", "subscript"):
+        return at.operands[:1]
+    return at.operands if at.op in ("binop", "unary") else ()
+
+
+def is_of_torch(at: View) -> bool:
+    """Whether torch computes the expression, of whatever the callers pass."""
+    if at.op == "call":
+        function, name = at.operands[0], at.operands[0].name
+        if name is not None:
+            is_of_tables = name in FACTORIES or name in RESULTS
+            return is_of_tables and is_local(function.cst, at.source)
+        return is_torch_module(function) or at.method in TENSOR_METHODS
+    if at.op == "param":  # what it is annotated with
+        return any(each.name == "torch.Tensor" for each in at.operands)
+    return at.op == "attr" and is_torch_module(at.operands[0])
+
+
+def is_torch_module(at: View) -> bool:
+    """Ex) self.proj, which is an nn.Linear"""
+    thing = only(at.value)
+    is_module = isinstance(thing, Object) and thing.type in MODULES
+    return is_module and not holds_unannotated(at.cst, at.source)
+
+
+def without_graph(at: View) -> str:
+    """A tensor as it is written, without its graph: as it is where it has none.
+
+    Ex) loss.detach() of `loss`; `(pred == y).sum()`, and `loss.detach() * 2`
+    """
+    written = at.source.edits.as_receiver(at.cst)
+    return written if carries_no_graph(at) else f"{written}.detach()"
+
+
+def carries_no_graph(at: View) -> bool:
+    """Whether a tensor is known to carry no graph, or goes through what cuts it off."""
+    tensor = at.tensor
+    if tensor is not None and (tensor.grad is False or tensor.dtype in INTEGRAL):
+        return True
+    return is_under_no_grad(at) or is_cut_off(at)
+
+
+def is_cut_off(at: View) -> bool:
+    """Ex) loss.detach(), x.detach().sum(dim=1): by methods of that tensor alone"""
+    while at.op == "call" and at.receiver is not None:
+        if at.method == "detach":
+            return True
+        given = (atom for _, _, argument in at.arguments for atom in argument.value)
+        if not all(isinstance(atom, Host) for atom in given):
+            return False
+        at = at.receiver
+    return False
+
+
+def is_under_no_grad(at: View) -> bool:
+    """Whether it stands in a `with torch.no_grad()`."""
+    return any(
+        isinstance(atom, NoGrad)
+        for around in at.source.ancestors(at.cst)
+        if isinstance(around, cst.With)
+        for item in around.items
+        for atom in at.of(item.item).value
+    )
+
+
+def is_surely_shape(at: View) -> bool:
+    """Whether the expression is a `torch.Size`; the shape of an array is a tuple.
+
+    Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
+    """
+    receiver = shaped(at.cst, at.source)
+    return receiver is not None and is_surely_tensor(at.of(receiver))
+
+
+def is_surely_vector(at: View) -> bool:
+    """Whether an expression is a tensor with at least one dimension."""
+    tensor = at.tensor
+    return tensor is not None and tensor.rank == 1 and is_local(at.cst, at.source)
+
+
+def is_surely_dtype(at: View) -> bool:
+    """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
+    made = resolved(at.cst, at.source)
+    if isinstance(made, cst.Attribute) and made.attr.value == "dtype":
+        return is_surely_tensor(at.of(made.value))
+    are_dtypes = bool(at.value) and all(isinstance(each, DType) for each in at.value)
+    return are_dtypes and is_local(at.cst, at.source)

@@ -25,15 +25,8 @@ Known limits: threads that are created outside of a region and started in it, an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import IN_REGION, Dtype, Finding, Group, Rule, ThreadWork, nodes
-from amplint import libcst as cst
-
-from .._shared.dtypes import enabled_region
-
-if TYPE_CHECKING:
-    from amplint import Source
+from amplint import IN_REGION, Dtype, Finding, Group, Rule, ThreadWork, View, nodes
 
 rule = Rule(
     "AMP310",
@@ -43,16 +36,15 @@ rule = Rule(
     help="open the region inside the function that the thread runs",
     witness=Dtype(bad="float32", good="bfloat16"),
     presumes=False,
-    candidates=nodes("call") & (lambda at: at.hands_to_thread) & IN_REGION,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    work = src.ask(ThreadWork, call)
-    region = enabled_region(call, src) if work is not None else None
+@rule.on(nodes("call") & IN_REGION)
+def check(call: View) -> Iterator[Finding]:
+    work = call.ask(ThreadWork)
+    region = call.enabled_region if work is not None else None
     if work is None or region is None:
         return
-    opened = src.reasons(region.evidence)
-    message = f"`{src.brief(call.func)}` runs this in a thread without autocast, in float32"
-    yield src.finding(rule, call, message, related=(*opened, src.related(work)))
+    started = call.operands[0].brief
+    message = f"`{started}` runs this in a thread without autocast, in float32"
+    yield call.finding(message, (region.evidence, work))

@@ -41,13 +41,13 @@ from amplint import (
     Group,
     Rule,
     Support,
-    is_autocast,
+    View,
     nodes,
     tensors_in,
 )
 from amplint import libcst as cst
 
-from .._shared.forward import belongs_after
+from .._shared.forward import follows_forward, lines_to_leave
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -69,59 +69,47 @@ rule = Rule(
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
     presumes=False,
-    candidates=nodes("call") & IN_REGION & (lambda at: at.runs_backward(at.number) is not None),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    region = src.region(call)
-    if region is None or region.inherited or region.enabled is False:
+@rule.on(nodes("call") & IN_REGION)
+def check(call: View) -> Iterator[Finding]:
+    chain = call.backward
+    region = call.enabled_region if chain is not None else None
+    if chain is None or region is None or region.inherited or within_reported(call):
         return
-    chain = src.backward(call)
-    if chain is None or within_reported(call, src):
-        return
-    support = src.ask(BackwardSupport, call)
+    support = call.ask(BackwardSupport)
     assert support is not None  # as there is a chain
     widened = support.island or support.linalg
     group = Group.CORRECTNESS if widened else Group.PRECISION
-    shown = (support.island, support.linalg, support.function)
-    related = src.reasons(*chain, region.evidence, *shown)
+    because = (*chain, region.evidence, support.island, support.linalg, support.function)
     rounded = "float32 gradients are rounded" if widened else "gradients may be rounded"
-    message = f"`{src.brief(call)}` runs backward in autocast: {rounded}"
-    yield src.finding(rule, call, message, leave(call, support, src), related, group)
+    message = f"`{call.brief}` runs backward in autocast: {rounded}"
+    yield call.finding(message, because, leave(call, support), group=group)
 
 
-def within_reported(call: cst.Call, src: Source) -> bool:
+def within_reported(call: View) -> bool:
     """Ex) `run(loss.backward())` is one mistake, not two."""
-    parent = src.parent(call)
-    while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
-        if isinstance(parent, cst.Call) and src.backward(parent) is not None:
+    for around in call.source.ancestors(call.cst):
+        if isinstance(around, cst.BaseSmallStatement):
+            return False
+        if isinstance(around, cst.Call) and call.of(around).backward is not None:
             return True
-        parent = src.parent(parent)
     return False
 
 
-def leave(call: cst.Call, support: Support, src: Source) -> Fix | None:
+def leave(call: View, support: Support) -> Fix | None:
     """End the region just before the statement that holds the call, or the `if` around it."""
-    statement = outermost(src.statement(call), src)
-    block = src.parent(statement)
-    region = src.parent(block) if block is not None else None
-    if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
+    src = call.source
+    own = src.statement(call.cst)
+    moved = lines_to_leave(outermost(own, src), call)
+    if not ends_forward(call) or not all(holds_no_forward(line, call) for line in moved):
         return None
-    if not all(is_autocast(src.value(item.item)) for item in region.items):
-        return None
-    at = next((i for i, line in enumerate(block.body) if line is statement), 0)
-    if at == 0:  # nothing would stay
-        return None
-    moved = list(block.body[at:])
-    if not (chain_ends_forward(call, src) and all(no_forward(line, call, src) for line in moved)):
-        return None
-    edits = src.edits.dedent(moved)
+    edits = src.edits.dedent(moved) if moved else ()
     if not edits:
         return None
     conditions = {
-        ALONE: moved == [src.statement(call)] and not src.layout.value_used(call),
+        ALONE: moved == [own] and not src.layout.value_used(call.cst),
         KNOWN: support.complete,
         NO_ISLAND: support.island is None,
         NO_LINALG: support.linalg is None,
@@ -146,25 +134,24 @@ def outermost(statement: cst.BaseStatement | None, src: Source) -> cst.BaseState
     return statement
 
 
-def chain_ends_forward(call: cst.Call, src: Source) -> bool:
+def ends_forward(call: View) -> bool:
     """Whether the call is a backward pass, or is handed a loss that has been computed.
 
     A helper that runs forward work too has to stay in the region.
     """
-    if not src.backward(call):
-        return True
-    return any(tensors_in([src.value(arg.value)]) for arg in call.args)
+    return not call.backward or any(tensors_in([each.value for _, _, each in call.arguments]))
 
 
-def no_forward(statement: cst.BaseStatement, call: cst.Call, src: Source) -> bool:
+def holds_no_forward(statement: cst.BaseStatement, call: View) -> bool:
     """Whether nothing that autocast is meant for leaves the region with the statement."""
     if multiplies_matrices(statement):
         return False
+    node, src = call.cst, call.source
     return all(
-        inner is call
-        or inner is call.func
-        or src.parent(inner) is call
-        or belongs_after(inner, src)
+        inner is node
+        or inner is node.func
+        or src.parent(inner) is node
+        or follows_forward(call.of(inner))
         for inner in src.calls(statement)
     )
 

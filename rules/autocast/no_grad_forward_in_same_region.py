@@ -42,12 +42,11 @@ from amplint import (
     Object,
     Rule,
     Unrun,
+    View,
     nodes,
     only,
 )
 from amplint import libcst as cst
-
-from .._shared.dtypes import enabled_region
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -65,82 +64,75 @@ rule = Rule(
     ),
     until="2.11",
     presumes=False,
-    candidates=nodes("context") & (lambda at: isinstance(only(at.value), NoGrad)) & WITHIN_REGION,
 )
 
 
-@rule.check
-def check(block: cst.With, src: Source) -> Iterator[Finding]:
-    function = src.function(block)
-    if not isinstance(function, cst.FunctionDef) or not forbids_gradients(block, src):
+@rule.on(nodes("context") & WITHIN_REGION)
+def check(context: View) -> Iterator[Finding]:
+    if not forbids_gradients(context):
         return
-    if src.mentions("clear_autocast_cache") or src.mentions("cache_enabled"):
+    if context.mentions("clear_autocast_cache") or context.mentions("cache_enabled"):
         return
-    if any(isinstance(only(src.value(each.decorator)), NoGrad) for each in function.decorators):
+    src = context.source
+    block, function = src.parent(src.parent(context.cst)), src.function(context.cst)
+    if not isinstance(block, cst.With) or not isinstance(function, cst.FunctionDef):
+        return
+    if any(forbids_gradients(context.of(each.decorator)) for each in function.decorators):
         return
     end = src.span(block).end
-    later = [call for call in calls_in(function.body) if src.span(call).start >= end]
-    for first in calls_in(block.body):
-        region = region_of(first, src)
-        if region is None or not is_trained(first.func, src):
+    later = [call for call in calls_in(function.body, context) if call.span.start >= end]
+    for first in calls_in(block.body, context):
+        if first.enabled_region is None or not is_trained(first.operands[0]):
             continue
-        second = next((call for call in later if repeats(call, first, block, src)), None)
-        if second is not None and region_of(second, src) is region:
-            message = f"the casts of this pass leave `{src.brief(second)}` without gradients"
-            related = (src.related_node(second, "this pass gets no gradients for the weights"),)
-            yield src.finding(rule, first, message, related=related)
+        second = next((call for call in later if repeats(call, first, block)), None)
+        if second is not None and are_in_one_region(first, second):
+            message = f"the casts of this pass leave `{second.brief}` without gradients"
+            lost = second.related("this pass gets no gradients for the weights")
+            yield first.finding(message, [lost])
             return
 
 
-def forbids_gradients(block: cst.With, src: Source) -> bool:
-    return any(isinstance(only(src.value(item.item)), NoGrad) for item in block.items)
+def forbids_gradients(context: View) -> bool:
+    return isinstance(only(context.value), NoGrad)
 
 
-def calls_in(node: cst.CSTNode) -> Iterator[cst.Call]:
+def calls_in(node: cst.CSTNode, at: View) -> Iterator[View]:
     """The calls that run with a block, in the order of the text."""
     for child in node.children:
         if isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):
             continue
-        if isinstance(child, cst.Call):
-            yield child
-        yield from calls_in(child)
+        call = at.of(child) if isinstance(child, cst.Call) else None
+        if call is not None and call.op == "call":
+            yield call
+        yield from calls_in(child, at)
 
 
-def blocks_around(node: cst.CSTNode, src: Source) -> Iterator[cst.With]:
-    """The `with`s around a node in its function."""
-    for around in src.ancestors(node):
-        if isinstance(around, cst.FunctionDef | cst.Lambda):
-            return
-        if isinstance(around, cst.With):
-            yield around
+def are_in_one_region(first: View, second: View) -> bool:
+    """Whether the outermost region around two calls is one, as far as their function shows."""
+    opening = outermost_region(first)
+    return second.enabled_region is not None and opening is outermost_region(second)
 
 
-def region_of(call: cst.Call, src: Source) -> cst.CSTNode | None:
-    """The outermost context around a call, as far as its function shows: a `with`, or the
-    function itself; None where autocast does not cast."""
-    if enabled_region(call, src) is None:
-        return None
-    opening: cst.CSTNode | None = src.function(call)
-    for block in blocks_around(call, src):
-        context = next((i.item for i in block.items if is_region(i.item, src)), None)
-        if context is not None and src.region(context) is None:
-            opening = block
-    return opening
+def outermost_region(call: View) -> cst.BaseExpression | None:
+    """The outermost context around a call that casts; None where it is entered elsewhere."""
+    opened = [each for each in call.contexts_around if is_region(each) and each.region is None]
+    return opened[-1].cst if opened else None
 
 
-def is_region(context: cst.BaseExpression, src: Source) -> bool:
-    return any(isinstance(atom, Autocast) for atom in src.value(context))
+def is_region(context: View) -> bool:
+    return any(isinstance(atom, Autocast) for atom in context.value)
 
 
-def repeats(second: cst.Call, first: cst.Call, block: cst.With, src: Source) -> bool:
+def repeats(second: View, first: View, block: cst.With) -> bool:
     """Whether a call runs the module of another one, with gradients, after its block."""
-    if src.text(second.func) != src.text(first.func) or not src.variables.same_meaning(
-        second.func, first
-    ):
+    called, src = second.operands[0], second.source
+    if called.text != first.operands[0].text:
         return False
-    if any(forbids_gradients(around, src) for around in blocks_around(second, src)):
+    if not src.variables.same_meaning(called.cst, first.cst):
         return False
-    return is_followed(block, second, src)
+    if any(map(forbids_gradients, second.contexts_around)):
+        return False
+    return is_followed(block, second.cst, src)
 
 
 def is_followed(block: cst.With, later: cst.CSTNode, src: Source) -> bool:
@@ -164,18 +156,19 @@ def leaves(block: cst.CSTNode) -> bool:
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], exits)
 
 
-def is_trained(module: cst.BaseExpression, src: Source) -> bool:
+def is_trained(module: View) -> bool:
     """Whether an expression is a module whose parameters some file hands on, but not to freeze."""
-    atom = only(src.value(module))
-    if not src.fact(Classes).is_module(src.value(module)) and not (
-        isinstance(atom, Object) and atom.kind == "module"
-    ):
+    atom = only(module.value)
+    is_layer = isinstance(atom, Object) and atom.kind == "module"
+    if not is_layer and not module.fact(Classes).is_module(module.value):
         return False
-    name = re.escape(src.text(module).rpartition(".")[2])
+    name = re.escape(module.text.rpartition(".")[2])
     frozen = (
         rf"\bfor\b.*\b{name}\.(named_)?parameters\(",
         rf"\b{name}\b.*requires_grad",
         rf"freeze.*\b{name}\b",
     )
-    handed_on = src.matches(rf"\b{name}\.parameters\(", "parameters(")
-    return handed_on and not src.matches("|".join(frozen), "parameters(", "requires_grad", "freeze")
+    handed_on = module.matches(rf"\b{name}\.parameters\(", "parameters(")
+    return handed_on and not module.matches(
+        "|".join(frozen), "parameters(", "requires_grad", "freeze"
+    )

@@ -24,7 +24,6 @@ Known limits: a step in a function that the region calls is not seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     IN_REGION,
@@ -36,15 +35,13 @@ from amplint import (
     Object,
     Rule,
     Same,
-    Spot,
+    View,
     calls,
-    is_autocast,
     only,
 )
 from amplint import libcst as cst
 
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.forward import lines_to_leave
 
 STEPS = "nothing else than steps leaves the region"
 ELEMENTWISE = "the optimizer works element by element"
@@ -54,12 +51,6 @@ OF_TRAINING = frozenset({"step", "update", "zero_grad"})
 KINDS = frozenset({"optimizer", "scaler", "scheduler"})
 _NAMES = "ASGD Adadelta Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD"
 OPTIMIZERS = frozenset(f"torch.optim.{name}" for name in _NAMES.split())
-
-
-def steps(at: Spot) -> bool:
-    atom = only(at.of(at.node.operands[0]))
-    return isinstance(atom, Method) and isinstance(atom.of, Object) and atom.of.kind in KINDS
-
 
 rule = Rule(
     "AMP303",
@@ -71,47 +62,38 @@ rule = Rule(
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),
     presumes=False,
-    candidates=calls(".step") & steps & IN_REGION,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    stepper = owner(call, "step", src)
+@rule.on(calls(".step") & IN_REGION)
+def check(call: View) -> Iterator[Finding]:
+    stepper = owner(call)
     if stepper is None or stepper.kind == "scheduler":
         return
-    region = src.region(call)
-    if region is None or region.inherited or region.enabled is False:
+    region = call.enabled_region
+    if region is None or region.inherited:
         return
-    message = f"`{src.brief(call)}` updates the weights inside autocast, which keeps old casts"
-    related = src.reasons(region.evidence)
-    yield src.finding(rule, call, message, leave(call, stepper, src), related)
+    message = f"`{call.brief}` updates the weights inside autocast, which keeps old casts"
+    yield call.finding(message, [region.evidence], leave(call, stepper))
 
 
-def owner(call: cst.Call, method: str, src: Source) -> Object | None:
-    """The optimizer, scaler or scheduler whose method is called."""
-    atom = only(src.value(call.func))
-    if isinstance(atom, Method) and atom.name == method and isinstance(atom.of, Object):
-        return atom.of if atom.of.kind in KINDS else None
-    return None
+def owner(call: View) -> Object | None:
+    """The optimizer, scaler or scheduler of which a method is called that belongs to a step."""
+    method = only(call.operands[0].value) if call.op == "call" else None
+    if not isinstance(method, Method) or method.name not in OF_TRAINING:
+        return None
+    return method.of if isinstance(method.of, Object) and method.of.kind in KINDS else None
 
 
-def leave(call: cst.Call, stepper: Object, src: Source) -> Fix | None:
+def leave(call: View, stepper: Object) -> Fix | None:
     """End the region just before the step."""
-    statement = src.statement(call)
-    block = src.parent(statement)
-    region = src.parent(block)
-    if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
-        return None
-    if not all(is_autocast(src.value(item.item)) for item in region.items):
-        return None
-    at = next(index for index, line in enumerate(block.body) if line is statement)
-    moved = list(block.body[at:])
-    if at == 0 or not all(is_step(line, src) for line in moved):
+    src = call.source
+    moved = lines_to_leave(src.statement(call.cst), call)
+    if not moved or not all(is_step(line, call) for line in moved):
         return None
     optimizer: Object | None = stepper
     if stepper.kind == "scaler":
-        given = only(src.value(call.args[0].value)) if call.args else None
+        given = next((only(each.value) for _, _, each in call.arguments), None)
         optimizer = given if isinstance(given, Object) else None
     conditions = {
         STEPS: True,
@@ -121,12 +103,9 @@ def leave(call: cst.Call, stepper: Object, src: Source) -> Fix | None:
     return Fix.safe_if("End the region before the step", edits, conditions) if edits else None
 
 
-def is_step(line: cst.BaseStatement, src: Source) -> bool:
+def is_step(line: cst.BaseStatement, at: View) -> bool:
     """Ex) optimizer.step(), scaler.update(), optimizer.zero_grad()"""
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return False
     expression = line.body[0]
-    call = expression.value if isinstance(expression, cst.Expr) else None
-    if not isinstance(call, cst.Call):
-        return False
-    return any(owner(call, method, src) is not None for method in OF_TRAINING)
+    return isinstance(expression, cst.Expr) and owner(at.of(expression.value)) is not None

@@ -32,26 +32,9 @@ weights that change otherwise (`load_state_dict`, averaging).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from amplint import (
-    CastCache,
-    Change,
-    Differs,
-    Finding,
-    Fix,
-    Group,
-    Rule,
-    Safety,
-    Stale,
-    nodes,
-)
-from amplint import libcst as cst
+from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, View, nodes
 from amplint.knowledge.libraries import AUTOCASTS
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 REMOVE_OUTER = "remove this outer region: those inside it cast by themselves, for each forward pass"
 
@@ -65,41 +48,27 @@ rule = Rule(
     changes=frozenset({Change.ROUNDING, Change.TRAINING}),
     supersedes=("AMP301", "AMP303"),
     presumes=False,
-    candidates=nodes("context") & (lambda at: at.is_stale),
 )
 
 
-@rule.check
-def check_with(item: cst.WithItem, src: Source) -> Iterator[Finding]:
-    yield from check(item.item, src)
-
-
-@rule.check
-def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
-    yield from check(decorator.decorator, src)
-
-
-def check(context: cst.BaseExpression, src: Source) -> Iterator[Finding]:
-    at, place = src.at(context), src.place(context)
-    if at is None or place is None:
-        return
-    stale = src.fact(CastCache).of_context(at, place)
+@rule.on(nodes("context"))
+def check(context: View) -> Iterator[Finding]:
+    stale = context.stale
     if stale is None:
         return
-    message = f"training is frozen: `{src.brief(context)}` keeps the first casts of the weights"
+    message = f"training is frozen: `{context.brief}` keeps the first casts of the weights"
     places = (stale.loop, stale.update, stale.forward, *stale.backwards)
-    related = tuple(src.related(evidence) for evidence in places)
-    found = src.finding(rule, context, message, keep_no_casts(context, stale, src), related)
-    yield replace(found, help=REMOVE_OUTER) if stale.nested else found
+    if stale.nested:
+        yield context.finding(message, places, help=REMOVE_OUTER)
+    else:
+        yield context.finding(message, places, keep_no_casts(context))
 
 
-def keep_no_casts(context: cst.BaseExpression, stale: Stale, src: Source) -> Fix | None:
+def keep_no_casts(context: View) -> Fix | None:
     """Ex) torch.autocast("cuda") -> torch.autocast("cuda", cache_enabled=False)"""
-    if stale.nested or not isinstance(context, cst.Call) or src.has_star(context):
+    if context.callee not in AUTOCASTS or context.has_star:
         return None
-    if src.name(context.func) not in AUTOCASTS:
-        return None
-    edit = src.edits.add_argument(context, "cache_enabled=False")
+    edit = context.source.edits.add_argument(context.cst, "cache_enabled=False")
     if edit is None:
         return None
     return Fix("Keep no casts of the weights", (edit,), Safety.UNSAFE)

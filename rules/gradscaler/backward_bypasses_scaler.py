@@ -22,15 +22,9 @@ that test may say whether the scaler is enabled; and where other optimizers may 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from amplint import Change, Fix, Group, Misuse, Raises, Rule, View, Violation
 
-from amplint import MISUSED, Change, Edit, Fix, Group, Misuse, Raises, Rule, Safety, Violation
-from amplint import libcst as cst
-
-from .._shared.steps import instead, report, scaler_for, tests_missing
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.steps import instead, report, scaler_for, unsafe
 
 rule = Rule(
     "AMP402",
@@ -42,29 +36,26 @@ rule = Rule(
     changes=frozenset({Change.TRAINING}),
     violation=Violation.BACKWARD_BYPASSES_SCALER,
     supersedes=("AMP308",),
-    candidates=MISUSED,
 )
 
+TITLE = "Scale the loss"
 
-def scaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+
+def scaled(call: View, misuse: Misuse) -> Fix | None:
     """Ex) loss.backward() -> scaler.scale(loss).backward()
 
     Where the scaler is used under a test alone, so is the scaled loss.
     """
-    scaler = scaler_for(misuse, call, src)
-    tests = tests_missing(scaler, call, src) if scaler is not None else None
-    function = call.func
-    if scaler is None or tests is None or not isinstance(function, cst.Attribute):
+    loss, found = call.receiver, scaler_for(call, misuse)
+    if loss is None or found is None or loss.cst.lpar:
         return None
-    if src.name(function) is not None or function.value.lpar:
+    if loss.name is not None:
         return None  # torch.autograd.backward(losses)
-    loss = src.text(function.value)
-    loss = f"{src.text(scaler)}.scale({loss})"
-    edit: Edit | None = src.edits.replace(function.value, loss)
-    if tests:
-        whole = loss + src.text(call).removeprefix(src.text(function.value))
-        edit = instead(call, [whole], tests, src)
-    return Fix("Scale the loss", (edit,), Safety.UNSAFE) if edit is not None else None
+    scaler, tests = found
+    written = f"{scaler}.scale({loss.text})"
+    if not tests:
+        return unsafe(TITLE, call.source.edits.replace(loss.cst, written))
+    return unsafe(TITLE, instead(call, [written + call.text.removeprefix(loss.text)], tests))
 
 
 report(rule, "`{call}` is not scaled, and the scaler divides its gradients", scaled)

@@ -26,20 +26,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import (
-    MISUSED,
-    Change,
-    Differs,
-    Fix,
-    Group,
-    Misuse,
-    Rule,
-    Safety,
-    Violation,
-)
+from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 from amplint import libcst as cst
 
-from .._shared.steps import loops_of, methods, other, report, scaler_of, starts, tests_of, within
+from .._shared.steps import (
+    calls_around,
+    loops_of,
+    methods,
+    other,
+    report,
+    scaler_of,
+    starts,
+    tests_of,
+    unsafe,
+    within,
+)
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -53,47 +54,42 @@ rule = Rule(
     witness=Differs(1e-3),
     changes=frozenset({Change.TRAINING}),
     violation=Violation.CLIP_BEFORE_UNSCALE,
-    candidates=MISUSED,
 )
 
 
-def unscaled(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+def unscaled(call: View, misuse: Misuse) -> Fix | None:
     """Ex) clip_grad_norm_(...) -> scaler.unscale_(optimizer); clip_grad_norm_(...)
 
     Once before all that is clipped before the step: a second `unscale_` raises.
     """
-    backward = other(misuse, call, src)
+    src, backward = call.source, other(call, misuse)
     scaler = scaler_of(backward)
-    if backward is None or scaler is None or methods(src.text(scaler), "unscale_", call, src):
+    if backward is None or scaler is None or methods(scaler.text, "unscale_", call):
         return None
-    steps = methods(src.text(scaler), "step", call, src)
-    optimizers = {src.text(step.args[0].value) for step in steps if len(step.args) == 1}
-    line = line_above(clippings(misuse, call, src), src)
+    steps = [each.cst for each in methods(scaler.text, "step", call) if len(each.cst.args) == 1]
+    optimizers = {src.text(step.args[0].value) for step in steps}
+    line = line_above(clippings(call, misuse), src)
     step = next((each for each in steps if line is not None and starts(line, each, src)), None)
-    if len(optimizers) != 1 or line is None or step is None or not leads(line, step, misuse, src):
+    if len(optimizers) != 1 or line is None or step is None or not leads(line, step, call, misuse):
         return None
     # Where the scaler is used under a condition alone, it may be None without that.
     around = tests_of(line, src)
     tests = {key: test for key, test in tests_of(step, src).items() if key not in around}
-    used = (scaler, step.args[0].value, *tests.values())
-    if len(tests) > 1 or not tests.keys() <= tests_of(backward, src).keys():
+    used = (scaler.cst, step.args[0].value, *tests.values())
+    if len(tests) > 1 or not tests.keys() <= tests_of(backward.cst, src).keys():
         return None
     if not all(src.variables.same_at(each, line) for each in used):
         return None
     header = "".join(f"if {src.text(test)}:" for test in tests.values())
-    text = f"{src.text(scaler)}.unscale_({optimizers.pop()})"
+    text = f"{scaler.text}.unscale_({optimizers.pop()})"
     edit = src.edits.insert_statement_before(line, text, header)
-    return Fix("Unscale the gradients first", (edit,), Safety.UNSAFE) if edit is not None else None
+    return unsafe("Unscale the gradients first", edit)
 
 
-def clippings(misuse: Misuse, call: cst.Call, src: Source) -> list[cst.Call]:
+def clippings(call: View, misuse: Misuse) -> list[cst.Call]:
     """The calls around a call, and itself, that clip what the same backward pass has left."""
-    function = src.function(call)
-    return [
-        each
-        for each in (src.calls(function) if function is not None else ())
-        if (found := src.misuse(each, rule.violation)) and found.other.place == misuse.other.place
-    ]
+    found = ((each.cst, each.misuse(rule.violation)) for each in calls_around(call))
+    return [each for each, its in found if its and its.other.place == misuse.other.place]
 
 
 def line_above(calls: list[cst.Call], src: Source) -> cst.BaseStatement | None:
@@ -108,9 +104,10 @@ def line_above(calls: list[cst.Call], src: Source) -> cst.BaseStatement | None:
     return None
 
 
-def leads(line: cst.BaseStatement, step: cst.Call, misuse: Misuse, src: Source) -> bool:
+def leads(line: cst.BaseStatement, step: cst.Call, call: View, misuse: Misuse) -> bool:
     """Whether the step comes once for each time that the line does, with no other backward pass to
     be clipped in between."""
+    src = call.source
     function = src.function(step)
     assert function is not None
     nodes = within(function.body)
@@ -120,7 +117,7 @@ def leads(line: cst.BaseStatement, step: cst.Call, misuse: Misuse, src: Source) 
         isinstance(each, cst.Break | cst.Continue | cst.Return)
         or (
             isinstance(each, cst.Call)
-            and (found := src.misuse(each, rule.violation)) is not None
+            and (found := call.of(each).misuse(rule.violation)) is not None
             and found.other.place != misuse.other.place
         )
         for each in between

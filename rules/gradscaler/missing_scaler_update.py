@@ -25,15 +25,9 @@ it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from amplint import Change, Fix, Group, Misuse, Raises, Rule, View, Violation
 
-from amplint import MISUSED, Change, Fix, Group, Misuse, Raises, Rule, Safety, Violation
-from amplint import libcst as cst
-
-from .._shared.steps import is_statement, methods, report, scaler_of
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.steps import added, methods, report, scaler_of, unsafe
 
 rule = Rule(
     "AMP403",
@@ -44,20 +38,15 @@ rule = Rule(
     witness=Raises("step() has already been called"),
     changes=frozenset({Change.TRAINING}),
     violation=Violation.MISSING_UPDATE,
-    candidates=MISUSED,
 )
 
 
-def updated(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+def updated(call: View, misuse: Misuse) -> Fix | None:
     """Ex) scaler.step(optimizer) -> scaler.step(optimizer); scaler.update()"""
-    scaler, line = scaler_of(call), src.statement(call)
-    if misuse.inner or scaler is None or line is None or not is_statement(call, src):
+    scaler = scaler_of(call)
+    if misuse.inner or scaler is None or methods(scaler.text, "update", call):
         return None
-    name = src.text(scaler)
-    if methods(name, "update", call, src):
-        return None
-    edit = src.edits.insert_statement_after(line, f"{name}.update()")
-    return Fix("Update the scaler", (edit,), Safety.UNSAFE) if edit is not None else None
+    return unsafe("Update the scaler", added(call, f"{scaler.text}.update()"))
 
 
 report(rule, "no `update()` follows `{call}`, and the next iteration raises", updated)

@@ -28,7 +28,6 @@ Known limits: a number of which nothing says that it is one is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     Change,
@@ -39,27 +38,20 @@ from amplint import (
     Host,
     Rule,
     Safety,
-    Spot,
+    View,
     calls,
     constant,
     only,
 )
-from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_fallback
-from .._shared.scalers import device_out_of_place, may_be_given_device
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.scalers import misplaced_device
+from .._shared.steps import unsafe
 
 NEW = "torch.amp.GradScaler"
-
-
-def is_given_number(at: Spot) -> bool:
-    """Whether the first argument may be meant for another parameter than the device."""
-    return isinstance(only(at.of(at.given("", 0))), Host)
-
+# By the kind of a value in the place of the device: the parameter that it is meant for.
+MEANT = {"int": "init_scale", "float": "init_scale", "bool": "enabled"}
 
 rule = Rule(
     "AMP417",
@@ -71,61 +63,59 @@ rule = Rule(
     changes=frozenset({Change.TRAINING}),
     supersedes=("AMP702",),
     fixes_torch="2.3",
-    candidates=calls(*SCALERS) & is_given_number | calls(*SCALERS) & may_be_given_device,
 )
 
 
-@rule.check
-def check_number(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls(*SCALERS))
+def check_number(call: View) -> Iterator[Finding]:
     """Ex) torch.amp.GradScaler(1024.)"""
-    api = SCALERS.get(src.name(call.func) or "")
-    if api is None or api.parameters[:1] != ("device",) or not call.args:
+    api, first = SCALERS.get(call.callee or ""), call.arg("", 0)
+    if api is None or api.parameters[0] != "device" or first is None:
         return
-    first = call.args[0]
-    given = only(src.value(first.value))
-    if first.keyword is not None or first.star or not isinstance(given, Host):
-        return
-    meant = {"int": "init_scale", "float": "init_scale", "bool": "enabled"}.get(given.kind)
-    if meant is None:
-        return
-    message = f"`{src.brief(call.func)}` takes `{meant}` for the device, and ignores it"
-    yield src.finding(rule, call, message, named(call, meant, src))
+    given = only(first.value)
+    meant = MEANT.get(given.kind) if isinstance(given, Host) else None
+    if meant is not None:
+        function = call.source.brief(call.cst.func)
+        message = f"`{function}` takes `{meant}` for the device, and ignores it"
+        yield call.finding(message, fix=named(call, first, meant))
 
 
-def named(call: cst.Call, meant: str, src: Source) -> Fix | None:
+def named(call: View, first: View, meant: str) -> Fix | None:
     """Ex) GradScaler(1024.) -> GradScaler("cuda", init_scale=1024.)"""
-    positional = [arg for arg in call.args if arg.keyword is None]
-    if len(positional) != 1 or src.has_star(call) or src.keyword(call, meant) is not None:
+    positional = [each for _, keyword, each in call.arguments if keyword is None]
+    if len(positional) != 1 or call.has_star or call.arg(meant) is not None:
         return None
-    value = call.args[0].value
-    edit = src.edits.replace(value, f'"cuda", {meant}={src.text(value)}')
-    return Fix(f"Name `{meant}`, and the device", (edit,), Safety.UNSAFE)
+    edit = call.source.edits.replace(first.cst, f'"cuda", {meant}={first.text}')
+    return unsafe(f"Name `{meant}`, and the device", edit)
 
 
-@rule.check
-def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls(*SCALERS))
+def check_device(call: View) -> Iterator[Finding]:
     """Ex) torch.cuda.amp.GradScaler("cuda")"""
-    given = device_out_of_place(call, src)
+    given = misplaced_device(call)
     if given is None:
         return
-    message = f"`{src.brief(call.func)}` takes the device for `init_scale`: `scale(loss)` raises"
-    if given.keyword is not None:
-        message = f"`{src.brief(call.func)}` is the old class, without `device`: raises TypeError"
-    yield src.finding(rule, call, message, placed(call, given, src))
+    function = call.source.brief(call.cst.func)
+    message = f"`{function}` takes the device for `init_scale`: `scale(loss)` raises"
+    if call.arg("device") is not None:
+        message = f"`{function}` is the old class, without `device`: raises TypeError"
+    yield call.finding(message, fix=placed(call, given))
 
 
-def placed(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
+def placed(call: View, given: View) -> Fix | None:
     """Ex) torch.cuda.amp.GradScaler("cuda") -> torch.cuda.amp.GradScaler(), or with the new class
     torch.amp.GradScaler("cuda")"""
-    device, named = SCALERS[src.name(call.func) or ""].device, constant(src.value(given.value))
+    src = call.source
+    device, named = SCALERS[call.callee or ""].device, constant(given.value)
     if isinstance(named, str) and named.partition(":")[0] != device:
         return None
     spelled = src.imports.spell(NEW)
     newer = None
-    if spelled is not None and not is_fallback(call, src):
+    if spelled is not None and not is_fallback(call.cst, src):
         # The old class was for one kind of device, whichever the variable holds.
-        value = () if named == device else (src.edits.replace(given.value, f'"{device}"'),)
-        edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), *value)
+        value = () if named == device else (src.edits.replace(given.cst, f'"{device}"'),)
+        edits = (*spelled.edits, src.edits.replace(call.cst.func, spelled.text), *value)
         newer = Fix(f"Use `{NEW}`", edits, Safety.UNSAFE)
-    removal = src.edits.remove_argument(call, given)
+    argument = next(each for each in call.cst.args if each.value is given.cst)
+    removal = src.edits.remove_argument(call.cst, argument)
     return Fix("Leave out the device", (removal,), Safety.UNSAFE, newer=newer)

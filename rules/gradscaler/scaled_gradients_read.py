@@ -22,17 +22,12 @@ Silent in functions that know the scale, for they may divide by it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from amplint import MISUSED, Differs, Group, Misuse, Rule, Violation
-from amplint import libcst as cst
+from amplint import Differs, FunctionTexts, Group, Misuse, Rule, View, Violation
 from amplint.knowledge.vocabulary import KNOWS_THE_SCALE
 
-from .._shared.code_texts import text_around
 from .._shared.steps import report
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 rule = Rule(
     "AMP414",
@@ -42,17 +37,22 @@ rule = Rule(
     help="call `scaler.unscale_(optimizer)` before the gradients are read",
     witness=Differs(0.5),
     violation=Violation.SCALED_GRADIENTS_READ,
-    candidates=MISUSED,
 )
 
 
-def message(call: cst.Call, misuse: Misuse, src: Source) -> str | None:
-    function = src.function(call)
-    texts = [text_around(evidence, src) for evidence in (*misuse.inner, misuse.other)]
-    texts.append(src.text(function) if function is not None else "")
-    if any(word in text for word in KNOWS_THE_SCALE for text in texts):
+def message(call: View, misuse: Misuse) -> str | None:
+    if any(word in text for text in texts_around(call, misuse) for word in KNOWS_THE_SCALE):
         return None
-    return f"`{src.brief(call)}` reads gradients that are still multiplied by the scale"
+    return "`{call}` reads gradients that are still multiplied by the scale"
+
+
+def texts_around(call: View, misuse: Misuse) -> Iterator[str]:
+    """The texts of the functions that the gradients go through, and of the one around the call."""
+    for evidence in (*misuse.inner, misuse.other):
+        yield call.fact(FunctionTexts).around(evidence.place)
+    function = call.source.function(call.cst)
+    if function is not None:
+        yield call.source.text(function)
 
 
 report(rule, message)

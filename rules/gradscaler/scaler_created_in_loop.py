@@ -22,17 +22,13 @@ where a function only makes it, for others may keep it, and under a test for Non
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import HOT, Change, Differs, Finding, Fix, Group, Object, Rule, Safety, calls, only
+from amplint import HOT, Change, Differs, Finding, Group, Object, Rule, View, calls, only
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.hoisting import above_loops, outermost_loop
-from .._shared.reads import heat_places, training_heat
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.steps import unsafe
 
 rule = Rule(
     "AMP409",
@@ -42,32 +38,30 @@ rule = Rule(
     help="make the scaler once, before the loop",
     witness=Differs(0.5),
     changes=frozenset({Change.TRAINING}),
-    candidates=calls(*SCALERS) & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) not in SCALERS:
-        return
-    scaler, heat = only(src.value(call)), training_heat(call, src)
+@rule.on(calls(*SCALERS) & HOT)
+def check(call: View) -> Iterator[Finding]:
+    scaler, heat = only(call.value), call.hotness
     if heat is None or not isinstance(scaler, Object) or scaler.enabled is False:
         return
-    target = target_of(call, src)
-    if target is None or is_made_once(call, target, src):
+    target = target_of(call) if call.callee in SCALERS else None
+    if target is None or is_made_once(call, target):
         return
-    message = f"`{src.brief(call)}` is made for every batch: its scale never adapts"
-    edits = above_loops(call, src)
-    fix = Fix("Make the scaler before the loop", edits, Safety.UNSAFE) if edits else None
-    yield src.finding(rule, call, message, fix, heat_places(heat, src))
+    message = f"`{call.brief}` is made for every batch: its scale never adapts"
+    edits = above_loops(call.cst, call.source)
+    fix = unsafe("Make the scaler before the loop", *edits) if edits else None
+    yield call.finding(message, heat.chain, fix)
 
 
-def target_of(call: cst.Call, src: Source) -> cst.BaseExpression | None:
+def target_of(call: View) -> cst.BaseExpression | None:
     """The name that the scaler is given, or the field by which the same loop steps.
 
     Ex) scaler = GradScaler("cuda"), self.scaler = GradScaler("cuda")
     """
-    target, loop = src.layout.assigned(call), outermost_loop(call, src)
+    src = call.source
+    target, loop = src.layout.assigned(call.cst), outermost_loop(call.cst, src)
     if target is None or isinstance(target, cst.Name):
         return target
     step = f"{src.text(target)}.step"
@@ -75,11 +69,12 @@ def target_of(call: cst.Call, src: Source) -> cst.BaseExpression | None:
     return target if stepped else None
 
 
-def is_made_once(call: cst.Call, target: cst.BaseExpression, src: Source) -> bool:
+def is_made_once(call: View, target: cst.BaseExpression) -> bool:
     """Ex) if scaler is None: scaler = GradScaler("cuda")"""
+    src = call.source
     names = {each.value for each in src.layout.names(target)}
     return any(
         isinstance(around, cst.If)
         and not names.isdisjoint(each.value for each in src.layout.names(around.test))
-        for around in src.ancestors(call)
+        for around in src.ancestors(call.cst)
     )

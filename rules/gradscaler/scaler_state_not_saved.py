@@ -21,15 +21,9 @@ by methods of one class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from amplint import MISUSED, Differs, Group, Rule, Violation
-from amplint import libcst as cst
+from amplint import Differs, Group, Misuse, Rule, View, Violation
 
 from .._shared.steps import report
-
-if TYPE_CHECKING:
-    from amplint import Misuse, Source
 
 rule = Rule(
     "AMP413",
@@ -39,14 +33,12 @@ rule = Rule(
     help="save `scaler.state_dict()` in the checkpoint, and load it at a restart",
     witness=Differs(rtol=0.1),
     violation=Violation.STATE_NOT_SAVED,
-    candidates=MISUSED,
 )
 
 
-def leaves_out(call: cst.Call, _: Misuse, src: Source) -> str:
+def leaves_out(call: View, _: Misuse) -> str:
     """The message about a call that saves, or that gives the optimizer's part of a state."""
-    asks = isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict"
-    shown = src.brief(call if asks else call.func)
+    shown = "{call}" if call.method == "state_dict" else "{function}"
     return f"`{shown}` leaves out the scaler: a resumed run has another scale"
 
 

@@ -20,24 +20,10 @@ only torch.optim.LBFGS is known.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Function, Group, Object, Raises, Rule, Spot, calls, only
-from amplint import libcst as cst
+from amplint import Finding, Function, Group, Object, Raises, Rule, View, calls, only
 
-if TYPE_CHECKING:
-    from amplint import Source
-
-
-def has_closure(at: Spot) -> bool:
-    """Whether a scaler is given more than an optimizer, or one that needs a closure."""
-    scaler = only(at.of(at.receiver))
-    if not isinstance(scaler, Object) or scaler.kind != "scaler" or not at.arguments:
-        return False
-    optimizer = only(at.of(at.arguments[0]))
-    needs = isinstance(optimizer, Object) and optimizer.type == "torch.optim.LBFGS"
-    return needs or len(at.arguments) > 1 or at.given("closure") >= 0
-
+from .._shared.scalers import scaler_at
 
 rule = Rule(
     "AMP415",
@@ -46,29 +32,22 @@ rule = Rule(
     since="0.1",
     help="call the closure first, then `scaler.step(optimizer)`; train LBFGS without a scaler",
     witness=Raises("Closure use is not currently supported if GradScaler is enabled"),
-    candidates=calls(".step") & has_closure,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    function = call.func
-    if not isinstance(function, cst.Attribute) or function.attr.value != "step" or not call.args:
+@rule.on(calls(".step"))
+def check(call: View) -> Iterator[Finding]:
+    scaler = scaler_at(call.receiver)
+    if scaler is None or scaler.enabled is False:
         return
-    scaler = only(src.value(function.value))
-    if not isinstance(scaler, Object) or scaler.kind != "scaler" or scaler.enabled is False:
-        return
-    if src.keyword(call, "closure") is not None:
-        message = f"`{src.brief(call)}` raises: a scaler steps without a closure"
-    elif len(call.args) > 1 and isinstance(only(src.value(call.args[1].value)), Function):
-        message = f"`{src.brief(call)}` steps with the scaled gradients of the closure"
-    elif len(call.args) == 1 and needs_closure(call.args[0], src):
-        message = f"`{src.brief(call)}` raises: LBFGS cannot step without a closure"
-    else:
-        return
-    yield src.finding(rule, call, message)
+    given = [only(each.value) for _, _, each in call.arguments]
+    if call.arg("closure") is not None:
+        yield call.finding(f"`{call.brief}` raises: a scaler steps without a closure")
+    elif len(given) > 1 and isinstance(given[1], Function):
+        yield call.finding(f"`{call.brief}` steps with the scaled gradients of the closure")
+    elif len(given) == 1 and needs_closure(given[0]):
+        yield call.finding(f"`{call.brief}` raises: LBFGS cannot step without a closure")
 
 
-def needs_closure(arg: cst.Arg, src: Source) -> bool:
-    optimizer = only(src.value(arg.value))
+def needs_closure(optimizer: object) -> bool:
     return isinstance(optimizer, Object) and optimizer.type == "torch.optim.LBFGS"

@@ -27,15 +27,9 @@ nothing has stepped for is reported only where it follows another `update()`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from amplint import MISUSED, Group, Misuse, Raises, Rule, Violation
-from amplint import libcst as cst
+from amplint import Group, Misuse, Raises, Rule, View, Violation
 
 from .._shared.steps import report
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 rule = Rule(
     "AMP407",
@@ -45,16 +39,14 @@ rule = Rule(
     help="step every optimizer once, then call `scaler.update()` once",
     witness=Raises("step() has already been called"),
     violation=Violation.OUT_OF_ORDER,
-    candidates=MISUSED,
 )
 
 
-def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
+def message(call: View, misuse: Misuse) -> str:
     if not misuse.raises:
-        return f"`{src.brief(call)}` may change the scale before all optimizers have stepped"
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
-        return f"`{src.brief(call)}` raises: nothing has stepped since the last update"
-    return f"`{src.brief(call)}` raises: the optimizer has stepped since the last update"
+        return "`{call}` may change the scale before all optimizers have stepped"
+    stepped = "nothing has" if call.method == "update" else "the optimizer has"
+    return f"`{{call}}` raises: {stepped} stepped since the last update"
 
 
 report(rule, message)

@@ -19,22 +19,11 @@ scaler may be switched off.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Group, Object, Rule, Same, Spot, calls, only
-from amplint import libcst as cst
+from amplint import Finding, Group, Rule, Same, View, calls
 
-from .._shared.steps import region_dtype, regions_before
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-
-def scales_bfloat16(at: Spot) -> bool:
-    scaler = only(at.of(at.receiver))
-    is_scaler = isinstance(scaler, Object) and scaler.kind == "scaler"
-    return is_scaler and any(region_dtype(context) == "bfloat16" for context in at.contexts)
-
+from .._shared.scalers import scaler_at
+from .._shared.steps import region_dtype, regions_above
 
 rule = Rule(
     "AMP411",
@@ -43,21 +32,15 @@ rule = Rule(
     since="0.1",
     help="leave out the scaler, or enable it for float16 alone",
     witness=Same(),
-    candidates=calls(".scale") & scales_bfloat16,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    function = call.func
-    if not isinstance(function, cst.Attribute) or function.attr.value != "scale":
+@rule.on(calls(".scale"))
+def check(call: View) -> Iterator[Finding]:
+    scaler = scaler_at(call.receiver)
+    if scaler is None or scaler.enabled is not True:
         return
-    scaler = only(src.value(function.value))
-    if not isinstance(scaler, Object) or scaler.kind != "scaler" or scaler.enabled is not True:
-        return
-    regions = list(regions_before(call, src))
-    if not regions or {region_dtype(each) for each in regions} != {"bfloat16"}:
-        return
-    message = f"`{src.brief(call)}` scales a loss in bfloat16, which needs no scale"
-    related = src.reasons(*(each.evidence for each in regions))
-    yield src.finding(rule, call, message, related=related)
+    regions = regions_above(call, "bfloat16")
+    if regions and all(region_dtype(each) == "bfloat16" for each in regions):
+        message = f"`{call.brief}` scales a loss in bfloat16, which needs no scale"
+        yield call.finding(message, (each.evidence for each in regions))

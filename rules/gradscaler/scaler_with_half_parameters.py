@@ -26,7 +26,7 @@ are looped over, is left alone, as it may be float32 again.
 
 from __future__ import annotations
 
-from amplint import MISUSED, Group, Raises, Rule, Violation
+from amplint import Group, Raises, Rule, Violation
 
 from .._shared.steps import report
 
@@ -38,6 +38,5 @@ rule = Rule(
     help="keep the parameters in float32, and let autocast compute in float16",
     witness=Raises("Attempting to unscale FP16 gradients"),
     violation=Violation.HALF_PARAMETERS,
-    candidates=MISUSED,
 )
 report(rule, "`{call}` raises: the parameters, and so the gradients, are float16")

@@ -21,7 +21,7 @@ step before the backward pass is left alone, and so is one that is given a metri
 
 from __future__ import annotations
 
-from amplint import MISUSED, Differs, Group, Rule, Violation
+from amplint import Differs, Group, Rule, Violation
 
 from .._shared.steps import report
 
@@ -33,6 +33,5 @@ rule = Rule(
     help="step the scheduler after the optimizer",
     witness=Differs(0.01),
     violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,
-    candidates=MISUSED,
 )
 report(rule, "`{call}` precedes the optimizer's step: a learning rate is skipped")

@@ -32,15 +32,9 @@ norm, or speaks of anything infinite at all (`isfinite`, `overflow`, `error_if_n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 
-from amplint import MISUSED, Change, Differs, Edit, Fix, Group, Misuse, Rule, Safety, Violation
-from amplint import libcst as cst
-
-from .._shared.steps import instead, is_statement, methods, report, scaler_for, tests_missing
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.steps import added, instead, methods, report, scaler_for, unsafe
 
 rule = Rule(
     "AMP401",
@@ -51,37 +45,26 @@ rule = Rule(
     witness=Differs(1e-3),
     changes=frozenset({Change.TRAINING}),
     violation=Violation.STEP_BYPASSES_SCALER,
-    candidates=MISUSED,
 )
 
 TITLE = "Step through the scaler"
 
 
-def through_scaler(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+def through_scaler(call: View, misuse: Misuse) -> Fix | None:
     """Ex) optimizer.step() -> scaler.step(optimizer); scaler.update()
 
     Where the scaler is used under a test alone, so is its step.
     """
-    scaler = scaler_for(misuse, call, src)
-    tests = tests_missing(scaler, call, src) if scaler is not None else None
-    line = src.statement(call)
-    if scaler is None or tests is None or call.args or not isinstance(call.func, cst.Attribute):
+    optimizer, found = call.receiver, scaler_for(call, misuse)
+    if optimizer is None or found is None or any(call.arguments):
         return None
-    name = src.text(scaler)
-    step = f"{name}.step({src.text(call.func.value)})"
-    has_update = bool(methods(name, "update", call, src))
+    scaler, tests = found
+    step, update = f"{scaler}.step({optimizer.text})", f"{scaler}.update()"
+    has_update = bool(methods(scaler, "update", call))
     if tests:
-        edit = instead(call, [step] if has_update else [step, f"{name}.update()"], tests, src)
-        return Fix(TITLE, (edit,), Safety.UNSAFE) if edit is not None else None
-    edits: list[Edit] = [src.edits.replace(call, step)]
-    if not has_update:
-        if line is None or not is_statement(call, src):
-            return None
-        update = src.edits.insert_statement_after(line, f"{name}.update()")
-        if update is None:
-            return None
-        edits.append(update)
-    return Fix(TITLE, tuple(edits), Safety.UNSAFE)
+        return unsafe(TITLE, instead(call, [step] if has_update else [step, update], tests))
+    replaced = call.source.edits.replace(call.cst, step)
+    return unsafe(TITLE, replaced, *([] if has_update else [added(call, update)]))
 
 
 report(

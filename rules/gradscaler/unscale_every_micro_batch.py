@@ -28,15 +28,9 @@ under another one (`if self.sync_gradients`) all paths have to go wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from amplint import MISUSED, Group, Misuse, Raises, Rule, Violation
-from amplint import libcst as cst
+from amplint import Group, Misuse, Raises, Rule, View, Violation
 
 from .._shared.steps import report
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 rule = Rule(
     "AMP412",
@@ -46,13 +40,12 @@ rule = Rule(
     help="unscale just before the step, under the test for the last micro-batch",
     witness=Raises("unscale_() has already been called"),
     violation=Violation.UNSCALED_EVERY_MICRO_BATCH,
-    candidates=MISUSED,
 )
 
 
-def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
+def message(_: View, misuse: Misuse) -> str:
     what = "raises for the second" if misuse.raises else "is one too many for the second"
-    return f"`{src.brief(call)}` {what} micro-batch: no step comes between"
+    return f"`{{call}}` {what} micro-batch: no step comes between"
 
 
 report(rule, message)

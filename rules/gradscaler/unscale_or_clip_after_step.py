@@ -19,15 +19,9 @@ Known limits: reported only where every path from the step to the call goes wron
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from amplint import MISUSED, Group, Misuse, Raises, Rule, Violation
-from amplint import libcst as cst
+from amplint import Group, Misuse, Raises, Rule, View, Violation
 
 from .._shared.steps import report
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 rule = Rule(
     "AMP406",
@@ -37,13 +31,12 @@ rule = Rule(
     help="unscale and clip before `scaler.step(optimizer)`",
     witness=Raises("unscale_() is being called after step()"),
     violation=Violation.UNSCALED_OR_CLIPPED_AFTER_STEP,
-    candidates=MISUSED,
 )
 
 
-def message(call: cst.Call, misuse: Misuse, src: Source) -> str:
+def message(_: View, misuse: Misuse) -> str:
     what = "raises" if misuse.raises else "does nothing"
-    return f"`{src.brief(call)}` {what}: the step with these gradients has been made"
+    return f"`{{call}}` {what}: the step with these gradients has been made"
 
 
 report(rule, message)

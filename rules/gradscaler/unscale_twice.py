@@ -20,16 +20,10 @@ Known limits: reported only where every path from the first call to the second g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from amplint import MISUSED, Fix, Group, Misuse, Raises, Rule, Violation
-from amplint import libcst as cst
+from amplint import Fix, Group, Misuse, Raises, Rule, View, Violation
 
 from .._shared.guards import is_caught
-from .._shared.steps import is_statement, other, report
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.steps import other, own_line, report
 
 DOMINATED = "the first call stands in the same block, before the second"
 UNCAUGHT = "nothing around it catches the error"
@@ -43,22 +37,17 @@ rule = Rule(
     witness=Raises("unscale_() has already been called"),
     safe_if=(DOMINATED, UNCAUGHT),
     violation=Violation.UNSCALED_TWICE,
-    candidates=MISUSED,
 )
 
 
-def once(misuse: Misuse, call: cst.Call, src: Source) -> Fix | None:
+def once(call: View, misuse: Misuse) -> Fix | None:
     """Ex) scaler.unscale_(opt); ...; scaler.unscale_(opt) -> scaler.unscale_(opt); ..."""
-    first, line = other(misuse, call, src), src.statement(call)
-    if first is None or not isinstance(line, cst.SimpleStatementLine):
-        return None
-    if not is_statement(call, src) or not is_statement(first, src):
-        return None
-    before = src.statement(first)
-    if before is None or src.parent(before) is not src.parent(line) or is_caught(call, src):
+    src, first, line = call.source, other(call, misuse), own_line(call)
+    before = own_line(first) if first is not None else None
+    if line is None or before is None or src.parent(before) is not src.parent(line):
         return None
     edit = src.edits.remove_statement(line.body[0])
-    if edit is None:
+    if edit is None or is_caught(call.cst, src):
         return None
     return Fix.safe_if("Unscale once", (edit,), {DOMINATED: True, UNCAUGHT: True})
 

@@ -20,7 +20,7 @@ optimizer has. Reported only where every path between the calls goes wrong.
 
 from __future__ import annotations
 
-from amplint import MISUSED, Group, Raises, Rule, Violation
+from amplint import Group, Raises, Rule, Violation
 
 from .._shared.steps import report
 
@@ -32,6 +32,5 @@ rule = Rule(
     help="call `zero_grad()` before the backward pass, or after the step",
     witness=Raises("No inf checks were recorded for this optimizer"),
     violation=Violation.CLEARED_BEFORE_STEP,
-    candidates=MISUSED,
 )
 report(rule, "`{call}` clears gradients before the step uses them")

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -41,19 +40,16 @@ from amplint import (
     Shows,
     Unrun,
     Value,
+    View,
     Workers,
     calls,
     evidence_of,
     only,
 )
-from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.vocabulary import ASKS_DEVICE_OF_WORKER
 
 from .._shared.guards import tests_around
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 AVAILABLE = re.compile(r"is_available")
 # Ex) torch.multiprocessing.set_start_method("spawn")
@@ -71,35 +67,29 @@ rule = Rule(
         "a fork needs a GPU to lose",
         "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
-    candidates=calls(".cuda", ".to", *FACTORIES) & IN_WORKER,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if not uses_gpu(call, src) or is_asked_for(call, src):
+@rule.on(calls(".cuda", ".to", *FACTORIES) & IN_WORKER)
+def check(call: View) -> Iterator[Finding]:
+    chain = call.ask(Workers) if uses_gpu(call) else None
+    if chain is None or call.mentions(START) or is_asked_for(call):
         return
-    chain = src.ask(Workers, call)
-    if chain is None or src.mentions(START):
-        return
-    message = f"`{src.brief(call)}` raises in the worker of a loader: a fork has no CUDA"
-    yield src.finding(rule, call, message, related=map(src.related, chain))
+    message = f"`{call.brief}` raises in the worker of a loader: a fork has no CUDA"
+    yield call.finding(message, chain)
 
 
-def uses_gpu(call: cst.Call, src: Source) -> bool:
+def uses_gpu(call: View) -> bool:
     """Ex) x.cuda(), x.to("cuda"), torch.zeros(3, device="cuda")"""
-    if isinstance(only(src.value(call.func)), Function):
+    if isinstance(only(call.operands[0].value), Function):
         return False
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else None
-    if method == "cuda":
-        return len(call.args) < 3  # `x.cuda(device, non_blocking)`
-    if method == "to":
-        device = src.argument(call, "device", 0)
-    elif src.name(call.func) in FACTORIES:
-        device = src.keyword(call, "device")
+    if call.method == "cuda":
+        return len([*call.arguments]) < 3  # `x.cuda(device, non_blocking)`
+    if call.method == "to":
+        device = call.arg("device", 0)
     else:
-        return False
-    return device is not None and is_gpu(src.value(device.value))
+        device = call.arg("device") if call.callee in FACTORIES else None
+    return device is not None and is_gpu(device.value)
 
 
 def is_gpu(value: Value) -> bool:
@@ -121,8 +111,8 @@ def is_chosen(device: Device) -> bool:
     return evidence is not None and evidence.kind is not Shows.CONVENTION
 
 
-def is_asked_for(call: cst.Call, src: Source) -> bool:
+def is_asked_for(call: View) -> bool:
     """Whether the call runs where somebody asks for the device or the worker; that there is a GPU
     is no question."""
-    texts = (src.text(test) for test in tests_around(call, src))
+    texts = (call.source.text(test) for test in tests_around(call))
     return any(ASKS_DEVICE_OF_WORKER.search(text) and not AVAILABLE.search(text) for text in texts)

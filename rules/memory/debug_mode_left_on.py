@@ -18,16 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Cost, Finding, Group, Rule, Same, calls, constant
-from amplint import libcst as cst
+from amplint import Cost, Finding, Group, Rule, Same, View, calls, constant
 from amplint.knowledge.vocabulary import SEARCHES_NAN, TEST_PATH
 
 from .._shared.guards import tests_around
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 SWITCHES = frozenset(
     {"torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"}
@@ -43,24 +38,24 @@ rule = Rule(
     help="switch it on by an option, for as long as a NaN is looked for",
     witness=Same(),
     cost=Cost.STEP,
-    candidates=calls(*SWITCHES) & (lambda at: constant(at.of(at.given("mode", 0))) is True),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) not in SWITCHES or src.layout.value_used(call):
+@rule.on(calls(*SWITCHES))
+def check(call: View) -> Iterator[Finding]:
+    mode = call.arg("mode", 0)
+    if call.callee not in SWITCHES or mode is None or constant(mode.value) is not True:
         return
-    mode = src.argument(call, "mode", 0)
-    on = mode is not None and constant(src.value(mode.value)) is True
-    if not on or is_meant(call, src) or src.says(OFF_AGAIN):
+    src = call.source
+    if src.layout.value_used(call.cst) or is_meant(call) or src.says(OFF_AGAIN):
         return
-    yield src.finding(rule, call, "anomaly detection slows every step down, and stays on")
+    yield call.finding("anomaly detection slows every step down, and stays on")
 
 
-def is_meant(call: cst.Call, src: Source) -> bool:
+def is_meant(call: View) -> bool:
     """Ex) if args.debug: ..., def find_nan(): ..."""
-    tests = [src.text(test) for test in tests_around(call, src)]
+    src = call.source
+    tests = [src.text(test) for test in tests_around(call)]
     if any("__name__" not in test for test in tests):
         return True
-    return bool(SEARCHES_NAN.search(src.layout.scope(call)) or TEST_PATH.search(src.path))
+    return bool(SEARCHES_NAN.search(src.layout.scope(call.cst)) or TEST_PATH.search(src.path))

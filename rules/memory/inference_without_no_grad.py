@@ -24,12 +24,13 @@ LightningModule, since Lightning validates without gradients.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     EVALUATION,
+    CalledTexts,
     Classes,
     Finding,
     GradSurelyOn,
@@ -37,33 +38,17 @@ from amplint import (
     Instance,
     Rule,
     Same,
-    Spot,
+    View,
     calls,
     only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ABOUT_GRADIENTS
 
-from .._shared.code_texts import called_texts
-from .._shared.lightning import in_lightning_module
-from .._shared.reads import heat_places
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.lightning import LIGHTNING_MODULES
 
 SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
 GLOBALLY = r"set_grad_enabled\("
-
-
-def is_followed(at: Spot) -> bool:
-    """Whether something in the function runs for every batch of evaluation, with gradients."""
-    return not at.arguments and any(
-        node.op == "call"
-        and (found := at.heat_of(node.block)) is not None
-        and found.temperature == EVALUATION
-        for node in at.graph.nodes
-    )
-
 
 rule = Rule(
     "AMP902",
@@ -72,64 +57,79 @@ rule = Rule(
     since="0.1",
     help="run it under `torch.no_grad()` or `torch.inference_mode()`",
     witness=Same(),
-    candidates=calls(".eval") & is_followed,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    function = src.function(call)
-    if not switches_to_evaluation(call) or function is None or in_lightning_module(call, src):
+@rule.on(calls(".eval"))
+def check(switch: View) -> Iterator[Finding]:
+    if not switches_to_evaluation(switch) or not LIGHTNING_MODULES.isdisjoint(switch.bases):
         return
-    model = src.text(cst.ensure_type(call.func, cst.Attribute).value)
-    if ABOUT_GRADIENTS.search(src.text(function)) or src.matches(GLOBALLY, "set_grad_enabled"):
+    if not any(map(keeps_graph, switch.operations("call"))):
         return
-    forward = next(forward_calls(call, model, function, src), None)
-    heat = src.heat(forward) if forward is not None else None
-    if forward is None or heat is None or trains(function, src):
+    function = switch.source.function(switch.cst)
+    if function is None or switch.matches(GLOBALLY, "set_grad_enabled"):
         return
-    message = f"`{src.brief(forward)}` keeps a graph for a backward pass that never comes"
-    related = (src.related_node(call, "switched to evaluation here"), *heat_places(heat, src))
-    yield src.finding(rule, forward, message, related=related)
+    forward = next(forward_calls(switch), None)
+    heat = forward.hotness if forward is not None else None
+    if forward is None or heat is None or speaks_of_gradients(switch, function):
+        return
+    message = f"`{forward.brief}` keeps a graph for a backward pass that never comes"
+    yield forward.finding(message, (switch.related("switched to evaluation here"), *heat.chain))
 
 
-def switches_to_evaluation(call: cst.Call) -> bool:
+def switches_to_evaluation(call: View) -> bool:
     """Ex) model.eval()"""
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval" and not call.args
+    return call.method == "eval" and not any(call.arguments)
 
 
-def forward_calls(
-    switch: cst.Call, model: str, function: cst.CSTNode, src: Source
-) -> Iterator[cst.Call]:
-    """The calls of a model that follow its switch to evaluation, for every batch and with
+def keeps_graph(call: View) -> bool:
+    """Whether a call, for every batch of evaluation, may be of a model, and keeps its graph."""
+    heat = call.hotness
+    return (
+        heat is not None
+        and heat.temperature == EVALUATION
+        and may_be_module(call.operands[0])
+        and call.ask(GradSurelyOn) is True
+        and not any(map(SWITCHES_OFF.search, call.ask(CalledTexts) or ()))
+    )
+
+
+def may_be_module(model: View) -> bool:
+    """Whether a model may be a module of torch: no other class of the project."""
+    value = model.value
+    return not isinstance(only(value), Instance) or model.fact(Classes).is_module(value)
+
+
+def forward_calls(switch: View) -> Iterator[View]:
+    """The calls of a model in a loop that follow its switch to evaluation, for every batch and with
     gradients."""
-    block = src.parent(src.statement(switch))
-    begin = src.span(switch).end
-    calls = sorted(src.calls(function), key=lambda call: src.span(call).start)
-    for call in calls:
-        if src.span(call).start < begin or src.function(call) is not function:
+    src = switch.source
+    block = src.parent(src.statement(switch.cst))
+    model = switch.receiver.text if switch.receiver is not None else ""
+    calls = (each for each in switch.operations("call") if each.is_written)
+    for call in sorted(calls, key=lambda each: each.span.start):
+        if call.span.start < switch.span.end:
             continue
-        if src.text(call.func) == f"{model}.train":
+        called = src.text(call.cst.func)
+        if called == f"{model}.train":
             return
-        around = list(src.ancestors(call))
-        if src.text(call.func) != model or block not in around:
-            continue
-        loops = (cst.For, cst.While, cst.BaseComp)
-        if not any(isinstance(each, loops) for each in around[: around.index(function)]):
-            continue
-        heat = src.heat(call)
-        if heat is None or heat.temperature != EVALUATION or not is_module(call.func, src):
-            continue
-        runs = called_texts(call, src)
-        if src.ask(GradSurelyOn, call) and not any(map(SWITCHES_OFF.search, runs)):
+        if called == model and is_in_loop_below(block, call) and keeps_graph(call):
             yield call
 
 
-def is_module(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether a model may be a module of torch: no other class of the project."""
-    value = src.value(node)
-    return not isinstance(only(value), Instance) or src.fact(Classes).is_module(value)
+def is_in_loop_below(block: cst.CSTNode | None, call: View) -> bool:
+    """Whether a call stands in a block, and in a loop of the function."""
+    around = list(call.source.ancestors(call.cst))
+    function = call.source.function(call.cst)
+    within = itertools.takewhile(lambda each: each is not function, around)
+    return block in around and any(
+        isinstance(each, cst.For | cst.While | cst.BaseComp) for each in within
+    )
 
 
-def trains(function: cst.CSTNode, src: Source) -> bool:
-    return any(src.backward(call) is not None for call in src.calls(function))
+def speaks_of_gradients(switch: View, function: cst.CSTNode) -> bool:
+    """Whether a function mentions gradients, or runs a backward pass."""
+    src = switch.source
+    return ABOUT_GRADIENTS.search(src.text(function)) is not None or any(
+        switch.of(call).backward is not None for call in src.calls(function)
+    )

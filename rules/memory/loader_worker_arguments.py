@@ -18,16 +18,11 @@ without workers is never called; torch does not say so, and neither does this ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Group, Raises, Rule, Spot, calls, constant
-from amplint import libcst as cst
+from amplint import Finding, Group, Raises, Rule, View, calls, constant
 from amplint.knowledge.libraries import WORKER_ARGUMENTS
 
 from .._shared.guards import is_caught
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 OF_TORCH = frozenset(
     {
@@ -37,15 +32,6 @@ OF_TORCH = frozenset(
     }
 )
 
-
-def lacks_workers(at: Spot) -> bool:
-    """Whether an argument for workers is given, and none are."""
-    workers = at.given("num_workers", 5)
-    none = workers < 0 or is_zero(constant(at.of(workers)))
-    given = [at.given(name, position) for name, position in WORKER_ARGUMENTS.items()]
-    return none and any(number >= 0 for number in given)
-
-
 rule = Rule(
     "AMP912",
     __doc__,
@@ -53,26 +39,27 @@ rule = Rule(
     since="0.1",
     help="give `num_workers` above 0, or leave out the argument",
     witness=Raises("prefetch_factor option could only be specified in multiprocessing"),
-    candidates=calls(*OF_TORCH) & lacks_workers,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) not in OF_TORCH or src.has_star(call) or is_caught(call, src):
-        return
-    workers = src.argument(call, "num_workers", 5)
-    if workers is not None and not is_zero(constant(src.value(workers.value))):
+@rule.on(calls(*OF_TORCH))
+def check(call: View) -> Iterator[Finding]:
+    if call.callee not in OF_TORCH or call.has_star or has_workers(call):
         return
     for name, position in WORKER_ARGUMENTS.items():
-        given = src.argument(call, name, position)
-        if given is not None and asks(name, constant(src.value(given.value))):
+        given = call.arg(name, position)
+        if given is None or not asks(name, constant(given.value)):
+            continue
+        if not is_caught(call):
             message = f"`{name}=` without workers raises: `num_workers` is 0"
-            yield src.finding(rule, given, message)
+            yield call.finding(message, place=call.source.argument(call.cst, name, position))
 
 
-def is_zero(count: object) -> bool:
-    return isinstance(count, int) and count == 0
+def has_workers(loader: View) -> bool:
+    """Whether a loader may have workers."""
+    workers = loader.arg("num_workers", 5)
+    count = constant(workers.value) if workers is not None else 0
+    return not isinstance(count, int) or count != 0
 
 
 def asks(name: str, value: object) -> bool:

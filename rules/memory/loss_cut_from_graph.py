@@ -24,7 +24,6 @@ backpropagated out of sight. A factor of a loss may well be a constant, and is l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     Change,
@@ -35,25 +34,13 @@ from amplint import (
     LossTerms,
     Rule,
     Safety,
-    Spot,
     TensorCertainty,
+    View,
     calls,
 )
-from amplint import libcst as cst
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 COPYING = frozenset({"torch.tensor", "torch.Tensor", "torch.FloatTensor"})
 NUMBERS = frozenset({"builtins.float"})
-
-
-def cuts(at: Spot) -> bool:
-    """Ex) torch.tensor(loss), loss.item()"""
-    number = at.receiver if at.method == "item" else at.given("data", 0)
-    tensor = at.tensor(number) if number >= 0 else None
-    return tensor is not None and tensor.grad is not False
-
 
 rule = Rule(
     "AMP904",
@@ -64,32 +51,31 @@ rule = Rule(
     witness=Differs(rtol=0.01),
     changes=frozenset({Change.TRAINING}),
     supersedes=("AMP101", "AMP110", "AMP503", "AMP504"),
-    candidates=calls(".item", *COPYING, *NUMBERS) & cuts,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    term = cut(call, src)
-    tensor = src.tensor(term) if term is not None else None
-    if term is None or tensor is None or tensor.grad is False:
+@rule.on(calls(".item", *COPYING, *NUMBERS))
+def check(call: View) -> Iterator[Finding]:
+    term = cut(call)
+    tensor = term.tensor if term is not None else None
+    if term is None or tensor is None or tensor.grad is False or not term.ask(TensorCertainty):
         return
-    if not src.ask(TensorCertainty, term):
-        return
-    backward = src.ask(LossTerms, call)
+    backward = call.ask(LossTerms)
     if backward is None:
         return
-    message = f"`{src.brief(call)}` has no gradient: training goes on without this term"
-    edit = src.edits.replace(call, src.edits.as_receiver(term))
+    message = f"`{call.brief}` has no gradient: training goes on without this term"
+    edits = call.source.edits
+    edit = edits.replace(call.cst, edits.as_receiver(term.cst))
     fix = Fix("Keep the graph of the term", (edit,), Safety.UNSAFE)
-    yield src.finding(rule, call, message, fix, (src.related(backward),))
+    yield call.finding(message, (backward,), fix)
 
 
-def cut(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """The tensor of which a call makes a constant."""
-    function = call.func
-    if isinstance(function, cst.Attribute) and function.attr.value == "item" and not call.args:
-        return function.value
-    if src.name(function) in COPYING | NUMBERS and len(call.args) == 1:
-        return call.args[0].value if call.args[0].keyword is None else None
-    return None
+def cut(call: View) -> View | None:
+    """The value of which a call makes a constant. Ex) torch.tensor(loss), loss.item()"""
+    given = [*call.arguments]
+    if call.method == "item" and not given:
+        return call.receiver
+    if call.callee not in COPYING | NUMBERS or len(given) != 1:
+        return None
+    _, keyword, argument = given[0]
+    return argument if keyword is None else None

@@ -20,13 +20,8 @@ batches. Of loaders that are zipped, nothing is known.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Cost, Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, nodes
-from amplint import libcst as cst
-
-if TYPE_CHECKING:
-    from amplint import Source
+from amplint import Cost, Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, View, nodes
 
 rule = Rule(
     "AMP911",
@@ -36,16 +31,16 @@ rule = Rule(
     help="give the loader `pin_memory=True`, and copy with `non_blocking=True`",
     witness=Same(),
     cost=Cost.STEP,
-    candidates=nodes("call") & (lambda at: at.is_moved_to_device),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    move = src.ask(UnpinnedMoves, call)
+@rule.on(nodes("call"))
+def check(call: View) -> Iterator[Finding]:
+    move = call.ask(UnpinnedMoves)
     if move is None:
         return
-    argument = src.edits.add_argument(call, "pin_memory=True")
+    argument = call.source.edits.add_argument(call.cst, "pin_memory=True")
     fix = Fix("Pin the batches", (argument,), Safety.SUGGEST) if argument is not None else None
-    message = f"`{src.brief(call.func)}` does not pin the batches: their copies make the host wait"
-    yield src.finding(rule, call, message, fix, (src.related(move),))
+    loader = call.operands[0].brief
+    message = f"`{loader}` does not pin the batches: their copies make the host wait"
+    yield call.finding(message, (move,), fix)

@@ -29,7 +29,7 @@ their epsilon.
 
 from __future__ import annotations
 
-from amplint import MISUSED, Differs, Group, Rule, Violation
+from amplint import Differs, Group, Rule, Violation
 
 from .._shared.steps import report
 
@@ -41,6 +41,5 @@ rule = Rule(
     help="keep the parameters in float32 and compute under autocast, or give an `eps` of 1e-4",
     witness=Differs(rtol=0.1),
     violation=Violation.EPSILON_OF_ZERO,
-    candidates=MISUSED,
 )
 report(rule, "`{call}` divides by 0 for small gradients: `eps` is 0 in float16")

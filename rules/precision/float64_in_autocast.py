@@ -24,7 +24,6 @@ nothing, are no finding. amplint is silent where the project sets a default dtyp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -39,21 +38,17 @@ from amplint import (
     Region,
     Rule,
     Safety,
-    Spot,
     Tensor,
+    View,
+    calls,
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.casts import policy
+from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
-from .._shared.dtypes import Operation, dtype_places, enabled_region, product, tensors_of
+from .._shared.dtypes import Applied, active_region, applied_product, dtype_evidence
 
-if TYPE_CHECKING:
-    from amplint import Source
-
-
-def has_double(at: Spot) -> bool:
-    return any(tensor.dtype == "float64" for tensor in tensors_of(at))
+ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 
 
 rule = Rule(
@@ -66,83 +61,72 @@ rule = Rule(
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
     presumes=True,
-    candidates=nodes("call", "binop") & has_double & IN_REGION,
 )
 
 
-@rule.check
-def check_product(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
-    region = enabled_region(node, src)
-    found = product(node, src) if region is not None else None
-    if found is None or region is None or policy(found.name, region.device) != "half":
+@rule.on((calls(*EQUAL_DTYPES) | nodes("binop")) & IN_REGION)
+def check(at: View) -> Iterator[Finding]:
+    region = active_region(at)
+    if region is None:
+        return
+    found = applied_product(at)
+    if found is not None:
+        yield from in_product(found, region)
+    elif at.op == "binop" and at.operator in ARITHMETIC:
+        yield from in_arithmetic(at, region)
+
+
+def in_product(found: Applied, region: Region) -> Iterator[Finding]:
+    if policy(found.name, region.device) != "half" or not meets_others(found):
         return
     for operand in found.operands:
-        if is_double(operand, region, src) and meets_others(found, src):
-            message = (
-                f"`{src.brief(operand)}` is float64, which autocast does not cast: this raises"
-            )
-            yield report(operand, message, region, src)
+        if is_double(operand, region):
+            message = f"`{operand.brief}` is float64, which autocast does not cast: this raises"
+            yield report(operand, message, region)
             return
 
 
-@rule.check
-def check_arithmetic(operation: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
-    region = enabled_region(operation, src)
-    if region is None or not isinstance(
-        operation.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-    ):
-        return
-    for operand, other in (
-        (operation.left, operation.right),
-        (operation.right, operation.left),
-    ):
-        half, double = src.tensor(other), src.tensor(operand)
-        if half is None or half.dtype not in HALF or not is_double(operand, region, src):
+def in_arithmetic(operation: View, region: Region) -> Iterator[Finding]:
+    left, right = operation.operands
+    for operand, other in ((left, right), (right, left)):
+        half, double = other.tensor, operand.tensor
+        if half is None or half.dtype not in HALF or not is_double(operand, region):
             continue
         if double is None or double.rank != 1:
             continue  # a 0-dim tensor widens nothing
-        message = f"`{src.brief(operand)}` is float64, and so is what follows: slow on a GPU"
-        yield report(operand, message, region, src, Group.PRECISION)
+        message = f"`{operand.brief}` is float64, and so is what follows: slow on a GPU"
+        yield report(operand, message, region, Group.PRECISION)
 
 
-def report(
-    operand: cst.BaseExpression,
-    message: str,
-    region: Region,
-    src: Source,
-    group: Group | None = None,
-) -> Finding:
-    fix = Fix("Cast the operand to float32", (cast_to_float32(operand, src),), Safety.UNSAFE)
-    related = (*dtype_places(src, src.tensor(operand)), *src.reasons(region.evidence))
-    return src.finding(rule, operand, message, fix, related, group)
+def report(operand: View, message: str, region: Region, group: Group | None = None) -> Finding:
+    fix = Fix("Cast the operand to float32", (cast_to_float32(operand),), Safety.UNSAFE)
+    because = (*dtype_evidence(operand.tensor), region.evidence)
+    return operand.finding(message, because, fix, group=group)
 
 
-def cast_to_float32(operand: cst.BaseExpression, src: Source) -> Edit:
+def cast_to_float32(operand: View) -> Edit:
     """Ex) x -> x.float(); x.double() -> x.float()"""
-    method = operand.func if isinstance(operand, cst.Call) and not operand.args else None
+    node, edits = operand.cst, operand.source.edits
+    method = node.func if isinstance(node, cst.Call) and not node.args else None
     if isinstance(method, cst.Attribute) and method.attr.value == "double":
-        return src.edits.replace(method.attr, "float")
-    return src.edits.append_call(operand, "float()")
+        return edits.replace(method.attr, "float")
+    return edits.append_call(node, "float()")
 
 
-def is_double(operand: cst.BaseExpression, region: Region, src: Source) -> bool:
+def is_double(operand: View, region: Region) -> bool:
     """Whether the operand is a float64 tensor, where the region is."""
-    tensor = src.tensor(operand)
-    if tensor is None or tensor.dtype != "float64":
+    tensor = operand.tensor
+    if tensor is None or tensor.dtype != "float64" or operand.mentions("set_default_dtype"):
         return False
-    if src.mentions("set_default_dtype"):
-        return False
-    elsewhere = tensor.device.kind == "cpu" and region.device not in (None, "cpu")
-    return not elsewhere
+    return tensor.device.kind != "cpu" or region.device in (None, "cpu")
 
 
-def meets_others(found: Operation, src: Source) -> bool:
+def meets_others(found: Applied) -> bool:
     """Whether another operand, or the parameters of the layer, are known to be no float64."""
     if found.module is not None:
         return found.module.dtype in (None, "float32", *HALF)
-    others = [src.tensor(operand) for operand in found.operands]
-    return any(is_narrow(tensor) for tensor in others if tensor is not None)
+    return any(is_narrow(operand.tensor) for operand in found.operands)
 
 
-def is_narrow(tensor: Tensor) -> bool:
-    return tensor.dtype in FLOATS and tensor.dtype != "float64"
+def is_narrow(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype in FLOATS and tensor.dtype != "float64"

@@ -20,10 +20,10 @@ Known limits: branches whose dtype is unknown are left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
+    READ,
     Change,
     Dtype,
     Finding,
@@ -31,25 +31,14 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Spot,
     Tensor,
+    View,
     calls,
-    only,
 )
 from amplint import libcst as cst
 
-if TYPE_CHECKING:
-    from amplint import Source
-
 TENSOR_CASTS = frozenset({"to", "float", "half", "bfloat16", "double", "type", "type_as"})
 WIDTH = {"float16": 16, "bfloat16": 16, "half": 16, "float32": 32, "float64": 64}
-
-
-def mixes(at: Spot) -> bool:
-    """Whether two branches have known dtypes that differ."""
-    atoms = [only(at.of(each)) for each in (at.receiver, *at.arguments)]
-    floats = [a for a in atoms if isinstance(a, Tensor) and a.rank == 1 and a.dtype in WIDTH]
-    return len({tensor.dtype for tensor in floats}) > 1
 
 
 rule = Rule(
@@ -61,60 +50,49 @@ rule = Rule(
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
     presumes=True,
-    candidates=calls("torch.where", ".where") & mixes,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    branches = branches_of(call, src)
-    if branches is None:
+@rule.on(calls("torch.where", ".where"))
+def check(call: View) -> Iterator[Finding]:
+    left, right = branches_of(call)
+    one, other = float_tensor(left), float_tensor(right)
+    if left is None or right is None or one is None or other is None:
         return
-    if is_cast(call, src):
+    if one.dtype is None or other.dtype is None or is_alike(one.dtype, other.dtype):
+        return
+    if is_cast(call):
         return  # the author knows
-    left, right = branches
-    one, other = float_tensor(left, src), float_tensor(right, src)
-    if one is None or other is None or one.dtype is None or other.dtype is None:
-        return
-    if one.dtype == other.dtype or (
-        {one.dtype, other.dtype} <= HALF and "half" in (one.dtype, other.dtype)
-    ):
-        return
-    related = src.reasons(one.dtype_evidence, other.dtype_evidence)
     message = (
-        f"`{src.brief(left)}` is {one.dtype} and `{src.brief(right)}` is {other.dtype}: "
+        f"`{left.brief}` is {one.dtype} and `{right.brief}` is {other.dtype}: "
         f"the result is {wider(one.dtype, other.dtype)}"
     )
-    yield src.finding(
-        rule, call, message, narrow(left, right, one.dtype, other.dtype, src), related
-    )
+    fix = narrow(left, right, one.dtype, other.dtype)
+    yield call.finding(message, (one.dtype_evidence, other.dtype_evidence), fix)
 
 
-def branches_of(
-    call: cst.Call, src: Source
-) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+def branches_of(call: View) -> tuple[View | None, View | None]:
     """Ex) torch.where(c, a, b), a.where(c, b)"""
-    if src.name(call.func) == "torch.where":
-        left, right = src.argument(call, "input", 1), src.argument(call, "other", 2)
-        return (left.value, right.value) if left is not None and right is not None else None
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "where":
-        other = src.argument(call, "other", 1)
-        return (call.func.value, other.value) if other is not None else None
-    return None
+    if call.callee == "torch.where":
+        return call.arg("input", 1), call.arg("other", 2)
+    return call.receiver, call.arg("other", 1)
 
 
-def is_cast(call: cst.Call, src: Source) -> bool:
+def is_cast(call: View) -> bool:
     """Ex) torch.where(c, a, b).float()"""
-    parent = src.parent(call)
-    return isinstance(parent, cst.Attribute) and parent.attr.value in TENSOR_CASTS
+    uses = (use for use in call.uses if use.op == "attr" and use.method in TENSOR_CASTS)
+    return any(use.receiver is not None and use.receiver.op != READ for use in uses)
 
 
-def float_tensor(node: cst.BaseExpression, src: Source) -> Tensor | None:
+def float_tensor(at: View | None) -> Tensor | None:
     """A tensor of known float dtype with at least one dimension."""
-    atom = only(src.value(node))
-    if isinstance(atom, Tensor) and atom.rank == 1 and atom.dtype in WIDTH:
-        return atom
-    return None
+    tensor = at.tensor if at is not None else None
+    return tensor if tensor is not None and tensor.rank == 1 and tensor.dtype in WIDTH else None
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Whether two dtypes are one, or may be."""
+    return one == other or ({one, other} <= HALF and "half" in (one, other))
 
 
 def wider(one: str, other: str) -> str:
@@ -123,15 +101,14 @@ def wider(one: str, other: str) -> str:
     return max(one, other, key=WIDTH.__getitem__)
 
 
-def narrow(
-    left: cst.BaseExpression, right: cst.BaseExpression, one: str, other: str, src: Source
-) -> Fix | None:
+def narrow(left: View, right: View, one: str, other: str) -> Fix | None:
     """Cast the wider branch to the dtype of the other; two kinds of half are for the author."""
+    edits = left.source.edits
     if WIDTH[one] == WIDTH[other]:
-        edits = tuple(src.edits.append_call(node, "float()") for node in (left, right))
-        return Fix("Cast both branches to float32, as happens today", edits, Safety.SUGGEST)
+        casts = tuple(edits.append_call(each.cst, "float()") for each in (left, right))
+        return Fix("Cast both branches to float32, as happens today", casts, Safety.SUGGEST)
     wide, slim = (left, right) if WIDTH[one] > WIDTH[other] else (right, left)
-    if not isinstance(slim, cst.Name | cst.Attribute):
+    if not isinstance(slim.cst, cst.Name | cst.Attribute):
         return None  # its dtype has no name to call it by
-    edit = src.edits.append_call(wide, f"to({src.text(slim)}.dtype)")
-    return Fix(f"Cast the wider branch to the dtype of `{src.text(slim)}`", (edit,), Safety.UNSAFE)
+    cast = edits.append_call(wide.cst, f"to({slim.text}.dtype)")
+    return Fix(f"Cast the wider branch to the dtype of `{slim.text}`", (cast,), Safety.UNSAFE)

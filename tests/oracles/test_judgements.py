@@ -11,21 +11,28 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from amplint.analyses.candidates import FileCandidates, Search, Spot
+from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Fact, Facts
-from amplint.analyses.program import linked
+from amplint.analyses.program import FileView, linked
 from amplint.analyses.questions import Asked, NotedView, Spans, same
 from amplint.core import process_pool
-from amplint.core.text import span_in
+from amplint.core.text import Text, span_in
+from amplint.core.values import Value
+from amplint.inference import State
 from amplint.inference import snapshot as snapshots
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import analysis, engine, session
+from amplint.run import judge as judging
 from amplint.run.cache import NAME, Cache
+from amplint.run.judge import judge
 from benchmarks.whole_file import request_for
 from tests.helpers import FIXTURES
 
@@ -242,6 +249,59 @@ def test_whatever_rules_ask_can_be_written_down(
     engine.run(replace(request, cache=Cache(tmp_path / NAME)))
     assert len(views) > 100
     assert not [view.path for view in views if view.asked is None]
+
+
+class NoAnswerError(Exception):
+    """A View with the code at hand has asked behind the back of the file's facts."""
+
+
+class Sealed:
+    """Values that nobody may read."""
+
+    def __getattr__(self, name: str) -> object:
+        raise NoAnswerError(name)
+
+    def __getitem__(self, key: object) -> object:
+        raise NoAnswerError(key)
+
+
+def sealed(state: State) -> State:
+    """What the text of a function says, without what is known of its values."""
+    return replace(state, values=cast("list[Value]", Sealed()), regions=cast("Any", Sealed()))
+
+
+def test_with_the_code_at_hand_views_ask_the_facts_of_their_file_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever a View is asked then is noted, for kept findings rest on it: the search that found
+    its node, and the values of its function, are not there to be read."""
+
+    def judged(path: str, text: Text, facts: FileView, found: FileCandidates, *more: Any) -> Any:
+        shown = [
+            each._replace(
+                spot=Spot(
+                    cast("Search", Sealed()),
+                    each.spot.function,
+                    sealed(each.spot.state),
+                    each.spot.number,
+                    each.spot.block,
+                    each.spot.location,
+                )
+            )
+            for each in found.shown
+        ]
+        return judge(path, text, facts, replace(found, shown=shown), *more)
+
+    files = [*FIXTURES.rglob("*.py")]
+    request = request_for(FIXTURES, files)
+    expected = engine.run(request)
+    monkeypatch.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
+    monkeypatch.setattr(judging, "judge", judged)
+    state = DataFlow.state
+    monkeypatch.setattr(DataFlow, "state", lambda flow, function: sealed(state(flow, function)))
+    outcome = engine.run(request)
+    assert not outcome.problems
+    assert set(outcome.findings) == set(expected.findings)
 
 
 def test_what_cannot_be_written_down_is_judged_each_time() -> None:

@@ -17,10 +17,12 @@ from amplint import (
     Rule,
     TensorCertainty,
     Unrun,
+    Value,
     View,
     calls,
     constant,
     nodes,
+    region_dtype,
 )
 from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.hotness import Hotness
@@ -266,6 +268,102 @@ def test_the_function_and_the_class_around_an_operation(
     assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""
 
 
+AROUND = """\
+import torch
+def train(model, loader, optimizer):
+    region = torch.autocast("cuda")
+    with region, torch.no_grad():
+        for x in loader:
+            with open("log") as log:
+                yield log.write(str(model(x).sum().backward()))
+                optimizer.step()
+    with torch.autocast("cuda", enabled=False):
+        return lambda: loader.reset()
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "contexts", "dtype", "is_generator"),
+    [
+        ("write", ['open("log")', "torch.no_grad()", "region"], "float16", True),
+        ("reset", [], None, False),
+    ],
+)
+def test_what_the_withs_around_an_operation_enter(
+    method: str, contexts: list[str], dtype: str | None, is_generator: bool
+) -> None:
+    def check(at: View) -> Iterator[Finding]:
+        found.append((at.is_generator, [each.value for each in at.contexts_around]))
+        yield at.finding(at.brief)
+
+    found = list[object]()
+    asks = rule()
+    asks.on(calls(f".{method}"))(check)
+    (view,) = Project(AROUND).views(asks)
+    [*check(view)]
+    assert found[0] == found[1] and view.is_generator is is_generator
+    assert [each.text for each in view.contexts_around] == contexts
+    assert all((each.op == READ) is (each.text == "region") for each in view.contexts_around)
+    assert (view.enabled_region and region_dtype(view.enabled_region)) == dtype
+    nowhere = view.of(view.cst.func.attr)
+    assert not nowhere.is_generator and not [*nowhere.contexts_around]
+
+
+STALE = """\
+import torch
+def train(loader):
+    model = torch.nn.Linear(3, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters())
+    region = torch.autocast("cuda")
+    with region:
+        for x in loader:
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+    with region:
+        return model(x)
+"""
+
+
+def test_a_region_keeps_casts_where_it_is_entered() -> None:
+    def check(at: View) -> Iterator[Finding]:
+        if at.stale is not None:
+            yield at.finding(at.brief)
+
+    asks = rule()
+    asks.on(nodes("context"))(check)
+    (finding,) = Project(STALE).judged(asks).findings
+    assert (finding.message, finding.span.start.row) == ("region", 6)
+
+
+CONTEXTS = """\
+import torch
+def train(model, x, scale, opened):
+    with opened, torch.autocast("cuda"):
+        @torch.no_grad()
+        def inner():
+            with torch.enable_grad(): ...
+    with torch.inference_mode(): ...
+    return scale(x).exp()
+"""
+
+
+def test_the_contexts_that_a_function_enters() -> None:
+    found: list[list[Value]] = []
+
+    def check(at: View) -> Iterator[Finding]:
+        found.append([each.value for each in at.contexts])
+        yield at.finding(at.brief)
+
+    (view,) = shown(CONTEXTS, "return", check)
+    [*check(view)]
+    assert len(found) == 2  # on the graph, and with the code
+    assert found[0] == found[1]
+    texts = [each.text for each in view.contexts]
+    assert texts == ["opened", 'torch.autocast("cuda")', "torch.inference_mode()"]
+    nowhere = view.of(view.cst.whitespace_after_return)
+    assert [*nowhere.contexts] == []
+
+
 def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     (view,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
     number, size, *_ = [argument for _, _, argument in view.arguments]
@@ -320,6 +418,62 @@ def test_what_has_made_the_value_of_a_variable() -> None:
         (ops.CALL, "x.cuda()"),
         (ops.ITER, ""),
     ]
+
+
+def test_a_value_that_is_given_twice_stands_in_two_places() -> None:
+    (view,) = shown("def f(x): return g(x, other=x)\n", "call")
+    one, other = view.arg("one", 0), view.arg("other", 1)
+    assert one is not None and other is not None
+    assert (view.called.text, one.span.start.column) == ("g", 20)
+    assert other.span.start.column == 29
+
+
+def test_the_operations_of_its_function() -> None:
+    (view,) = [view for view in shown(CLASSES, "call") if view.text.endswith(".sin()")]
+    assert [each.text for each in view.operations("call")] == ["inner(x)", "inner(x).sin()"]
+    (function,) = [each for each in shown(CLASSES, "function") if "def forward" in each.text]
+    assert [each.text for each in function.operations("return")] == ["return inner(x).sin()"]
+
+
+@pytest.mark.parametrize(
+    ("op", "texts"),
+    [
+        ("aug", ["x", "1"]),
+        ("assert", ["x if found else opened"]),
+        ("return", ["lambda: x"]),
+        ("store", ["self"]),
+    ],
+)
+def test_what_statements_are_made_of(op: str, texts: list[str]) -> None:
+    (view,) = shown(STATEMENTS, op)
+    assert [each.text for each in view.operands if each.is_written] == texts
+    assert all(each.op == READ for each in view.operands if each.is_written and each.text == "x")
+
+
+HELD = """\
+def f(x, flag):
+    made = x.half()
+    kept = made
+    kept.use(made)
+    return (made if flag else x.float()).use(x)
+"""
+
+
+def test_a_value_that_is_joined_with_another_is_merged() -> None:
+    use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
+    receiver = use.receiver
+    assert receiver is not None and receiver.origin.text == "x.half()"
+    assert receiver.origin.is_merged and not use.is_merged
+
+
+def test_views_of_one_expression_are_equal() -> None:
+    use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
+    receiver, argument = use.receiver, use.arg("x", 0)
+    assert receiver is not None and argument is not None
+    assert receiver == use.receiver and receiver != argument
+    assert receiver.origin == argument.origin
+    assert use.of(use.cst.args[0]) == use.of(use.cst.args[0])
+    assert len({receiver, argument, receiver.origin, use.receiver}) == 3
 
 
 @pytest.mark.parametrize(
