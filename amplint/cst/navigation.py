@@ -128,6 +128,13 @@ class Layout:
             return parent
         return None
 
+    def value_for(self, target: cst.CSTNode) -> cst.BaseExpression | None:
+        """`value` in `target = value`, where nothing is unpacked."""
+        statement = self.parent(target)
+        if isinstance(statement, cst.AssignTarget):
+            statement = self.parent(statement)
+        return statement.value if isinstance(statement, cst.Assign | cst.AnnAssign) else None
+
     def assigned(self, value: cst.CSTNode) -> cst.BaseExpression | None:
         """`target` in `target = value`, where there is one target."""
         statement = self.assignment(value)

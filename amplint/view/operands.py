@@ -10,6 +10,7 @@ Parts = Sequence[ast.expr | None]
 # By kind of expression or statement: its parts, in the order that the operands of its node have
 # (`ir.ops.Op`).
 PARTS: Mapping[type[ast.AST], Callable[[Any], Parts]] = {
+    ast.AnnAssign: lambda s: [s.annotation],
     ast.Assert: lambda s: [s.test],
     ast.Attribute: lambda e: [e.value],
     ast.AugAssign: lambda s: [s.target, s.value],

@@ -382,6 +382,13 @@ class View:
             if node.op in kinds:
                 yield from self._at(number)
 
+    @property
+    def assigned(self) -> View | None:
+        """Of `x.a = y` and `x[i] = y`, which is shown as `x.a` and `x[i]`: y; None where that is
+        unpacked, or added."""
+        value = self.source.layout.value_for(self.cst)
+        return self.of(value) if value is not None else None
+
     # -- where its value goes, and comes from
 
     @property

@@ -34,28 +34,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import (
-    Change,
-    Finding,
-    Fix,
-    Group,
-    Region,
-    Rule,
-    Safety,
-    Warns,
-    calls,
-    nodes,
-    symbol,
-)
+from amplint import Change, Finding, Fix, Group, Region, Rule, Safety, View, Warns
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 
-from .._shared.classes import in_backward_of_function, method_beside
-from .._shared.guards import is_fallback
-from .._shared.handed_on import handed_on, handing_on
+from .._shared.classes import AUTOGRAD_FUNCTION, method_beside
+from .._shared.deprecated import (
+    message,
+    named_by,
+    report_handed_on,
+    report_unused_imports,
+    using,
+)
 from .._shared.parameters import is_given
 from .._shared.suspensions import suspensions
-from .._shared.unused_imports import importing, unused_imports
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -65,8 +57,11 @@ CERTAIN = "no caller could pass another function"
 NOT_ASKED = "nothing asks for the class of a region"
 INHERITS = "what another region could change is written out"
 
-LEGACY = frozenset(name for name, api in AUTOCASTS.items() if api.legacy is not None)
-
+SUCCESSORS = {
+    name: f'torch.amp.autocast("{api.device}", ...)'
+    for name, api in AUTOCASTS.items()
+    if api.legacy is not None
+}
 
 CHECKED_BY_CLASS = (
     r"(isinstance|issubclass)\((?!.*torch\.amp\.autocast).*\bautocast\b"
@@ -86,160 +81,146 @@ rule = Rule(
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     torch="1.12",
-    candidates=calls(*LEGACY)
-    | nodes("context") & (lambda at: symbol(at.value) in LEGACY)
-    | handing_on(LEGACY)
-    | importing(LEGACY),
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    api = legacy(call.func, src)
-    if api is not None and not is_fallback(call, src):
-        around = decided_around(call, api, src)
-        related = src.reasons(around.evidence) if around is not None else ()
-        fix = migrate(call, api, around, src)
-        yield src.finding(rule, call, message(call.func, api, src), fix, related)
+@rule.on(using(*SUCCESSORS))
+def check(at: View) -> Iterator[Finding]:
+    """Ex) torch.cuda.amp.autocast(use_amp); @torch.cuda.amp.autocast, without a call, is accepted,
+    and the first call raises."""
+    found = named_by(at, SUCCESSORS)
+    if found is None:
+        return
+    function, name = found
+    said = message(function, SUCCESSORS[name])
+    if at.op != "call":
+        yield at.finding(said)
+        return
+    api = AUTOCASTS[name]
+    around = decided_around(at, api)
+    because = [around.evidence] if around is not None else []
+    yield at.finding(said, because, migrate(at, function, api, around))
 
 
-@rule.check
-def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
-    """Ex) @torch.cuda.amp.autocast, without a call: it is accepted, and the first call raises."""
-    api = legacy(decorator.decorator, src)
-    if api is not None:
-        yield src.finding(rule, decorator.decorator, message(decorator.decorator, api, src))
+report_handed_on(rule, SUCCESSORS)
+report_unused_imports(rule, frozenset(SUCCESSORS))
 
 
-@rule.check
-def check_handed_on(
-    node: cst.Arg | cst.Return | cst.Element | cst.DictElement | cst.Assign, src: Source
-) -> Iterator[Finding]:
-    """Ex) partial(torch.cuda.amp.autocast, enabled=True)"""
-    for named, name in handed_on(node, LEGACY, src):
-        if not is_fallback(named, src):
-            yield src.finding(rule, named, message(named, AUTOCASTS[name], src))
-
-
-def legacy(node: cst.BaseExpression, src: Source) -> AutocastApi | None:
-    name = src.name(node)
-    api = AUTOCASTS.get(name) if name is not None else None
-    return api if api is not None and api.legacy is not None else None
-
-
-def message(node: cst.BaseExpression, api: AutocastApi, src: Source) -> str:
-    return f'`{src.text(node)}` is deprecated: use `torch.amp.autocast("{api.device}", ...)`'
-
-
-def migrate(call: cst.Call, api: AutocastApi, around: Region | None, src: Source) -> Fix | None:
+def migrate(call: View, function: View, api: AutocastApi, around: Region | None) -> Fix | None:
     """Ex) autocast(use_amp, dtype=d) -> torch.amp.autocast("cuda", enabled=use_amp, dtype=d)
 
     Args:
+        function: what is called.
         around: a region of another dtype, which is to decide.
     """
-    positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
-    if any(arg.star == "*" for arg in call.args) or len(positional) > len(api.parameters):
+    given, edits = [*call.arguments], call.source.edits
+    positional = [arg for _, keyword, arg in given if keyword is None]
+    starred = any(arg.op == "starred" for arg in positional)
+    if starred or len(positional) > len(api.parameters):
         return None
-    spelled = src.imports.spell("torch.amp.autocast")
-    dtype = dtype_of(around, call, src) if around is not None else explicit_dtype(call, api, src)
-    explicit = (dtype, explicit_cache(call, src))
-    opening = src.edits.insert_argument(call, f'"{api.device}"', *filter(None, explicit))
+    spelled = call.source.imports.spell("torch.amp.autocast")
+    dtype = dtype_of(around, call) if around is not None else explicit_dtype(call, api)
+    explicit = (dtype, explicit_cache(call))
+    opening = edits.insert_argument(call.cst, f'"{api.device}"', *filter(None, explicit))
     if spelled is None or opening is None:
         return None
     others = [
-        src.edits.insert_before(arg.value, f"{name}=")
+        edits.insert_before(arg.cst, f"{name}=")
         for arg, name in zip(positional, api.parameters, strict=False)
     ]
-    edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), opening, *others)
+    rename = edits.replace(function.cst, spelled.text)
+    made = (*spelled.edits, rename, opening, *others)
     title = "Use `torch.amp.autocast`"
     if around is not None:
         title += f", in the {around.dtype} of the region, and no longer in {api.dtype}"
-        return Fix(title, edits, Safety.UNSAFE)
+        return Fix(title, made, Safety.UNSAFE)
     if dtype:
         title += f", still in {api.dtype}"
     conditions = {
-        MEANT: not src.has_star(call),
-        CERTAIN: not is_given(call.func, src),
-        NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "autocast"),
+        MEANT: not call.has_star,
+        CERTAIN: not is_given(function),
+        NOT_ASKED: not call.matches(CHECKED_BY_CLASS, "autocast"),
         INHERITS: True,
     }
-    fix = Fix.safe_if(title, edits, conditions)
-    return fix.demoted() if src.matches(REPLACED, "autocast") else fix
+    fix = Fix.safe_if(title, made, conditions)
+    return fix.demoted() if call.matches(REPLACED, "autocast") else fix
 
 
-def decided_around(call: cst.Call, api: AutocastApi, src: Source) -> Region | None:
+def decided_around(call: View, api: AutocastApi) -> Region | None:
     """The region around a call, or the one that is computed anew, if it is known to have another
     dtype than the old name goes back to."""
-    if takes_dtype(call, src):
+    if takes_dtype(call):
         return None
-    region = src.region(recomputed(call, src) or call)
+    region = (recomputed(call) or call).region
     if region is None or region.presumed or region.enabled is False:
         return None
     differs = region.device == api.device and region.dtype == OTHER[api.device or "cuda"]
     return region if differs else None
 
 
-def recomputed(call: cst.Call, src: Source) -> cst.Call | None:
+def recomputed(call: View) -> View | None:
     """The first call in the `forward` beside the `backward` of an autograd function that a call
     stands in. Nobody opens the region of the one again for the other."""
-    if not in_backward_of_function(call, src):
+    if call.function.name != "backward" or AUTOGRAD_FUNCTION not in call.bases:
         return None
-    written = method_beside(call, "forward", src)
+    src = call.source
+    written = method_beside(call.cst, "forward", src)
     forward = src.layout.node_for(written) if written is not None else None
-    return next(src.calls(forward), None) if forward is not None else None
+    first = next(src.calls(forward), None) if forward is not None else None
+    return call.of(first) if first is not None else None
 
 
-def dtype_of(region: Region, call: cst.Call, src: Source) -> str:
+def dtype_of(region: Region, call: View) -> str:
     """`dtype=torch.bfloat16` where there is no region to inherit it from."""
-    return dtype_argument(region.dtype, src) if recomputed(call, src) is not None else ""
+    return dtype_argument(region.dtype, call.source) if recomputed(call) is not None else ""
 
 
-def takes_dtype(call: cst.Call, src: Source) -> bool:
+def takes_dtype(call: View) -> bool:
     """Whether the call names a dtype, or needs none."""
-    given = src.keyword(call, "dtype") is not None or any(arg.star for arg in call.args)
-    return given or len([a for a in call.args if a.keyword is None]) > 1 or is_off(call, src)
+    return call.has_star or call.arg("dtype", 1) is not None or is_off(call)
 
 
-def explicit_dtype(call: cst.Call, api: AutocastApi, src: Source) -> str:
+def explicit_dtype(call: View, api: AutocastApi) -> str:
     """`dtype=torch.float16` where the new API might inherit another one."""
-    region = src.region(call)
+    region = call.region
     nested = region is not None and region.dtype != api.dtype
     elsewhere = (
-        src.mentions("autocast", OTHER[api.device or "cuda"])
-        or src.matches(BY_NAME[api.device or "cuda"], "bf", "16")
-        or any(src.mentions(word) for word in DTYPE_SETTERS)
+        call.mentions("autocast", OTHER[api.device or "cuda"])
+        or call.matches(BY_NAME[api.device or "cuda"], "bf", "16")
+        or any(call.mentions(word) for word in DTYPE_SETTERS)
     )
-    if takes_dtype(call, src) or not (nested or elsewhere or may_be_inside(call, src)):
+    if takes_dtype(call) or not (nested or elsewhere or may_be_inside(call)):
         return ""
-    return dtype_argument(api.dtype, src)
+    return dtype_argument(api.dtype, call.source)
 
 
 def dtype_argument(dtype: str | None, src: Source) -> str:
     return f"dtype={src.imports.bound_as('torch') or 'torch'}.{dtype}"
 
 
-def is_off(call: cst.Call, src: Source) -> bool:
+def is_off(call: View) -> bool:
     """Whether the region is switched off, and nothing in the project could take its dtype over."""
-    enabled = src.argument(call, "enabled", 0)
-    off = enabled is not None and src.text(enabled.value) == "False"
-    return off and not src.matches(TAKES_OVER, "autocast") and not src.mentions(*DTYPE_GETTERS)
+    enabled = call.arg("enabled", 0)
+    off = enabled is not None and enabled.text == "False"
+    return off and not call.matches(TAKES_OVER, "autocast") and not call.mentions(*DTYPE_GETTERS)
 
 
-def may_be_inside(call: cst.Call, src: Source) -> bool:
+def may_be_inside(call: View) -> bool:
     """Whether others may open the region inside another one: it is handed on, or open at a `yield`,
     as in the generator of a context manager."""
-    item = src.parent(call)
+    src = call.source
+    item = src.parent(call.cst)
     block = src.parent(item) if isinstance(item, cst.WithItem) else None
     if isinstance(block, cst.With):
         return any(isinstance(each, cst.Yield) for each in suspensions(block.body))
-    return is_handed_on(call, src)
+    return is_handed_on(call.cst, src)
 
 
-def explicit_cache(call: cst.Call, src: Source) -> str:
+def explicit_cache(call: View) -> str:
     """`cache_enabled=True` where the new API might inherit that there is none."""
-    given = src.argument(call, "cache_enabled", 2) is not None or src.has_star(call)
-    inside = src.region(call) is not None or may_be_inside(call, src)
-    without = inside and not given and src.matches(WITHOUT_CACHE, "autocast", "cache_enabled")
+    given = call.has_star or call.arg("cache_enabled", 2) is not None
+    inside = call.region is not None or may_be_inside(call)
+    without = inside and not given and call.matches(WITHOUT_CACHE, "autocast", "cache_enabled")
     return "cache_enabled=True" if without else ""
 
 
@@ -262,9 +243,3 @@ BY_NAME = {"cuda": r"[\"']bf(loat)?16", "cpu": r"[\"'](fp|float)16"}
 TAKES_OVER = r"(?<!accelerator\.)\bautocast\((?!\s*False\b|[^)]*(dtype|enabled\s*=\s*False))"
 DTYPE_GETTERS = ("get_autocast_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype")
 DTYPE_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")
-
-
-@rule.check
-def check_import(statement: cst.ImportFrom, src: Source) -> Iterator[Finding]:
-    """Ex) from torch.cuda.amp import autocast, and nothing that uses it"""
-    yield from unused_imports(rule, statement, LEGACY, src)

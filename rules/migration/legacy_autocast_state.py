@@ -21,16 +21,11 @@ alone, and so is a function that is handed on and not called.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Warns, calls
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Rule, View, Warns, calls
 from amplint.knowledge.libraries import LEGACY_STATE
 
-from .._shared.guards import is_fallback
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.deprecated import message, named_by
 
 SAME = "the old function is the new one for this device type"
 
@@ -46,27 +41,27 @@ rule = Rule(
     witness=Warns("get_autocast_cpu_dtype() is deprecated"),
     safe_if=(SAME,),
     torch="2.4",
-    candidates=calls(*LEGACY_STATE),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = src.name(call.func)
-    found = LEGACY_STATE.get(name) if name is not None else None
-    if found is None or is_fallback(call, src):
+@rule.on(calls(*LEGACY_STATE))
+def check(call: View) -> Iterator[Finding]:
+    found = named_by(call, LEGACY_STATE)
+    if found is None:
         return
-    new, device = found
-    given = f'"{device}", ...' if call.args else f'"{device}"'
-    message = f"`{src.text(call.func)}` is deprecated: use `{new}({given})`"
-    yield src.finding(rule, call, message, migrate(call, new, device, src))
+    function, name = found
+    new, device = LEGACY_STATE[name]
+    given = f'"{device}", ...' if any(call.arguments) else f'"{device}"'
+    yield call.finding(message(function, f"{new}({given})"), fix=migrate(call, function, name))
 
 
-def migrate(call: cst.Call, new: str, device: str, src: Source) -> Fix | None:
+def migrate(call: View, function: View, name: str) -> Fix | None:
     """Ex) torch.set_autocast_cpu_enabled(flag) -> torch.set_autocast_enabled("cpu", flag)"""
-    spelled, edit = src.imports.spell(new), src.edits.insert_argument(call, f'"{device}"')
+    new, device = LEGACY_STATE[name]
+    spelled = call.source.imports.spell(new)
+    edit = call.source.edits.insert_argument(call.cst, f'"{device}"')
     if spelled is None or edit is None:
         return None
-    edits = (*spelled.edits, src.edits.replace(call.func, spelled.text), edit)
-    fix = Fix.safe_if(f"Use `{new}`", edits, {SAME: True})
-    return fix.demoted() if src.name(call.func) == SCRIPTED and src.mentions("jit") else fix
+    rename = call.source.edits.replace(function.cst, spelled.text)
+    fix = Fix.safe_if(f"Use `{new}`", (*spelled.edits, rename, edit), {SAME: True})
+    return fix.demoted() if name == SCRIPTED and call.mentions("jit") else fix

@@ -22,23 +22,15 @@ under a test of the version, are left alone, and so is what is handed on without
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Edit, Finding, Fix, Group, Rule, Warns, calls, nodes, symbol
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 
-from .._shared.guards import is_fallback
-from .._shared.unused_imports import importing, unused_imports
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.deprecated import message, named_by, report_unused_imports, using
 
 SAME = "the old function calls the new one with this device type"
 
 DEVICE = 'device_type="cuda"'
-IMPORTED = frozenset(LEGACY_CUSTOM)
-
 
 rule = Rule(
     "AMP703",
@@ -49,47 +41,31 @@ rule = Rule(
     witness=Warns("torch.cuda.amp.custom_fwd(args...)` is deprecated"),
     safe_if=(SAME,),
     torch="2.4",
-    candidates=calls(*LEGACY_CUSTOM)
-    | nodes("context") & (lambda at: symbol(at.value) in LEGACY_CUSTOM)
-    | importing(IMPORTED),
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) @custom_fwd(cast_inputs=torch.float32), custom_bwd(function)"""
-    edit = src.edits.add_argument(call, DEVICE)
-    yield from check(call.func, edit, src)
+@rule.on(using(*LEGACY_CUSTOM))
+def check(at: View) -> Iterator[Finding]:
+    """Ex) @custom_fwd(cast_inputs=torch.float32), custom_bwd(function), @custom_fwd"""
+    found = named_by(at, LEGACY_CUSTOM)
+    if found is not None:
+        function, name = found
+        new = LEGACY_CUSTOM[name]
+        fix = migrate(at, function, new)
+        yield at.finding(message(function, f"{new}({DEVICE})"), fix=fix, place=function.cst)
 
 
-@rule.check
-def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
-    """Ex) @custom_fwd, without a call"""
-    yield from check(decorator.decorator, None, src)
-
-
-def check(function: cst.BaseExpression, device: Edit | None, src: Source) -> Iterator[Finding]:
-    name = src.name(function)
-    new = LEGACY_CUSTOM.get(name) if name is not None else None
-    if new is None or is_fallback(function, src):
-        return
-    message = f"`{src.text(function)}` is deprecated: use `{new}({DEVICE})`"
-    called = isinstance(src.parent(function), cst.Call)
-    yield src.finding(rule, function, message, migrate(function, new, device, called, src))
-
-
-def migrate(
-    function: cst.BaseExpression, new: str, device: Edit | None, called: bool, src: Source
-) -> Fix | None:
-    spelled = src.imports.spell(new)
-    if spelled is None or (called and device is None):
+def migrate(at: View, function: View, new: str) -> Fix | None:
+    """Ex) @custom_fwd -> @torch.amp.custom_fwd(device_type="cuda")"""
+    edits, spelled = at.source.edits, at.source.imports.spell(new)
+    if spelled is None:
         return None
-    text = spelled.text if called else f"{spelled.text}({DEVICE})"
-    edits = (*spelled.edits, src.edits.replace(function, text), *([device] if device else []))
-    return Fix.safe_if(f"Use `{new}`", edits, {SAME: True})
+    title, to_new = f"Use `{new}`", (*spelled.edits, edits.replace(function.cst, spelled.text))
+    if at.op != "call":
+        called = edits.replace(function.cst, f"{spelled.text}({DEVICE})")
+        return Fix.safe_if(title, (*spelled.edits, called), {SAME: True})
+    device = edits.add_argument(at.cst, DEVICE)
+    return Fix.safe_if(title, (*to_new, device), {SAME: True}) if device is not None else None
 
 
-@rule.check
-def check_import(statement: cst.ImportFrom, src: Source) -> Iterator[Finding]:
-    """Ex) from torch.cuda.amp import custom_fwd, and nothing that uses it"""
-    yield from unused_imports(rule, statement, IMPORTED, src)
+report_unused_imports(rule, frozenset(LEGACY_CUSTOM))

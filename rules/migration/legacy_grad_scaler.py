@@ -30,38 +30,36 @@ class (AMP417).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
-    Edit,
+    READ,
     Finding,
     Fix,
     Group,
     Rule,
-    Spot,
-    Symbol,
+    View,
     Warns,
     calls,
-    canonical,
+    in_functions_with,
     nodes,
+    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
+from .._shared.deprecated import message, named_by, report_handed_on, report_unused_imports
 from .._shared.guards import is_fallback
-from .._shared.handed_on import handed_on, handing_on
 from .._shared.parameters import is_given
-from .._shared.scalers import device_out_of_place
-from .._shared.unused_imports import importing, unused_imports
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.scalers import misplaced_device
 
 CERTAIN = "no caller could pass another class"
 NOT_ASKED = "nothing asks for the class of a scaler"
 
-LEGACY = frozenset(name for name, api in SCALERS.items() if api.legacy is not None)
-
+SUCCESSORS = {
+    name: f'torch.amp.GradScaler("{api.device}", ...)'
+    for name, api in SCALERS.items()
+    if api.legacy is not None
+}
 
 CHECKED_BY_CLASS = (
     r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
@@ -69,18 +67,6 @@ CHECKED_BY_CLASS = (
 )
 # Ex) torch.cuda.amp.GradScaler = Other: a library for another device puts its own class there.
 REPLACED = r"\bamp\.GradScaler\s*=(?!=)|\bsetattr\(.*\bamp\b.*\bGradScaler\b"
-
-
-def is_annotated(at: Spot) -> bool:
-    """Whether an annotation may name a deprecated scaler."""
-    if not at.mentions("GradScaler"):
-        return False
-    roots = at.node.operands if at.number >= 0 else (at.graph.annotation,)
-
-    def is_legacy(number: int) -> bool:
-        return any(isinstance(a, Symbol) and canonical(a.name) in LEGACY for a in at.of(number))
-
-    return any(at.may_come_from(root, is_legacy) for root in roots if root >= 0)
 
 
 rule = Rule(
@@ -92,91 +78,70 @@ rule = Rule(
     witness=Warns("GradScaler(args...)` is deprecated"),
     safe_if=(CERTAIN, NOT_ASKED),
     torch="2.3",
-    candidates=calls(*LEGACY)
-    | nodes("param", "annotation", "function") & is_annotated
-    | handing_on(LEGACY)
-    | importing(LEGACY),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = src.name(call.func)
-    api = SCALERS.get(name) if name is not None else None
-    if api is None or api.legacy is None or api.device is None or is_fallback(call, src):
-        return
-    yield src.finding(
-        rule, call, message(call.func, api.device, src), migrate(call, api.device, src)
-    )
+@rule.on(calls(*SUCCESSORS))
+def check(call: View) -> Iterator[Finding]:
+    found = named_by(call, SUCCESSORS)
+    if found is not None:
+        function, name = found
+        yield call.finding(
+            message(function, SUCCESSORS[name]), fix=migrate(call, function, SCALERS[name].device)
+        )
 
 
-@rule.check
-def check_annotation(annotation: cst.Annotation, src: Source) -> Iterator[Finding]:
+def migrate(call: View, function: View, device: str | None) -> Fix | None:
+    """Ex) GradScaler(1024.) -> torch.amp.GradScaler("cuda", 1024.)"""
+    edits, spelled = call.source.edits, call.source.imports.spell("torch.amp.GradScaler")
+    first = edits.insert_argument(call.cst, f'"{device}"')
+    if spelled is None or first is None or misplaced_device(call) is not None:
+        return None
+    rename = edits.replace(function.cst, spelled.text)
+    conditions = {
+        CERTAIN: not is_given(function),
+        NOT_ASKED: not call.matches(CHECKED_BY_CLASS, "GradScaler"),
+    }
+    fix = Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
+    return fix.demoted() if call.matches(REPLACED, "GradScaler") else fix
+
+
+@rule.on(in_functions_with(frozenset(SUCCESSORS)) & nodes("name", "attr", "annotation"))
+def check_annotation(at: View) -> Iterator[Finding]:
     """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None"""
-    for named in named_in(annotation):
-        written = src.text(named, parentheses=False)
-        name = src.imports.meaning(written)
-        api = SCALERS.get(name) if name is not None else None
-        if name is None or api is None or api.legacy is None:
-            continue
-        if not is_fallback(annotation, src):
-            said = f"`{written}` is deprecated: scalers are `{api.legacy}`"
-            yield src.finding(rule, named, said, widen(named, name, api.legacy, src))
+    for named in named_in(at):
+        new = SCALERS[named.name].legacy if named.name in SUCCESSORS else None
+        if new is not None and is_annotation(named) and not is_fallback(named):
+            said = f"`{named.brief}` is deprecated: scalers are `{new}`"
+            yield named.finding(said, fix=widen(named, new))
 
 
-@rule.check
-def check_handed_on(
-    node: cst.Arg | cst.Return | cst.Element | cst.DictElement | cst.Assign, src: Source
-) -> Iterator[Finding]:
-    """Ex) return torch.cuda.amp.GradScaler"""
-    for named, name in handed_on(node, LEGACY, src):
-        device = SCALERS[name].device
-        if device is not None and not is_fallback(named, src):
-            yield src.finding(rule, named, message(named, device, src))
-
-
-def message(node: cst.BaseExpression, device: str, src: Source) -> str:
-    return f'`{src.text(node)}` is deprecated: use `torch.amp.GradScaler("{device}", ...)`'
-
-
-def named_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Ex) Optional, torch.cuda.amp.GradScaler of Optional[torch.cuda.amp.GradScaler]"""
-    if isinstance(node, cst.Name | cst.Attribute):
-        yield node
+def named_in(at: View) -> Iterator[View]:
+    """A name itself; of the annotation of a variable, the names that are read in it: those that the
+    same function or module has imported have no nodes of their own."""
+    if at.op != "annotation":
+        yield at
     else:
-        for child in node.children:
-            yield from named_in(child)
+        inner = reachable([at], lambda each: each.operands)
+        yield from (each for each in inner if each.op == READ)
 
 
-def widen(named: cst.CSTNode, old: str, new: str, src: Source) -> Fix | None:
+def is_annotation(named: View) -> bool:
+    around = named.source.ancestors(named.cst)
+    return any(isinstance(each, cst.Annotation) for each in around)
+
+
+def widen(named: View, new: str) -> Fix | None:
     """Name the new class, which is a base of the old one; not with an import that is run, where the
     one of the old is for type checkers."""
-    spelled = src.imports.spell(new)
-    if spelled is None or (spelled.edits and src.imports.bound_as(old) is None):
+    imports, old = named.source.imports, named.name or ""
+    spelled = imports.spell(new)
+    if spelled is None or (spelled.edits and imports.bound_as(old) is None):
         return None
-    edits = (*spelled.edits, src.edits.replace(named, spelled.text))
-    conditions = {CERTAIN: True, NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "GradScaler")}
+    edits = (*spelled.edits, named.source.edits.replace(named.cst, spelled.text))
+    conditions = {CERTAIN: True, NOT_ASKED: not named.matches(CHECKED_BY_CLASS, "GradScaler")}
     return Fix.safe_if(f"Use `{new}`", edits, conditions)
 
 
-def migrate(call: cst.Call, device: str, src: Source) -> Fix | None:
-    """Ex) GradScaler(1024.) -> torch.amp.GradScaler("cuda", 1024.)"""
-    spelled = src.imports.spell("torch.amp.GradScaler")
-    if spelled is None or device_out_of_place(call, src) is not None:
-        return None
-    rename: Edit = src.edits.replace(call.func, spelled.text)
-    first = src.edits.insert_argument(call, f'"{device}"')
-    if first is None:
-        return None
-    conditions = {
-        CERTAIN: not is_given(call.func, src),
-        NOT_ASKED: not src.matches(CHECKED_BY_CLASS, "GradScaler"),
-    }
-    fix = Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
-    return fix.demoted() if src.matches(REPLACED, "GradScaler") else fix
-
-
-@rule.check
-def check_import(statement: cst.ImportFrom, src: Source) -> Iterator[Finding]:
-    """Ex) from torch.cuda.amp import GradScaler, and nothing that uses it"""
-    yield from unused_imports(rule, statement, LEGACY, src)
+report_handed_on(rule, SUCCESSORS)
+report_unused_imports(rule, frozenset(SUCCESSORS))

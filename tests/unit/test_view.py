@@ -450,6 +450,40 @@ def test_what_statements_are_made_of(op: str, texts: list[str]) -> None:
     assert all(each.op == READ for each in view.operands if each.is_written and each.text == "x")
 
 
+ASSIGNMENTS = """from torch import Tensor
+held: Tensor
+def f(self, x, table):
+    self.one = table["two"] = x
+    self.three: Tensor = x.cpu()
+    self.four, table["five"] = x
+    self.six += x
+"""
+
+
+def test_what_is_assigned_to_a_field_or_an_element() -> None:
+    views = [*shown(ASSIGNMENTS, "store"), *shown(ASSIGNMENTS, "put")]
+    assigned = {view.text: view.assigned for view in views}
+    texts = {target: value and (value.op, value.text) for target, value in assigned.items()}
+    assert texts == {
+        "self.one": (READ, "x"),
+        'table["two"]': (READ, "x"),
+        "self.three": (ops.CALL, "x.cpu()"),
+        "self.four": None,
+        'table["five"]': None,
+        "self.six": None,
+    }
+
+
+def test_the_annotation_of_a_variable_is_an_operand() -> None:
+    (annotation,) = [
+        operand
+        for view in shown(ASSIGNMENTS, "annotation")
+        for operand in view.operands
+        if operand.op == READ
+    ]
+    assert (annotation.text, annotation.name) == ("Tensor", "torch.Tensor")
+
+
 HELD = """\
 def f(x, flag):
     made = x.half()

@@ -1,0 +1,188 @@
+"""Deprecated names of torch: called, used as decorators, handed on, imported for nobody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from amplint import (
+    READ,
+    Candidates,
+    Finding,
+    Fix,
+    Rule,
+    Safety,
+    View,
+    calls,
+    in_functions_with,
+    nodes,
+)
+from amplint import libcst as cst
+
+from .guards import is_fallback
+
+if TYPE_CHECKING:
+    from amplint import Source
+
+    # By deprecated name: what to use, as messages say it.
+    Successors = Mapping[str, str]
+
+INIT = "__init__.py"
+MEANT = re.compile(r"#.*\b(noqa|pylint)\b")
+# What asks about a class, or names it for a check, and calls it not.
+ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instance", "type"})
+
+
+def message(named: View, successor: str) -> str:
+    return f"`{named.brief}` is deprecated: use `{successor}`"
+
+
+# ------------------------------------------------------------------------ called, decorating
+
+
+def using(*names: str) -> Candidates:
+    """The calls of these library names, and the decorators that are one of them."""
+    return calls(*names) | (nodes("context") & in_functions_with(frozenset(names)))
+
+
+def named_by(at: View, names: Container[str]) -> tuple[View, str] | None:
+    """The expression by which a call or a decorator names one of these, and the name; None where
+    the code is for another version of torch."""
+    function, name = (at.operands[0], at.callee) if at.op == "call" else (at, at.name)
+    if name is None or name not in names or is_fallback(at):
+        return None
+    return function, name
+
+
+# --------------------------------------------------------------------------------- handed on
+
+
+def report_handed_on(rule: Rule, successors: Successors) -> None:
+    """Let a rule report where a deprecated class is handed on, for somebody else to call: there is
+    no fix."""
+
+    @rule.on(
+        in_functions_with(frozenset(successors))
+        & nodes("call", "return", "tuple", "list", "dict", "store", "name", "attr")
+    )
+    def check_handed_on(at: View) -> Iterator[Finding]:
+        """Ex) partial(torch.cuda.amp.autocast, enabled=True)"""
+        for named in handed_on(at, successors):
+            if not is_fallback(named):
+                yield named.finding(message(named, successors[named.name or ""]))
+
+
+def handed_on(at: View, names: Container[str]) -> Iterator[View]:
+    """The expressions of one of these names that are arguments, elements, returned, or the value of
+    a field of an object or a class.
+
+    Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, and of
+    self.region = autocast
+    """
+    if at.op in ("name", "attr"):
+        given = [at] if at.name in names and is_field_of_class(at) else []
+    else:
+        given = [each for each in at.operands[at.op == "call" :] if each.name in names]
+    for each in given:
+        named = at.assigned if at.op == "store" else each
+        if named is not None and named.op in (READ, "name", "attr") and not is_asked_for(named):
+            yield named
+
+
+def is_field_of_class(at: View) -> bool:
+    """Ex) torch.cuda.amp.autocast of `class Trainer: region = torch.cuda.amp.autocast`"""
+    return at.function.kind == "class" and at.source.layout.assignment(at.cst) is not None
+
+
+def is_asked_for(named: View) -> bool:
+    """Ex) isinstance(x, (GradScaler, Other))"""
+    src = named.source
+    return any(
+        isinstance(around, cst.Call) and src.text(around.func).rpartition(".")[2] in ASKING
+        for around in src.ancestors(named.cst)
+    )
+
+
+# ---------------------------------------------------------------------------------- imported
+
+
+def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
+    """Let a rule report the imports of these library names that nothing uses.
+
+    An `__init__.py` imports for others, a cell of a notebook for what is typed in the next, and an
+    import in a `try` may be there to see whether it fails. A comment for another linter says that
+    the import is meant.
+    """
+
+    @rule.on(nodes("import") & in_functions_with(names))
+    def check_import(at: View) -> Iterator[Finding]:
+        """Ex) from torch.cuda.amp import autocast, and nothing that uses it"""
+        if at.name not in names:
+            return
+        statement, src = at.cst, at.source
+        unused = [] if is_meant(at) else unused_names(statement, names, src)
+        fix = without(statement, unused, src) if unused else None
+        for alias in unused:
+            module, name = src.text(statement.module), alias.evaluated_name
+            if f"{module}.{name}" == at.name:
+                said = f"`{name}` of `{module}` is deprecated, and nothing uses this import"
+                yield at.finding(said, fix=fix, place=alias)
+
+
+def is_meant(at: View) -> bool:
+    """Whether an import may be there for others than its file, or to see whether it fails."""
+    src, statement = at.source, at.cst
+    if not src.path.endswith(".py") or src.path.rpartition("/")[2] == INIT:
+        return True
+    if is_fallback(at) or any(isinstance(each, cst.Try) for each in src.ancestors(statement)):
+        return True
+    line = src.statement(statement)
+    return line is None or MEANT.search(cst.Module([]).code_for_node(line)) is not None
+
+
+def unused_names(
+    statement: cst.CSTNode, names: Container[str], src: Source
+) -> list[cst.ImportAlias]:
+    """Those of some library names that a statement imports, and that nothing seems to use."""
+    if not isinstance(statement, cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
+        return []
+    module = src.text(statement.module) if statement.module is not None else ""
+    imported = [] if statement.relative else statement.names
+    return [
+        alias
+        for alias in imported
+        if f"{module}.{alias.evaluated_name}" in names and is_unused(bound_by(alias), src)
+    ]
+
+
+def bound_by(alias: cst.ImportAlias) -> str:
+    """Ex) old of `autocast as old`"""
+    return alias.evaluated_alias or alias.evaluated_name
+
+
+def is_unused(name: str, src: Source) -> bool:
+    """Whether a name stands once in the file, and no other file seems to take it from there."""
+    again = rf"(?<![.\w]){name}\b[\s\S]*(?<![.\w]){name}\b"
+    if src.says(re.compile(again)):
+        return False
+    # As `exported` in amplint/cst/imports.py, by lines: what is asked of other files are lines.
+    stem = PurePosixPath(src.path).stem
+    taken = rf"\b{re.escape(stem)}\s+import\b.*([*(\\]|\b{name}\b)|\b{re.escape(stem)}\.{name}\b"
+    return not src.matches(taken, stem)
+
+
+def without(statement: cst.ImportFrom, gone: list[cst.ImportAlias], src: Source) -> Fix | None:
+    """Import the rest, if there is any. Unsafe: who is out of sight may take the name from here."""
+    assert not isinstance(statement.names, cst.ImportStar)
+    left = [alias for alias in statement.names if alias not in gone]
+    title = "Remove the import"
+    if not left:
+        edit = src.edits.remove_statement(statement)
+        return Fix(title, (edit,), Safety.UNSAFE) if edit is not None else None
+    if statement.lpar is not None or statement.module is None:
+        return None  # its lines, and the comments on them, are not for amplint to set anew
+    kept = ", ".join(src.text(alias).rstrip(", ") for alias in left)
+    new = f"from {src.text(statement.module)} import {kept}"
+    return Fix(title, (src.edits.replace(statement, new),), Safety.UNSAFE)
