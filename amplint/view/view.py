@@ -312,6 +312,11 @@ class View:
         return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
 
     @property
+    def operators(self) -> Sequence[str]:
+        """Of a comparison: the names that `ast` has for its operators, in their order."""
+        return self._spot.node.data if self.op == ops.COMPARE else ()
+
+    @property
     def callee(self) -> str | None:
         """Of a call: the name of what certainly is called: "torch.arange", "Tensor.view"."""
         if self.op != ops.CALL:
