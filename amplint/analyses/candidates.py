@@ -326,7 +326,9 @@ def is_near(way: Way, lacking: Sequence[str]) -> bool:
     """Whether a node is nearly a candidate: all that it lacks is one thing, and its way is about
     calls of certain names, or lacks only that it should stand elsewhere."""
     own = {*lacking} - OF_FUNCTIONS
-    return len(own) < 2 and (way.names is not None or own <= ELSEWHERE)
+    if way.names is not None:
+        return len(own) < 2
+    return len(own) == 1 and own <= ELSEWHERE
 
 
 # What a function lacks, its nodes lack as well.

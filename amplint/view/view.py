@@ -253,11 +253,15 @@ class View:
         return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
 
     @property
+    def cls(self) -> str | None:
+        """The id by which facts know the innermost class around it."""
+        return self.fact(Classes).around(self._spot.function)
+
+    @property
     def bases(self) -> frozenset[str]:
         """The library classes that the innermost class around it derives from."""
-        classes = self.fact(Classes)
-        cls = classes.around(self._spot.function)
-        return classes.library_bases(cls) if cls is not None else frozenset()
+        cls = self.cls
+        return self.fact(Classes).library_bases(cls) if cls is not None else frozenset()
 
     @property
     def backward(self) -> tuple[Evidence, ...] | None:
@@ -306,6 +310,11 @@ class View:
         operator."""
         data = self._spot.node.data
         return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
+
+    @property
+    def operators(self) -> Sequence[str]:
+        """Of a comparison: the names that `ast` has for its operators, in their order."""
+        return self._spot.node.data if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from amplint import DType, constant, known, only
+from amplint import DType, View, constant, known, only
 from amplint import libcst as cst
 
 from .local_values import resolved
-
-if TYPE_CHECKING:
-    from amplint import Source, View
 
 # Kinds of numbers whose type is known, and the names of these types.
 PLAIN_NUMBERS = frozenset({"int", "float", "bool"})
@@ -38,33 +34,30 @@ def is_literal(at: View) -> bool:
     return is_bool or isinstance(node, cst.Integer | cst.Float)
 
 
-def number_of(node: cst.BaseExpression, src: Source) -> float | None:
+def number_of(at: View) -> float | None:
     """The number that an expression is: written, held by a variable, added up of such, or the limit
     of a dtype, as in `torch.finfo(torch.float32).min`. A default that calls leave as it is counts,
     whatever others may give."""
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        positive = number_of(node.expression, src)
+    if at.op == "unary" and at.operator == "USub":
+        positive = number_of(at.operands[0])
         return None if positive is None else -positive
-    if isinstance(node, cst.BinaryOperation):
-        if not isinstance(node.operator, cst.Add | cst.Subtract):
+    if at.op == "binop":
+        left, right = map(number_of, at.operands)
+        if left is None or right is None or at.operator not in ("Add", "Sub"):
             return None
-        left, right = number_of(node.left, src), number_of(node.right, src)
-        if left is None or right is None:
-            return None
-        return left + right if isinstance(node.operator, cst.Add) else left - right
-    if isinstance(node, cst.Attribute) and node.attr.value in ("min", "max"):
-        return _limit_of_float32(node, src)
-    number = constant(known(src.value(node)))
+        return left + right if at.operator == "Add" else left - right
+    if at.op == "attr" and at.method in ("min", "max"):
+        return _limit_of_float32(at)
+    number = constant(known(at.value))
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return float(number)
 
 
-def _limit_of_float32(node: cst.Attribute, src: Source) -> float | None:
-    info = node.value
-    if not isinstance(info, cst.Call) or src.name(info.func) != "torch.finfo" or not info.args:
-        return None
-    dtype = only(src.value(info.args[0].value))
+def _limit_of_float32(limit: View) -> float | None:
+    info = limit.operands[0]
+    given = info.arg("type", 0) if info.callee == "torch.finfo" else None
+    dtype = only(given.value) if given is not None else None
     if not isinstance(dtype, DType) or dtype.name != "float32":
         return None
-    return FLOAT32_MAX if node.attr.value == "max" else -FLOAT32_MAX
+    return FLOAT32_MAX if limit.method == "max" else -FLOAT32_MAX

@@ -374,6 +374,11 @@ def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     assert view.arg("end", 2) is None  # behind a star
 
 
+def test_the_operators_of_a_comparison() -> None:
+    (view,) = shown("def f(x): return 0 < x not in (1, 2)\n", "compare")
+    assert [*view.operators] == ["Lt", "NotIn"]
+
+
 def test_what_is_no_call_has_no_arguments() -> None:
     (view,) = shown(LOOP, "put")
     assert not [*view.arguments]
