@@ -32,7 +32,7 @@ from amplint.knowledge.operations import RESULTS
 
 from .._shared.dtypes import is_called_on, taken_by
 from .._shared.reads import device_tensor, is_move_to_host, returns_at_once
-from .._shared.waits import between, may_wait
+from .._shared.waits import between, waits
 
 READ = "the host reads the copy, and nothing waits for it before"
 
@@ -116,9 +116,8 @@ def is_read_by(use: View) -> bool:
 
 def is_waited_for(copy: View, read: View) -> bool:
     """Whether something between the copy and the read may wait for the device."""
-    source = copy.source
-    nodes = between(copy.cst, read.cst, source)
-    if nodes is None or any(may_wait(node, source) for node in nodes):
+    nodes = between(copy.cst, read.cst, copy.source)
+    if nodes is None or any(waits(copy.of(node)) for node in nodes):
         return True
     return shares_memory(read) and waits_later(read)
 
