@@ -160,29 +160,24 @@ def sizes_of(made: View) -> Iterator[tuple[View, cst.CSTNode]]:
     """The tensors whose sizes a call is given: x of f(x.size(0)), f(*x.shape), and of f(n) after
     `n, m = x.shape`."""
     for arg in made.cst.args:
-        yield from ((made.of(each), arg) for each in sized_by(arg.value, made.source))
+        yield from ((each, arg) for each in sized_by(made.of(arg.value)))
 
 
-def sized_by(given: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+def sized_by(given: View) -> Iterator[View]:
     """The tensors whose shapes a size is taken from."""
+    source = given.source
 
     def behind(part: cst.BaseExpression) -> Iterable[cst.BaseExpression]:
-        held = definition(part, src)
-        whole = src.variables.unpacked(part) if isinstance(part, cst.Name) else None
+        held = definition(part, source)
+        whole = source.variables.unpacked(part) if isinstance(part, cst.Name) else None
         one = part.value if isinstance(part, cst.Subscript) else None
         return [each for each in (held, whole, one) if each is not None]
 
-    for part in reachable([given, *variables(given)], behind):
-        tensor = sized(part) or shaped(part, src)
+    for part in map(given.of, reachable([given.cst, *variables(given.cst)], behind)):
+        # Ex) x of x.size(0)
+        tensor = part.receiver if part.op == "call" and part.method == "size" else shaped(part)
         if tensor is not None:
             yield tensor
-
-
-def sized(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Ex) x of x.size(0)"""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return None
-    return node.func.value if node.func.attr.value == "size" else None
 
 
 def named_before(at: View, made: View) -> View | None:

@@ -486,7 +486,7 @@ def kind_of_arguments(call: View) -> Arguments | None:
         return kind_of_one(given[0])
     starred = [each.operands[0] for each in given if each.op == "starred"]
     several = len(given) > 1 and given[0].op != "starred"
-    shapes = all(map(shape_of, starred))
+    shapes = all(map(shaped, starred))
     # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
     filled = len(starred) < len(given) or any(rank_of(each) == 1 for each in starred)
     known = several or not given or (shapes and filled)
@@ -504,7 +504,7 @@ def are_surely_sizes(call: View) -> bool:
         return True
     return (
         all(map(is_surely_int, given))
-        and all(map(shape_of, starred))
+        and all(map(shaped, starred))
         and (bool(given) or any(rank_of(each, certain=True) == 1 for each in starred))
     )
 
@@ -517,7 +517,7 @@ def kind_of_one(given: View) -> Arguments | None:
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
         return Arguments(True, is_surely_int(given) or is_surely_shape(given))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        return Arguments(False, is_surely_list(given.of(resolved(given.cst, given.source))))
+        return Arguments(False, is_surely_list(resolved(given)))
     return None
 
 
@@ -535,7 +535,7 @@ def is_surely_list(made: View) -> bool:
 def is_size(at: View) -> bool:
     """Whether an argument is a size, or several, in the calls that are seen."""
     if at.op == "starred":
-        return shape_of(at.operands[0]) is not None or has_sizes(at.operands[0])
+        return shaped(at.operands[0]) is not None or has_sizes(at.operands[0])
     return is_surely_int(at) or has_kind(at, {"int"})
 
 
@@ -547,20 +547,14 @@ def has_sizes(at: View) -> bool:
     return isinstance(atom, Host) and atom.kind == "size"
 
 
-def shape_of(at: View) -> View | None:
-    """Ex) x of x.shape"""
-    tensor = shaped(at.cst, at.source)
-    return at.of(tensor) if tensor is not None else None
-
-
 def rank_of(shape: View, certain: bool = False) -> int | None:
     """The rank of the tensor that has a shape: 1 if that is not empty.
 
     Args:
         certain: for every caller, not only in the calls that are seen.
     """
-    made = shape.of(resolved(shape.cst, shape.source))
-    whole = None if made.op == "subscript" else shape_of(made)
+    made = resolved(shape)
+    whole = None if made.op == "subscript" else shaped(made)
     tensor = whole.tensor if whole is not None else None
     if tensor is None or whole is None or (certain and not is_local(whole)):
         return None
