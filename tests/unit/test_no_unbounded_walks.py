@@ -132,7 +132,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
     "rules/_shared/guards.py": {"operands_of": SYNTAX},
     "rules/_shared/host_copies.py": {"built_from": STEPS},
-    "rules/_shared/tensors.py": {"tensor_operands": SYNTAX},
     "rules/_shared/waits.py": {"evaluated": SYNTAX},
     "rules/_shared/suspensions.py": {"suspensions": SYNTAX},
     "rules/autocast/backward_in_autocast.py": {"multiplies_matrices": SYNTAX},
