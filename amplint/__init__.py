@@ -46,7 +46,7 @@ _EXPORTS = {
         "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF "
         "Spot symbol"
     ),
-    "core.candidate": "Candidates calls in_functions_with nodes where",
+    "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
     "ir.model": "CallShape",
     "core.finding": "Cost Edit Finding Fix Group Related Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from amplint.analyses.unknown_when_hot import UnknownWhenHot as UnknownWhenHot
     from amplint.core.candidate import Candidates as Candidates
     from amplint.core.candidate import calls as calls
+    from amplint.core.candidate import calls_with as calls_with
     from amplint.core.candidate import in_functions_with as in_functions_with
     from amplint.core.candidate import nodes as nodes
     from amplint.core.candidate import where as where

@@ -132,7 +132,7 @@ def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
 
 
 def is_meant(at: View) -> bool:
-    """Whether an import may be there for others than its file, or to see whether it fails."""
+    """Whether an import may be there for other files, or to see whether it fails."""
     src, statement = at.source, at.cst
     if not src.path.endswith(".py") or src.path.rpartition("/")[2] == INIT:
         return True

@@ -248,29 +248,5 @@ def is_above(context: View, call: View) -> bool:
     return opened in around or (src.parent(opened) in around and context.span < call.span)
 
 
-def regions_before(call: cst.Call, src: Source) -> Iterator[Autocast]:
-    """The enabled regions above a call, or around it, in the blocks that the call stands in."""
-    function, around = src.function(call), list(src.ancestors(call))
-    for block in around:
-        if block is function:
-            break
-        if isinstance(block, cst.With):
-            yield from regions(block, src)
-        if not isinstance(block, cst.IndentedBlock):
-            continue
-        for line in block.body:
-            if any(each is line for each in around):
-                break
-            if isinstance(line, cst.With):
-                yield from regions(line, src)
-
-
-def regions(opened: cst.With, src: Source) -> Iterator[Autocast]:
-    for item in opened.items:
-        for atom in src.value(item.item):
-            if isinstance(atom, Autocast) and atom.enabled is not False:
-                yield atom
-
-
 def region_dtype(region: Autocast) -> str | None:
     return region.dtype or DEFAULT_DTYPES.get(region.device or "")
