@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "own-rules.md"
 # Rules make these; all others are made for them, so that no way to make them is promised.
 MADE_BY_RULES = {"Fix", "Rule"}
 # Of these classes, some members serve amplint's own rules alone.
-NOT_PROMISED = {"Source": {"ask", "at", "class_id", "fact", "misuse", "never_runs", "place"}}
+NOT_PROMISED = {"Source": {"ask", "at", "class_id", "fact", "never_runs", "place"}}
 PROMISED = {
     "Candidates": set(),
     "Imports": {"bound_as", "meaning", "spell"},
