@@ -34,7 +34,7 @@ from .moves import is_surely_device
 from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Reason, Source, Spot, View
+    from amplint import Finding, Fix, Group, Reason, Source, Spot, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -85,6 +85,26 @@ def outputs_are_cast(at: View | Source) -> bool:
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
     """
     return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
+
+
+def finding_on_dtype(
+    at: View,
+    tensor: Tensor,
+    message: str,
+    fix: Fix | None = None,
+    because: Iterable[Related] = (),
+    help: str = "",
+    group: Group | None = None,
+) -> Finding:
+    """A finding that rests on the dtype of a tensor, which one flag may choose for all that runs
+    within a region and outside of one.
+
+    Args:
+        because: other places to show, before what has made the dtype.
+        fix, help, group: as `View.finding` takes them.
+    """
+    places, anywhere = (*because, tensor.dtype_evidence), tensor.dtype in CHOICES
+    return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
