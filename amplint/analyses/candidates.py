@@ -17,14 +17,11 @@ from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.backward_reach import BackpropagatedValues
-from amplint.analyses.cast_cache import CastCache
 from amplint.analyses.fact import Answer_co, Facts, NodeFact
 from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
-from amplint.analyses.inferred import OutsideRegions
 from amplint.analyses.loop_invariance import ConstantTensors
 from amplint.analyses.provenance import ReplicatedModules, UnpinnedMoves
 from amplint.analyses.tensor_certainty import TensorCertainty
-from amplint.analyses.thread_escape import ThreadWork
 from amplint.analyses.traits import Traits
 from amplint.core.candidate import Test, Trait, Way, in_functions, in_words, nodes, says, where
 from amplint.core.errors import describe
@@ -33,13 +30,11 @@ from amplint.core.rule import Rule, ViewCheck
 from amplint.core.values import (
     NONE,
     UNKNOWN,
-    Autocast,
     Evidence,
     Heat,
     Host,
     Method,
     Object,
-    Place,
     Region,
     Symbol,
     Tensor,
@@ -105,11 +100,6 @@ class Spot:
         return self.search.facts.inference.functions[self.function]
 
     @property
-    def decorators(self) -> Value:
-        """The decorators of its function."""
-        return self.search.facts.inference.decorators(self.function)
-
-    @property
     def graph(self) -> Graph:
         return self.state.graph
 
@@ -126,13 +116,6 @@ class Spot:
     def mentions(self, word: str) -> bool:
         """Whether some file of the project holds an identifier."""
         return self.search.mentions(word)
-
-    @property
-    def contexts(self) -> Iterator[Autocast]:
-        """The autocast contexts that the `with`s of its function may enter."""
-        for block in self.graph.blocks:
-            if block.kind == "with":
-                yield from (a for a in self.of(block.node) if isinstance(a, Autocast))
 
     # -- values
 
@@ -238,11 +221,6 @@ class Spot:
         return self.ask(BackwardCalls, call)
 
     @property
-    def hands_to_thread(self) -> bool:
-        """Whether the call hands to a thread what runs a product outside of a region."""
-        return self.ask(ThreadWork) is not None
-
-    @property
     def is_moved_to_device(self) -> bool:
         """Whether the call makes a loader that does not pin, whose batches are moved."""
         return self.ask(UnpinnedMoves) is not None
@@ -250,13 +228,6 @@ class Spot:
     def is_replicated(self, number: int) -> bool:
         """Whether a node may be a module that `nn.DataParallel` has wrapped."""
         return self.ask(ReplicatedModules, number) is not None
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the region that the node opens keeps casts of weights that change."""
-        at = NodePlace(self.function, self.number, self.block)
-        place = Place(self.facts.path, *self.location)
-        return self.search.facts[CastCache].of_context(at, place) is not None
 
     # -- where it runs
 
@@ -283,13 +254,6 @@ class Spot:
     def region(self) -> Region | None:
         """As `Source.region`."""
         return self.state.regions.get(self.block)
-
-    @property
-    def is_outside(self) -> bool:
-        """Whether the node stands in no region, whichever known caller calls."""
-        return self.search.facts[OutsideRegions].of(
-            NodePlace(self.function, self.number, self.block)
-        )
 
     @property
     def enabled_region(self) -> Region | None:
@@ -362,7 +326,9 @@ def is_near(way: Way, lacking: Sequence[str]) -> bool:
     """Whether a node is nearly a candidate: all that it lacks is one thing, and its way is about
     calls of certain names, or lacks only that it should stand elsewhere."""
     own = {*lacking} - OF_FUNCTIONS
-    return len(own) < 2 and (way.names is not None or own <= ELSEWHERE)
+    if way.names is not None:
+        return len(own) < 2
+    return len(own) == 1 and own <= ELSEWHERE
 
 
 # What a function lacks, its nodes lack as well.

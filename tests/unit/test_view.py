@@ -493,6 +493,17 @@ def f(x, flag):
 """
 
 
+def test_the_loops_around_an_operation() -> None:
+    (view,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
+    assert [*view.loops] == [None] and view.hotness is not None
+    within = LOOP.replace("x = x.cuda()", "for y in x: y.cuda()")
+    (view,) = [view for view in shown(within, "call") if view.method == "cuda"]
+    inner, outer = view.loops
+    assert inner is not None and outer is None
+    (test,) = shown(STATEMENTS, "aug")
+    assert [*test.loops] == [None]
+
+
 def test_a_value_that_is_joined_with_another_is_merged() -> None:
     use, *_ = [view for view in shown(HELD, "call") if view.method == "use"]
     receiver = use.receiver
