@@ -16,7 +16,6 @@ from amplint import (
     Method,
     Object,
     Region,
-    Related,
     Shows,
     Tensor,
     Value,
@@ -29,12 +28,12 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .cst_moves import surely_device
 from .local_values import definitions, method_of
-from .tensors import is_surely_dtype, surely_dtype
+from .moves import is_surely_device
+from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Reason, Source, Spot, View
+    from amplint import Reason, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -51,20 +50,6 @@ def differ(one: str | None, other: str | None) -> bool:
     return not ({one, other} <= HALF and "half" in (one, other))  # either may be the other
 
 
-def default_may_be_half(src: Source) -> bool:
-    """Whether a factory without a dtype may make something else than float32."""
-    if src.says(DEFAULT_DTYPE):
-        return True
-    set_somewhere = src.mentions("set_default_dtype") or src.mentions("set_default_tensor_type")
-    return set_somewhere and src.matches(HALF_DEFAULT, "set_default_")
-
-
-def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:
-    """The autocast region around a node, unless it is certainly off."""
-    region = src.region(node)
-    return region if region is not None and region.enabled is not False else None
-
-
 def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
     """The device type of a region; CUDA if it is unknown, and tensors are on an accelerator."""
     if region.device is None and any(tensor.device.kind == ACCELERATOR for tensor in tensors):
@@ -79,27 +64,12 @@ def made_by_autocast(tensor: Tensor) -> bool:
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
-def outputs_are_cast(at: View | Source) -> bool:
+def outputs_are_cast(at: View) -> bool:
     """Whether some library casts what models give to float32, as it wraps them.
 
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
     """
     return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
-
-
-def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
-    """Why the tensors have their dtypes, each reason once."""
-    return src.reasons(*(tensor.dtype_evidence for tensor in tensors if tensor is not None))
-
-
-def cast_dtype(call: cst.Call, src: Source) -> str | None:
-    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
-    if not isinstance(call.func, cst.Attribute):
-        return None
-    method = call.func.attr.value
-    if method in ("to", "type"):
-        return next((n for arg in call.args if (n := named_dtype(src.value(arg.value)))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{method}") if not call.args else None
 
 
 def named_dtype(value: Value) -> str | None:
@@ -108,79 +78,15 @@ def named_dtype(value: Value) -> str | None:
     return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
 
 
-def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """The expressions that methods of these names make of one: ids.view(-1).long(), for `ids`"""
-    while True:
-        method = src.parent(use)
-        call = src.parent(method)
-        if not isinstance(method, cst.Attribute) or method.value is not use:
-            return use
-        if not isinstance(call, cst.Call) or call.func is not method:
-            return use
-        if method.attr.value not in through:
-            return use
-        use = call
-
-
-def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """The other way round: `ids`, for ids.view(-1).long()"""
-    while (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in through
-        and src.tensor(node.func.value) is not None
-    ):
-        node = node.func.value
-    return node
-
-
 @dataclass(frozen=True)
-class Operation:
+class Applied:
     """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
         name: as in the tables of amplint.knowledge: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
-        operands: the expressions that may be tensors.
+        operands: what may be tensors.
         module: the layer that is called, whose parameters are operands too.
     """
-
-    name: str
-    operands: tuple[cst.BaseExpression, ...]
-    module: Object | None = None
-
-
-def product(node: cst.CSTNode, src: Source) -> Operation | None:
-    """A matrix product, a convolution and the like: what raises where dtypes differ.
-
-    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
-    """
-    if isinstance(node, cst.BinaryOperation):
-        if not isinstance(node.operator, cst.MatrixMultiply):
-            return None
-        return Operation("Tensor.__matmul__", (node.left, node.right))
-    found = operation(node, src) if isinstance(node, cst.Call) else None
-    return found if found is not None and found.name in EQUAL_DTYPES else None
-
-
-def operation(call: cst.Call, src: Source) -> Operation | None:
-    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
-    given = tuple(each for arg in call.args for each in elements(arg.value))
-    name = src.name(call.func)
-    if name is not None:
-        return Operation(name, given)
-    called = only(src.value(call.func))
-    if isinstance(called, Object):
-        return Operation(called.type, given, called)
-    if not isinstance(called, Method) or not isinstance(called.of, Tensor):
-        return None
-    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
-    operands = (receiver, *given) if receiver is not None else given
-    return Operation(f"Tensor.{called.name}", operands)
-
-
-@dataclass(frozen=True)
-class Applied:
-    """As `Operation`, of Views."""
 
     name: str
     operands: tuple[View, ...]
@@ -193,7 +99,10 @@ class Applied:
 
 
 def applied_product(at: View) -> Applied | None:
-    """As `product`."""
+    """A matrix product, a convolution and the like: what raises where dtypes differ.
+
+    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
+    """
     if at.op == "binop":
         is_product = at.operator == "MatMult"
         return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
@@ -202,7 +111,7 @@ def applied_product(at: View) -> Applied | None:
 
 
 def applied(call: View) -> Applied | None:
-    """As `operation`."""
+    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
     if call.op != "call":
         return None
     function, *arguments = call.operands
@@ -223,7 +132,7 @@ def parts_of(at: View) -> Sequence[View]:
 
 
 def made_of(at: View, through: Collection[str]) -> View:
-    """As `before`: `ids`, for ids.view(-1).long()"""
+    """What methods of these names are called on: `ids`, for ids.view(-1).long()"""
     while at.op == "call" and at.method in through:
         receiver = at.receiver
         if receiver is None or receiver.tensor is None:
@@ -233,58 +142,13 @@ def made_of(at: View, through: Collection[str]) -> View:
 
 
 def dtype_of_cast(call: View) -> str | None:
-    """As `cast_dtype`."""
+    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
     if call.op != "call":
         return None
     given = [argument.value for _, _, argument in call.arguments]
     if call.method in ("to", "type"):
         return next((name for value in given if (name := named_dtype(value))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
-
-
-def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-    """The expressions of a list or a tuple, or the one that is none."""
-    if isinstance(node, cst.List | cst.Tuple):
-        return tuple(element.value for element in node.elements)
-    return (node,)
-
-
-def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
-    """Whether what decides a tensor's dtype stands in the function around a node.
-
-    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
-    """
-    evidence, function = evidence_of(tensor.dtype_evidence), src.function(node)
-    if evidence is None or evidence.place.path != src.path or function is None:
-        return False
-    span = src.span(function.body)
-    return span.start.row <= evidence.place.row <= span.end.row
-
-
-def surely_decided(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
-    """The same, where no dtype that is given on the way comes from a caller.
-
-    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
-    """
-    given = (
-        arg.value
-        for part in reachable([node], lambda part: definitions(part, src))
-        for call in src.calls(part)
-        for arg in call.args
-        if may_name_dtype(arg, call, src)
-    )
-    return decided_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
-
-
-def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
-    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
-    if arg.keyword is not None:
-        return arg.keyword.value == "dtype"
-    method = method_of(call)
-    return method == "type" or (method == "to" and not surely_device(arg.value, src))
-
-
-# ----------------------------------------------------------------------------------------- Views
 
 
 def may_default_to_half(at: View) -> bool:
@@ -350,20 +214,18 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
     """
     src = at.source
     given = (
-        arg.value
+        at.of(arg.value)
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, call, src)
+        if may_name_dtype(arg, call, at)
     )
-    return is_decided_within(tensor, at) and all(is_surely_dtype(at.of(each)) for each in given)
+    return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
 
 
-# ------------------------------------------------------------------------------------ candidates
-
-
-def cast_of(at: Spot) -> str | None:
-    """As `cast_dtype`."""
-    if at.method in ("to", "type"):
-        return next((n for each in at.arguments if (n := named_dtype(at.of(each)))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{at.method}") if not at.arguments else None
+def may_name_dtype(arg: cst.Arg, call: cst.Call, at: View) -> bool:
+    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
+    if arg.keyword is not None:
+        return arg.keyword.value == "dtype"
+    method = method_of(call)
+    return method == "type" or (method == "to" and not is_surely_device(at.of(arg.value)))
