@@ -29,12 +29,12 @@ from amplint.core.lazy import LazyModule
 __version__ = "0.1.0"
 
 __all__ = [
-    "ACCELERATOR", "CPU", "EVALUATED", "FLOATS", "HALF", "HOT", "IN_REGION", "NONE", "NUMBER_KINDS",
-    "SOMEWHERE_HOT", "UNKNOWN", "WITHIN_REGION", "WITH_HALF", "Autocast", "Candidates", "Change",
-    "Cost", "DType", "Device", "Edit", "Evidence", "Finding", "Fix", "Group", "Heat", "Host",
-    "Object", "Region", "Related", "Rule", "Safety", "Source", "Spot", "Symbol", "Tensor",
-    "Unknown", "Value", "__version__", "calls", "constant", "is_autocast", "is_unknown", "known",
-    "libcst", "literal", "nodes", "only", "where",
+    "ACCELERATOR", "CPU", "EVALUATED", "FLOATS", "HALF", "HOT", "IN_REGION", "NONE",
+    "NUMBER_KINDS", "READ", "SOMEWHERE_HOT", "UNKNOWN", "WITHIN_REGION", "WITH_HALF",
+    "Autocast", "Candidates", "Change", "Cost", "DType", "Device", "Edit", "Evidence",
+    "Finding", "Fix", "Group", "Heat", "Host", "Object", "Region", "Related", "Rule", "Safety",
+    "Source", "Symbol", "Tensor", "Unknown", "Value", "View", "__version__", "calls",
+    "calls_with", "constant", "is_autocast", "is_unknown", "known", "libcst", "nodes", "only",
 ]  # fmt: skip
 
 _CHECKOUT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ def is_literal(at: View) -> bool:
 
     Ex) 1e-3, -1, True, float("inf"), math.pi
     """
-    made = at.of(resolved(at.cst, at.source))
+    made = resolved(at)
     node = made.cst
     if isinstance(node, cst.UnaryOperation):
         return is_literal(made.of(node.expression))

@@ -16,6 +16,7 @@ from amplint import (
     Method,
     Object,
     Region,
+    Related,
     Shows,
     Tensor,
     Value,
@@ -28,12 +29,12 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .local_values import definitions, method_of
+from .local_values import definitions
 from .moves import is_surely_device
 from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Reason, View
+    from amplint import Finding, Fix, Group, Reason, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -70,6 +71,26 @@ def outputs_are_cast(at: View) -> bool:
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
     """
     return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
+
+
+def finding_on_dtype(
+    at: View,
+    tensor: Tensor,
+    message: str,
+    fix: Fix | None = None,
+    because: Iterable[Related] = (),
+    help: str = "",
+    group: Group | None = None,
+) -> Finding:
+    """A finding that rests on the dtype of a tensor, which one flag may choose for all that runs
+    within a region and outside of one.
+
+    Args:
+        because: other places to show, before what has made the dtype.
+        fix, help, group: as `View.finding` takes them.
+    """
+    places, anywhere = (*because, tensor.dtype_evidence), tensor.dtype in CHOICES
+    return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
 def named_dtype(value: Value) -> str | None:
@@ -218,14 +239,14 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, call, at)
+        if may_name_dtype(arg, at.of(call))
     )
     return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
 
 
-def may_name_dtype(arg: cst.Arg, call: cst.Call, at: View) -> bool:
+def may_name_dtype(arg: cst.Arg, call: View) -> bool:
     """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
     if arg.keyword is not None:
         return arg.keyword.value == "dtype"
-    method = method_of(call)
-    return method == "type" or (method == "to" and not is_surely_device(at.of(arg.value)))
+    is_move = call.method == "to" and is_surely_device(call.of(arg.value))
+    return call.method in ("to", "type") and not is_move

@@ -361,7 +361,7 @@ def is_dtype(at: View) -> bool:
 
 def is_surely_size(at: View) -> bool:
     """Whether the one argument of `view` is no dtype for every caller."""
-    return at.op in ("tuple", "list") or is_surely_int(at) or shaped(at.cst, at.source) is not None
+    return at.op in ("tuple", "list") or is_surely_int(at) or shaped(at) is not None
 
 
 def indices_of(at: View) -> list[View]:

@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING
 from amplint import Host, reachable
 from amplint import libcst as cst
 
-from .guards import written
-
 if TYPE_CHECKING:
     from amplint import Source, View
-
-    from .guards import Place
 
 GIVES_INT = frozenset({"builtins.int", "builtins.len"})
 GIVES_NUMBER = GIVES_INT | {"builtins.bool", "builtins.float"}
 INT_METHODS = frozenset({"dim", "nelement", "ndimension", "numel"})
 
 
-def is_local(at: Place, src: Source | None = None) -> bool:
+def is_local(at: View) -> bool:
     """Whether the value of an expression rests on nothing that a caller passes.
 
     Each variable that it is computed from certainly holds one expression of the same function, or
@@ -32,10 +28,10 @@ def is_local(at: Place, src: Source | None = None) -> bool:
 
     Ex) n of `n = 2 * len(NAMES)`; not of `def f(n):`, `for n in rows:`, nor `self.n`
     """
-    node, source = written(at, src)
+    source = at.source
     return all(
         definition(name, source) is not None or source.variables.is_fixed(name)
-        for part in reachable([node], lambda part: definitions(part, source))
+        for part in reachable([at.cst], lambda part: definitions(part, source))
         for name in variables(part)
     )
 
@@ -55,14 +51,14 @@ def definition(node: cst.CSTNode, src: Source) -> cst.BaseExpression | None:
     return src.variables.origin(node) or src.variables.global_value(node)
 
 
-def resolved(node: cst.BaseExpression, src: Source) -> cst.BaseExpression:
+def resolved(at: View) -> View:
     """The expression behind a variable, or behind one that holds another."""
 
     def held(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-        made = definition(part, src)
+        made = definition(part, at.source)
         return () if made is None else (made,)
 
-    return list(reachable([node], held))[-1]
+    return at.of(list(reachable([at.cst], held))[-1])
 
 
 def variables(node: cst.CSTNode) -> Iterator[cst.Name]:
@@ -105,19 +101,19 @@ def gives_int(at: View) -> bool:
         return at.callee in GIVES_INT and is_local(at.operands[0])
     if at.op == "subscript":
         whole, index = at.operands
-        return index.op not in ("slice", "tuple") and shaped(whole.cst, at.source) is not None
+        return index.op not in ("slice", "tuple") and shaped(whole) is not None
     if at.op == "attr" and at.method == "ndim":
         return True
     if isinstance(at.cst, cst.Name):
         parts = at.source.variables.unpacked(at.cst)
-        if parts is not None and shaped(parts, at.source) is not None:
+        if parts is not None and shaped(at.of(parts)) is not None:
             return True
     return has_kind(at, {"int"}) and is_local(at)
 
 
 def is_surely_number(at: View) -> bool:
     """Ex) 0.5, float(x), x.item(), len(x); a variable that holds it"""
-    made = at.of(resolved(at.cst, at.source))
+    made = resolved(at)
     if made.op == "call":
         converted = made.callee in GIVES_NUMBER and is_local(made.operands[0])
         return converted or made.method == "item" or is_surely_int(made)
@@ -129,23 +125,20 @@ def has_kind(at: View, kinds: set[str]) -> bool:
     return bool(at.value) and all(isinstance(a, Host) and a.kind in kinds for a in at.value)
 
 
-def shaped(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+def shaped(at: View) -> View | None:
     """The tensor that a shape, or a part of it, is of: x of x.shape, x.size() and x.shape[1:]"""
 
     def operand(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         if isinstance(part, cst.Subscript):
             a_slice = len(part.slice) == 1 and isinstance(part.slice[0].slice, cst.Slice)
             return (part.value,) if a_slice else ()
-        made = definition(part, src)
+        made = definition(part, at.source)
         return () if made is None else (made,)
 
-    whole = list(reachable([node], operand))[-1]
-    if isinstance(whole, cst.Attribute) and whole.attr.value == "shape":
-        return whole.value
-    if isinstance(whole, cst.Call) and method_of(whole) == "size" and not whole.args:
-        assert isinstance(whole.func, cst.Attribute)
-        return whole.func.value
-    return None
+    whole = at.of(list(reachable([at.cst], operand))[-1])
+    is_shape = whole.op == "attr" and whole.method == "shape"
+    is_size = whole.op == "call" and whole.method == "size" and len(whole.operands) == 1
+    return whole.receiver if is_shape or is_size else None
 
 
 def method_of(node: cst.BaseExpression | None) -> str | None:

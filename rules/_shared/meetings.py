@@ -74,13 +74,10 @@ def tensor_met(made: View, result: View) -> Met | None:
     return next((each for each in met if each.is_float), met[0] if met else None)
 
 
-def buffers(made: View) -> Iterator[View]:
+def buffers(made: View) -> Iterable[View]:
     """What is the buffer: where it is made, and what in-place methods, shapes and slice assignments
     leave of it."""
-    yield made
-    for taker in taken_by(made):
-        if leaves_buffer(taker, made):
-            yield from buffers(taker)
+    return reachable([made], lambda at: (each for each in taken_by(at) if leaves_buffer(each, at)))
 
 
 def leaves_buffer(at: View, buffer: View) -> bool:
@@ -97,20 +94,17 @@ def operands_met(result: View) -> Sequence[tuple[View, cst.CSTNode]]:
     found = [
         (other, taker)
         for buffer in buffers(result)
-        for taker in takers(buffer)
+        for use in reachable([buffer], same_tensors)
+        for taker in taken_by(use)
         for other in beside(taker)
-        if not other.is_same(buffer)
+        if not other.is_same(use)
     ]
     return [(other, taker.cst) for other, taker in sorted(found, key=lambda pair: pair[1].span)]
 
 
-def takers(buffer: View) -> Iterator[View]:
-    """The operations that take a tensor, also as `x.data`."""
-    for taker in taken_by(buffer):
-        if taker.op == "attr" and taker.method in SAME_TENSOR:
-            yield from takers(taker)
-        else:
-            yield taker
+def same_tensors(at: View) -> Iterator[View]:
+    """Ex) x.data, for x"""
+    return (each for each in at.uses if each.op == "attr" and each.method in SAME_TENSOR)
 
 
 def beside(taker: View) -> Iterable[View]:
@@ -166,29 +160,24 @@ def sizes_of(made: View) -> Iterator[tuple[View, cst.CSTNode]]:
     """The tensors whose sizes a call is given: x of f(x.size(0)), f(*x.shape), and of f(n) after
     `n, m = x.shape`."""
     for arg in made.cst.args:
-        yield from ((made.of(each), arg) for each in sized_by(arg.value, made.source))
+        yield from ((each, arg) for each in sized_by(made.of(arg.value)))
 
 
-def sized_by(given: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+def sized_by(given: View) -> Iterator[View]:
     """The tensors whose shapes a size is taken from."""
+    source = given.source
 
     def behind(part: cst.BaseExpression) -> Iterable[cst.BaseExpression]:
-        held = definition(part, src)
-        whole = src.variables.unpacked(part) if isinstance(part, cst.Name) else None
+        held = definition(part, source)
+        whole = source.variables.unpacked(part) if isinstance(part, cst.Name) else None
         one = part.value if isinstance(part, cst.Subscript) else None
         return [each for each in (held, whole, one) if each is not None]
 
-    for part in reachable([given, *variables(given)], behind):
-        tensor = sized(part) or shaped(part, src)
+    for part in map(given.of, reachable([given.cst, *variables(given.cst)], behind)):
+        # Ex) x of x.size(0)
+        tensor = part.receiver if part.op == "call" and part.method == "size" else shaped(part)
         if tensor is not None:
             yield tensor
-
-
-def sized(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Ex) x of x.size(0)"""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return None
-    return node.func.value if node.func.attr.value == "size" else None
 
 
 def named_before(at: View, made: View) -> View | None:

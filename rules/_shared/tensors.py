@@ -102,7 +102,7 @@ def is_of_torch(at: View) -> bool:
         function, name = at.operands[0], at.operands[0].name
         if name is not None:
             is_of_tables = name in FACTORIES or name in RESULTS
-            return is_of_tables and is_local(function.cst, at.source)
+            return is_of_tables and is_local(function)
         return is_torch_module(function) or at.method in TENSOR_METHODS
     if at.op == "param":  # what it is annotated with
         return any(each.name == "torch.Tensor" for each in at.operands)
@@ -161,20 +161,20 @@ def is_surely_shape(at: View) -> bool:
 
     Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
     """
-    receiver = shaped(at.cst, at.source)
-    return receiver is not None and is_surely_tensor(at.of(receiver))
+    receiver = shaped(at)
+    return receiver is not None and is_surely_tensor(receiver)
 
 
 def is_surely_vector(at: View) -> bool:
     """Whether an expression is a tensor with at least one dimension."""
     tensor = at.tensor
-    return tensor is not None and tensor.rank == 1 and is_local(at.cst, at.source)
+    return tensor is not None and tensor.rank == 1 and is_local(at)
 
 
 def is_surely_dtype(at: View) -> bool:
     """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
-    made = resolved(at.cst, at.source)
-    if isinstance(made, cst.Attribute) and made.attr.value == "dtype":
-        return is_surely_tensor(at.of(made.value))
+    made = resolved(at)
+    if made.op == "attr" and made.method == "dtype":
+        return is_surely_tensor(made.operands[0])
     are_dtypes = bool(at.value) and all(isinstance(each, DType) for each in at.value)
-    return are_dtypes and is_local(at.cst, at.source)
+    return are_dtypes and is_local(at)

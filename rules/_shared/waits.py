@@ -43,7 +43,7 @@ from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
 from .clocks import CLOCKS
-from .reads import is_non_blocking, returns_at_once
+from .reads import returns_at_once
 
 if TYPE_CHECKING:
     from amplint import Source, View
@@ -194,58 +194,6 @@ def is_plain(index: Value) -> bool:
     return (isinstance(atom, Tensor) and atom.dtype == "int64") or is_host(index)
 
 
-def may_wait(node: cst.CSTNode, src: Source) -> bool:
-    """Whether evaluating the node, its parts left aside, may wait for the device."""
-    if isinstance(node, cst.Call):
-        return call_may_wait(node, src)
-    if isinstance(node, cst.Subscript):
-        return on_device(src.value(node.value)) and not plain_index(node, src)
-    if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
-        return on_device(src.value(node.test))
-    if isinstance(node, cst.BooleanOperation):
-        return on_device(src.value(node.left))
-    if isinstance(node, cst.UnaryOperation):
-        return isinstance(node.operator, cst.Not) and on_device(src.value(node.expression))
-    if isinstance(node, cst.FormattedStringExpression):
-        return on_device(src.value(node.expression))
-    if isinstance(node, cst.WithItem):
-        # What a context does when it is left, only its maker knows.
-        return not is_autocast(src.value(node.item)) and not is_grad_mode(node.item, src)
-    if isinstance(node, cst.ComparisonTarget):
-        asks = isinstance(node.operator, cst.In | cst.NotIn)
-        return asks and bool(tensors_in([src.value(node.comparator)]))
-    return isinstance(node, cst.Await | cst.Yield)
-
-
-def call_may_wait(call: cst.Call, src: Source) -> bool:
-    name = src.name(call.func)
-    if name is not None:
-        return function_may_wait(name, call, src)
-    atom = only(src.value(call.func))
-    if isinstance(atom, Method):
-        return method_may_wait(atom, call, src)
-    if isinstance(atom, Object):
-        return atom.type not in MODULES or MODULES[atom.type].kind == "container" or (
-            atom.type in WAITS
-        )  # fmt: skip
-    return True
-
-
-def function_may_wait(name: str, call: cst.Call, src: Source) -> bool:
-    if name.startswith("builtins."):
-        reads = name[9:] in BUILTIN_READS | ELEMENT_READS
-        known = not reads or all(is_host(src.value(arg.value)) for arg in call.args)
-        return not known or name[9:] in ("input", "open", "exec", "eval", "next")
-    if name in CLOCKS or name in libraries.AUTOCASTS or name in libraries.NO_GRAD:
-        return False
-    if name in GRADIENT_NORMS:
-        return src.keyword(call, "error_if_nonfinite") is not None
-    if name in FACTORIES:
-        copies = FACTORIES[name].dtype in ("data", "arg")
-        return copies and src.keyword(call, "device") is not None
-    return operation_may_wait(name)
-
-
 def operation_may_wait(name: str) -> bool:
     """Whether an operation of torch on the device may wait, for all that its name says."""
     if name in WAITS or name in HOST_READS or name in DATA_DEPENDENT:
@@ -253,48 +201,6 @@ def operation_may_wait(name: str) -> bool:
     if name.rpartition(".")[2] in HOST_ATTRIBUTES:
         return False
     return name not in RESULTS or RESULTS[name].kind.startswith("host:")
-
-
-def method_may_wait(method: Method, call: cst.Call, src: Source) -> bool:
-    of, name = method.of, method.name
-    if isinstance(of, Tensor | TensorTree):
-        full = f"Tensor.{name}"
-        if full in MOVES and name != "type":
-            return not (is_non_blocking(call, src) or casts(call, src))
-        if of.device.kind == CPU.kind or full in FACTORIES:
-            return False
-        return operation_may_wait(full)
-    if isinstance(of, Object):
-        if of.kind == "optimizer" and name == "step":
-            known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
-            return not known or bool(call.args)
-        if of.kind == "scheduler":
-            return bool(call.args)  # ReduceLROnPlateau reads the metric
-        if of.kind == "scaler":
-            return name != "scale"
-        return name not in ("zero_grad", "train", "eval", "parameters", "named_parameters")
-    return not isinstance(of, Sequence | Mapping | Host)
-
-
-def casts(call: cst.Call, src: Source) -> bool:
-    """Ex) x.to(torch.float16), which stays where it is"""
-    given = [arg.value for arg in call.args]
-    return len(given) == 1 and isinstance(only(src.value(given[0])), DType)
-
-
-def is_grad_mode(item: cst.BaseExpression, src: Source) -> bool:
-    return isinstance(item, cst.Call) and src.name(item.func) in libraries.NO_GRAD
-
-
-def plain_index(node: cst.Subscript, src: Source) -> bool:
-    """Whether nothing but numbers, slices and integer tensors index the tensor."""
-    for each in node.slice:
-        if isinstance(each.slice, cst.Index):
-            atom = only(src.value(each.slice.value))
-            whole = isinstance(atom, Tensor) and atom.dtype == "int64"
-            if not whole and not is_host(src.value(each.slice.value)):
-                return False
-    return True
 
 
 def is_host(value: Value) -> bool:

@@ -44,9 +44,10 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
+from .._shared.dtypes import finding_on_dtype
 
 HOMES = ("", "torch", "torch.nn.functional")
 
@@ -145,8 +146,7 @@ def check_write(at: View) -> Iterator[Finding]:
 def loud(call: View, value: View, how: str, result: Tensor, fix: Fix | None) -> Finding:
     """The finding on a number that is converted, which does not go unnoticed."""
     message = f"`{value.brief}` overflows {half_on_a_path(result.dtype)}: {how}"
-    anywhere = result.dtype in CHOICES
-    return call.finding(message, [result.dtype_evidence], fix, anywhere=anywhere)
+    return finding_on_dtype(call, result, message, fix)
 
 
 def silent(at: View, value: View, filled: View | None, result: Tensor | None) -> Iterator[Finding]:
@@ -156,10 +156,8 @@ def silent(at: View, value: View, filled: View | None, result: Tensor | None) ->
         return
     infinity = "inf" if number > 0 else "-inf"
     message = f"`{value.brief}` is {infinity} in {half_on_a_path(result.dtype)}"
-    fix, anywhere = within(value, filled, number), result.dtype in CHOICES
-    yield at.finding(
-        message, [result.dtype_evidence], fix, group=Group.PRECISION, anywhere=anywhere
-    )
+    fix = within(value, filled, number)
+    yield finding_on_dtype(at, result, message, fix, group=Group.PRECISION)
 
 
 def function_name(call: View) -> str:

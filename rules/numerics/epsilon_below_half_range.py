@@ -24,9 +24,10 @@ from collections.abc import Iterator
 
 from amplint import WITH_HALF, Differs, Finding, Group, Rule, Tensor, View, calls, nodes
 from amplint.knowledge.casts import HALF_OF_LEAST
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
+from .._shared.dtypes import finding_on_dtype
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
@@ -64,7 +65,7 @@ def check_sum(at: View) -> Iterator[Finding]:
             divides = is_divisor(at)
             what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
             message = f"`{side.brief}` is 0 in float16: {what}"
-            yield in_half(at, half, message, DIVIDE if divides else "")
+            yield finding_on_dtype(at, half, message, help=DIVIDE if divides else "")
 
 
 @rule.on(calls(*DEFAULTS) & WITH_HALF)
@@ -78,7 +79,7 @@ def check_default(call: View) -> Iterator[Finding]:
     number = default if given is None else number_of(given)
     if vanishes(number):
         message = f"`eps={number:g}` is 0 in float16: a row of zeros becomes nan"
-        yield in_half(call, half, message, GIVE_FLOAT)
+        yield finding_on_dtype(call, half, message, help=GIVE_FLOAT)
 
 
 @rule.on(calls(*LIMITS) & WITH_HALF)
@@ -92,7 +93,7 @@ def check_limit(call: View) -> Iterator[Finding]:
         if (vanishes if is_lower else is_rounded_to_one)(number_of(limit)):
             end, left = ("0", "zeros") if is_lower else ("1", "ones")
             message = f"`{limit.brief}` is {end} in float16: as a limit, it leaves {left}"
-            yield in_half(call, half, message)
+            yield finding_on_dtype(call, half, message)
             return
 
 
@@ -133,13 +134,3 @@ def float16_of(*views: View | None) -> Tensor | None:
     tensors = (at.tensor for at in views if at is not None)
     found = (each for each in tensors if each and half_on_a_path(each.dtype) == "float16")
     return next(found, None)
-
-
-def in_half(at: View, half: Tensor, message: str, help: str = "") -> Finding:
-    """The finding on what becomes of a number in the dtype of a tensor.
-
-    Args:
-        help: what to do there, where it is something else than the help of the rule.
-    """
-    evidence, anywhere = [half.dtype_evidence], half.dtype in CHOICES
-    return at.finding(message, evidence, help=help, anywhere=anywhere)

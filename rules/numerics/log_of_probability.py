@@ -28,10 +28,10 @@ from dataclasses import dataclass
 
 from amplint import READ, WITH_HALF, Change, Differs, Finding, Fix, Group, Rule, Safety, View, calls
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import applied
+from .._shared.dtypes import applied, finding_on_dtype
 
 SOFTMAX = frozenset(
     {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
@@ -87,7 +87,7 @@ def check(call: View) -> Iterator[Finding]:
     kind = "softmax" if "softmax" in probability.function.lower() else "sigmoid"
     message = f"`{call.brief}` is -inf where the {kind} is {int(probability.complement)} in float16"
     fix = in_one(call, probability) if found.name in NATURAL else None
-    yield call.finding(message, [tensor.dtype_evidence], fix, anywhere=tensor.dtype in CHOICES)
+    yield finding_on_dtype(call, tensor, message, fix)
 
 
 def probability_of(at: View) -> Probability | None:

@@ -41,10 +41,10 @@ from amplint import (
     reachable,
 )
 from amplint.knowledge.casts import EQUAL_DTYPES
-from amplint.knowledge.dtypes import CHOICES, INTEGERS_BEYOND_HALF, half_on_a_path
+from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import SAME_DTYPE, applied
+from .._shared.dtypes import SAME_DTYPE, applied, finding_on_dtype
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
@@ -54,8 +54,8 @@ ELEMENTWISE = frozenset(
     {"torch.outer", "torch.mul", "torch.multiply", "Tensor.outer", "Tensor.mul", "Tensor.multiply"}
 )
 MULTIPLYING = ELEMENTWISE.union(EQUAL_DTYPES)
-COMPUTING = frozenset({"Add", "Sub", "Mult", "Div", "MatMult"})
 COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}  # how many of its operands an operator counts
+COMPUTING = frozenset({*COUNTED, "MatMult"})
 EXPRESSIONS = frozenset({"attr", "binop", "call", "subscript", "unary"})
 NAMES = ("start", "end", "step")
 READS = 100  # on the way from there to an angle
@@ -91,8 +91,7 @@ def check(at: View) -> Iterator[Finding]:
         message = f"`{at.brief}` {verb} {dtype}, exact only up to {limit}"
         places = [counted.related("counted here")] if counted != at else []
         places += [angle.related("an angle here")] if angle is not None else []
-        anywhere = result.dtype in CHOICES
-        yield at.finding(message, [*places, result.dtype_evidence], anywhere=anywhere)
+        yield finding_on_dtype(at, result, message, because=places)
         return
 
 

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Finding, Fix, Group, Rule, Unrun, View, calls
+from amplint import Finding, Fix, Group, Rule, Unrun, View, calls, reachable
 from amplint.knowledge.host_reads import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS
 from amplint.knowledge.operations import RESULTS
 
+from .._shared.dtypes import is_called_on, taken_by
 from .._shared.reads import device_tensor, is_move_to_host, returns_at_once
-from .._shared.waits import between, may_wait
+from .._shared.waits import between, waits
 
 READ = "the host reads the copy, and nothing waits for it before"
 
@@ -67,32 +68,40 @@ def check(copy: View) -> Iterator[Finding]:
     yield copy.finding(message, (tensor.device.evidence, there), wait(copy))
 
 
-def reads(tensor: View) -> Iterator[View]:
+def reads(copy: View) -> Iterator[View]:
     """The operations that read the memory of a tensor on the host.
 
     Views (`y[0]`, `y.detach()`) are followed; they look at no number themselves.
     """
-    for use in tensor.uses:
-        if use.op == "attr":
-            for call in use.uses:
-                if call.called.is_same(use):
-                    yield from reads_by_method(call)
-        elif use.op == "subscript" and use.operands[0].is_same(tensor):
-            yield from reads(use)
-        elif is_read_by(use):
-            yield use
+    for tensor in reachable([copy], views_of):
+        for taker in taken_by(tensor):
+            if is_called_on(tensor, taker):
+                if is_read_by_method(taker):
+                    yield taker
+            elif is_read_by(taker):
+                yield taker
 
 
-def reads_by_method(call: View) -> Iterator[View]:
-    """Ex) y.numpy(), y + 1 of y.detach() + 1"""
-    full = f"Tensor.{call.method}"
-    result = RESULTS.get(full)
-    if full in HOST_READS and call.method != "cpu":
-        yield call
-    elif call.method == "cpu" or (result is not None and result.kind == "same"):
-        yield from reads(call)
-    elif result is not None and call.method not in HOST_ATTRIBUTES:
-        yield call
+def views_of(tensor: View) -> Iterator[View]:
+    """Ex) y[0], y.detach(), y.cpu() of y"""
+    for taker in taken_by(tensor):
+        if is_called_on(tensor, taker):
+            if taker.method == "cpu" or kind_of_result(taker) == "same":
+                yield taker
+        elif taker.op == "subscript" and taker.operands[0].is_same(tensor):
+            yield taker
+
+
+def kind_of_result(call: View) -> str | None:
+    result = RESULTS.get(f"Tensor.{call.method}")
+    return result.kind if result is not None else None
+
+
+def is_read_by_method(call: View) -> bool:
+    """Ex) y.numpy(), y.sum(); not y.cpu(), nor y.size()"""
+    if f"Tensor.{call.method}" in HOST_READS:
+        return call.method != "cpu"
+    return kind_of_result(call) not in (None, "same") and call.method not in HOST_ATTRIBUTES
 
 
 def is_read_by(use: View) -> bool:
@@ -107,9 +116,8 @@ def is_read_by(use: View) -> bool:
 
 def is_waited_for(copy: View, read: View) -> bool:
     """Whether something between the copy and the read may wait for the device."""
-    source = copy.source
-    nodes = between(copy.cst, read.cst, source)
-    if nodes is None or any(may_wait(node, source) for node in nodes):
+    nodes = between(copy.cst, read.cst, copy.source)
+    if nodes is None or any(waits(copy.of(node)) for node in nodes):
         return True
     return shares_memory(read) and waits_later(read)
 

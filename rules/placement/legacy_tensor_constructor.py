@@ -40,7 +40,7 @@ on a storage (`x.new(storage)`), which nothing else builds as shortly.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,11 +100,6 @@ NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 NUMBER = re.compile(r"-?\d+(\.\d*)?")
 CONVERTIBLE = frozenset({"zeros", "ones", "empty"})
-# What a cast to a type does besides, by the places of the types that it may be.
-PLACED: Mapping[tuple[str, ...], str] = {
-    ("cpu",): "casts, and moves to the CPU",
-    ("cuda",): "casts, and moves to the current GPU",
-}
 
 rule = Rule(
     "AMP504",
@@ -175,17 +170,19 @@ def check_cast(call: View) -> Iterator[Finding]:
         return
     tensor = receiver.tensor
     on_device = tensor is not None and tensor.device.kind == ACCELERATOR
-    places = tuple({LEGACY_CONSTRUCTORS[name][1] for name in types})
-    to_host = places == ("cpu",)
+    places = {LEGACY_CONSTRUCTORS[name][1] for name in types}
+    to_host = places == {"cpu"}
     because: tuple[Reason | None, ...] = ()
     if tensor is not None and on_device and to_host:
         because = (tensor.device.evidence,)
     fix = None
     if tensor is not None and len(types) == 1 and call.cst.args[0].keyword is None:
         fix = conversion(call, receiver, given, types[0])
-    message = f"`.type({given.brief})` {PLACED.get(places, 'decides the device')}"
+    does = "decides the device"
+    if len(places) == 1:
+        does = f"casts, and moves to the {'CPU' if to_host else 'current GPU'}"
     group = Group.PEDANTIC if to_host and not on_device else Group.MIGRATION
-    yield given.finding(message, because, fix, group=group)
+    yield given.finding(f"`.type({given.brief})` {does}", because, fix, group=group)
 
 
 def legacy_types(at: View) -> list[str]:
@@ -489,7 +486,7 @@ def kind_of_arguments(call: View) -> Arguments | None:
         return kind_of_one(given[0])
     starred = [each.operands[0] for each in given if each.op == "starred"]
     several = len(given) > 1 and given[0].op != "starred"
-    shapes = all(map(shape_of, starred))
+    shapes = all(map(shaped, starred))
     # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
     filled = len(starred) < len(given) or any(rank_of(each) == 1 for each in starred)
     known = several or not given or (shapes and filled)
@@ -507,7 +504,7 @@ def are_surely_sizes(call: View) -> bool:
         return True
     return (
         all(map(is_surely_int, given))
-        and all(map(shape_of, starred))
+        and all(map(shaped, starred))
         and (bool(given) or any(rank_of(each, certain=True) == 1 for each in starred))
     )
 
@@ -520,7 +517,7 @@ def kind_of_one(given: View) -> Arguments | None:
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
         return Arguments(True, is_surely_int(given) or is_surely_shape(given))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        return Arguments(False, is_surely_list(given.of(resolved(given.cst, given.source))))
+        return Arguments(False, is_surely_list(resolved(given)))
     return None
 
 
@@ -538,7 +535,7 @@ def is_surely_list(made: View) -> bool:
 def is_size(at: View) -> bool:
     """Whether an argument is a size, or several, in the calls that are seen."""
     if at.op == "starred":
-        return shape_of(at.operands[0]) is not None or has_sizes(at.operands[0])
+        return shaped(at.operands[0]) is not None or has_sizes(at.operands[0])
     return is_surely_int(at) or has_kind(at, {"int"})
 
 
@@ -550,20 +547,14 @@ def has_sizes(at: View) -> bool:
     return isinstance(atom, Host) and atom.kind == "size"
 
 
-def shape_of(at: View) -> View | None:
-    """Ex) x of x.shape"""
-    tensor = shaped(at.cst, at.source)
-    return at.of(tensor) if tensor is not None else None
-
-
 def rank_of(shape: View, certain: bool = False) -> int | None:
     """The rank of the tensor that has a shape: 1 if that is not empty.
 
     Args:
         certain: for every caller, not only in the calls that are seen.
     """
-    made = shape.of(resolved(shape.cst, shape.source))
-    whole = None if made.op == "subscript" else shape_of(made)
+    made = resolved(shape)
+    whole = None if made.op == "subscript" else shaped(made)
     tensor = whole.tensor if whole is not None else None
     if tensor is None or whole is None or (certain and not is_local(whole)):
         return None

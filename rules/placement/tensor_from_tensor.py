@@ -184,7 +184,7 @@ def keywords(arguments: Mapping[str, str]) -> str:
 
 def is_surely_something(at: View) -> bool:
     """The same for every caller; `self.dtype` may well be None."""
-    made = at.of(resolved(at.cst, at.source))
+    made = resolved(at)
     if made.op == "attr" and made.method in ("dtype", "device"):
         return is_surely_tensor(made.operands[0])
     return is_something(made) and is_local(made)
@@ -197,7 +197,7 @@ def wanting_grad(wanted: View | None) -> str:
 
 def is_surely_flag(at: View) -> bool:
     """Whether the expression is True or False for every caller."""
-    made = at.of(resolved(at.cst, at.source))
+    made = resolved(at)
     if made.op == "attr" and made.method == "requires_grad":
         return is_surely_tensor(made.operands[0])
     return has_kind(made, {"bool"}) and is_local(made)
