@@ -29,12 +29,12 @@ from amplint.core.lazy import LazyModule
 __version__ = "0.1.0"
 
 __all__ = [
-    "ACCELERATOR", "CPU", "EVALUATED", "FLOATS", "HALF", "HOT", "IN_REGION", "NONE", "NUMBER_KINDS",
-    "SOMEWHERE_HOT", "UNKNOWN", "WITHIN_REGION", "WITH_HALF", "Autocast", "Candidates", "Change",
-    "Cost", "DType", "Device", "Edit", "Evidence", "Finding", "Fix", "Group", "Heat", "Host",
-    "Object", "Region", "Related", "Rule", "Safety", "Source", "Spot", "Symbol", "Tensor",
-    "Unknown", "Value", "__version__", "calls", "constant", "is_autocast", "is_unknown", "known",
-    "libcst", "literal", "nodes", "only", "where",
+    "ACCELERATOR", "CPU", "EVALUATED", "FLOATS", "HALF", "HOT", "IN_REGION", "NONE",
+    "NUMBER_KINDS", "READ", "SOMEWHERE_HOT", "UNKNOWN", "WITHIN_REGION", "WITH_HALF",
+    "Autocast", "Candidates", "Change", "Cost", "DType", "Device", "Edit", "Evidence",
+    "Finding", "Fix", "Group", "Heat", "Host", "Object", "Region", "Related", "Rule", "Safety",
+    "Source", "Symbol", "Tensor", "Unknown", "Value", "View", "__version__", "calls",
+    "calls_with", "constant", "is_autocast", "is_unknown", "known", "libcst", "nodes", "only",
 ]  # fmt: skip
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
@@ -46,7 +46,7 @@ _EXPORTS = {
         "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF "
         "Spot symbol"
     ),
-    "core.candidate": "Candidates calls in_functions_with nodes where",
+    "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
     "ir.model": "CallShape",
     "core.finding": "Cost Edit Finding Fix Group Related Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from amplint.analyses.unknown_when_hot import UnknownWhenHot as UnknownWhenHot
     from amplint.core.candidate import Candidates as Candidates
     from amplint.core.candidate import calls as calls
+    from amplint.core.candidate import calls_with as calls_with
     from amplint.core.candidate import in_functions_with as in_functions_with
     from amplint.core.candidate import nodes as nodes
     from amplint.core.candidate import where as where

@@ -20,7 +20,6 @@ from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
-from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Cost, Edit, Finding, Fix, Group, Related, Safety, Span
 from amplint.core.lattice import only
@@ -41,7 +40,6 @@ from amplint.core.values import (
     evidence_of,
     one,
 )
-from amplint.core.violations import Violation
 from amplint.cst.comments import Comments
 from amplint.cst.edits import REFUSED, Edits
 from amplint.cst.imports import Imports
@@ -49,7 +47,6 @@ from amplint.cst.literals import literal
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
-from amplint.gradscaler.checker import Misuse
 from amplint.inference.transfer import canonical
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.ssa import where
@@ -144,11 +141,6 @@ class Source:
     def backward(self, call: cst.CSTNode) -> tuple[Evidence, ...] | None:
         """If the call runs a backward pass: the chain of places from it to the `backward()`."""
         return self.ask(BackwardCalls, call)
-
-    def misuse(self, call: cst.Call, violation: Violation | None) -> Misuse | None:
-        """How a call violates the protocol of a GradScaler; None if it does not in this way."""
-        found = self.ask(ScalerMisuse, call) or ()
-        return next((misuse for misuse in found if misuse.violation is violation), None)
 
     def says(self, pattern: re.Pattern[str]) -> bool:
         """Whether a pattern is found in the text of the file; it is looked for once."""

@@ -326,7 +326,9 @@ def is_near(way: Way, lacking: Sequence[str]) -> bool:
     """Whether a node is nearly a candidate: all that it lacks is one thing, and its way is about
     calls of certain names, or lacks only that it should stand elsewhere."""
     own = {*lacking} - OF_FUNCTIONS
-    return len(own) < 2 and (way.names is not None or own <= ELSEWHERE)
+    if way.names is not None:
+        return len(own) < 2
+    return len(own) == 1 and own <= ELSEWHERE
 
 
 # What a function lacks, its nodes lack as well.
@@ -476,15 +478,22 @@ class Search:
         Args:
             every: also of nodes that lack more than one, or that this may well not be about.
         """
+        for _, way, lacking in self.about(path, row, rule):
+            if lacking and (every or is_near(way, lacking)):
+                yield lacking[-1]
+
+    def about(self, path: str, row: int, rule: Rule) -> Iterator[tuple[Candidate, Way, list[str]]]:
+        """The nodes of a line that a rule is about by their operation and name, each with the way
+        and the conditions of it that the node does not meet."""
         for op, spot in self.every_spot(path):
             if spot.location[0] != row:
                 continue
             traits = self.facts[Traits].of_function(spot.function)
             symbols = self._symbols_of(spot.function)
-            for _, way in ways_of(rule):
+            for look, way in ways_of(rule):
                 lacking = way.lacking(op, spot, traits, symbols)
-                if lacking and (every or is_near(way, lacking)):
-                    yield lacking[-1]
+                if lacking is not None:
+                    yield Candidate(row, rule.code, look, spot), way, lacking
 
     def every_spot(self, path: str) -> Iterator[tuple[str, Spot]]:
         """The spots of a file, each with its operation."""

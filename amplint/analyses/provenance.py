@@ -221,11 +221,8 @@ class Origins(Fact):
 
     def _given(self, function: str, name: str) -> Iterator[At]:
         """The values that callers pass for a parameter."""
-        facts = self.inference.functions[function]
-        positional = [param.name for param in facts.params if param.kind == "positional"]
-        if facts.cls is not None and "staticmethod" not in facts.decorated:
-            positional = positional[1:]
-        position = positional.index(name) if name in positional else None
+        places = self.inference.functions[function].places
+        position = places.index(name) if name in places else None
         for caller, number in self._callers.get(function, ()):
             given = self._node((caller, number)).argument(position, name)
             if given >= 0:

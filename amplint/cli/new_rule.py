@@ -34,13 +34,8 @@ Known limits: what the rule does not see, and why it stays silent there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import {imports}
-from amplint import libcst as cst
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 rule = Rule(
     code="{code}",
@@ -48,16 +43,16 @@ rule = Rule(
     group=Group.PEDANTIC,  # how strong the claim is
     since="{version}",
     help="say what to write instead",  # shown where a finding has no fix
-{witness}    candidates=calls("torch.{word}"),  # where none of these is, no check looks
-)
+{witness})
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+# The condition decides which operations are judged: calls of what may have this name.
+@rule.on(calls("torch.{word}"))
+def check(call: View) -> Iterator[Finding]:
     # Guards first, each a reason to stay silent; then one `yield`.
-    if src.name(call.func) != "torch.{word}":
+    if call.callee != "torch.{word}":  # on some path it may be something else
         return
-    yield src.finding(rule, call, f"`{{src.text(call.func)}}` is called")
+    yield call.finding(f"`{{call.called.text}}` is called")
 '''
 
 BAD = '''"""What {code} finds; each line that it speaks about ends with the marker."""
@@ -257,9 +252,9 @@ def rule_files(home: Home, code: str, name: str) -> dict[Path, str]:
     values = {
         **values_of(code, name),
         "version": "0.1.0" if home.package else __version__,
-        "imports": "Finding, Group, Rule, calls"
+        "imports": "Finding, Group, Rule, View, calls"
         if home.package
-        else "Finding, Group, Rule, Unrun, calls",
+        else "Finding, Group, Rule, Unrun, View, calls",
         "witness": "" if home.package else WITNESS,
     }
     folder = home.fixtures / values["word"]

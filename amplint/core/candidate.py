@@ -155,6 +155,17 @@ def calls(*names: str) -> Candidates:
     return Candidates((Way(ops=frozenset({"call"}), names=frozenset(names)),))
 
 
+def calls_with(*keywords: str) -> Candidates:
+    """The calls that are given an argument by one of these keywords."""
+    asked = frozenset(keywords)
+
+    @says(f"it is given {' or '.join(f'{name}=' for name in sorted(asked))}")
+    def holds(spot: Spot) -> bool:
+        return not asked.isdisjoint(spot.node.data.keywords)
+
+    return Candidates((Way(ops=frozenset({"call"}), tests=(holds,)),))
+
+
 def where(test: Test, *traits: Trait) -> Candidates:
     """The nodes that pass a test, in functions with these traits."""
     return Candidates((Way(traits=frozenset(traits), tests=(test,)),))

@@ -336,7 +336,9 @@ class Hierarchy(Bindings):
         """The kind of object that a call of this dotted name builds."""
         maker = self.files.models.maker(name)
         return (
-            maker.builds if maker is not None and maker.builds != "same" else libraries.kind(name)
+            maker.builds
+            if maker is not None and maker.builds != "same"
+            else libraries.KINDS.get(name)
         )
 
     def fields(self, cls: str) -> tuple[str, ...]:

@@ -207,6 +207,13 @@ class Line:
             if each.code == rule.code and each.spot.location[0] == self.row:
                 yield each
 
+    def _about(self, rule: Rule) -> Sequence[Candidate]:
+        """The nodes in the line that its checks of Views are about, whether or not these are shown
+        them, in the order of the text."""
+        about = (each for each, _, _ in self._search.about(self.path, self.row, rule))
+        views = (each for each in about if each.look >= 0)
+        return sorted(views, key=lambda each: each.spot.location[:2])
+
     @cached_property
     def _judged(self) -> tuple[Finding, ...]:
         """All findings in the file, whether they are reported or not."""
@@ -242,7 +249,7 @@ class Line:
             for _, check in checks.of(type(node))
             if source.span(node).start.row == self.row
         )
-        views = views_of(self._shown(rule), [rule], Code(source, view))
+        views = views_of(self._about(rule), [rule], Code(source, view))
         on_views = ((each.cst, partial(check, each)) for each, check in views)
         for node, check in itertools.chain[Waiting](on_nodes, on_views):
             view.asked = {}

@@ -147,6 +147,11 @@ class View:
         thing = self._thing if isinstance(self._thing, ast.expr) else None
         return self._code.facts.ask(kind, thing or self._place)
 
+    def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
+        if self._code is None:
+            return self._spot.search.facts[kind].of(place)
+        return self._code.facts.ask(kind, place)
+
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
         if self._code is None:
@@ -223,6 +228,18 @@ class View:
             yield context
 
     @property
+    def loops(self) -> Iterator[Heat | None]:
+        """Of each `for` and `while` around it in its function, from the inside out: why that is
+        entered for every batch; None of one that is entered in a cold place."""
+        spot = self._spot
+        number = spot.block
+        while number >= 0:
+            block = spot.state.graph.blocks[number]
+            if block.kind in ("loop", "while"):
+                yield self._ask_at(Hotness, NodePlace(spot.function, -1, block.parent))
+            number = block.parent
+
+    @property
     def function(self) -> FunctionFacts:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
@@ -236,11 +253,15 @@ class View:
         return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
 
     @property
+    def cls(self) -> str | None:
+        """The id by which facts know the innermost class around it."""
+        return self.fact(Classes).around(self._spot.function)
+
+    @property
     def bases(self) -> frozenset[str]:
         """The library classes that the innermost class around it derives from."""
-        classes = self.fact(Classes)
-        cls = classes.around(self._spot.function)
-        return classes.library_bases(cls) if cls is not None else frozenset()
+        cls = self.cls
+        return self.fact(Classes).library_bases(cls) if cls is not None else frozenset()
 
     @property
     def backward(self) -> tuple[Evidence, ...] | None:
@@ -285,8 +306,15 @@ class View:
 
     @property
     def operator(self) -> str:
-        """Of a binary or unary operation: the name that `ast` has for its operator."""
-        return str(self._spot.node.data)
+        """Of a unary or binary operation, or a comparison of two: the name that `ast` has for its
+        operator."""
+        data = self._spot.node.data
+        return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
+
+    @property
+    def operators(self) -> Sequence[str]:
+        """Of a comparison: the names that `ast` has for its operators, in their order."""
+        return self._spot.node.data if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:

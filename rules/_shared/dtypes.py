@@ -29,12 +29,12 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .local_values import definitions, method_of
-from .moves import surely_device
-from .tensors import is_surely_dtype, surely_dtype
+from .local_values import definitions
+from .moves import is_surely_device
+from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Reason, Source, Spot, View
+    from amplint import Finding, Fix, Group, Reason, Source, Spot, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -85,6 +85,26 @@ def outputs_are_cast(at: View | Source) -> bool:
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
     """
     return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
+
+
+def finding_on_dtype(
+    at: View,
+    tensor: Tensor,
+    message: str,
+    fix: Fix | None = None,
+    because: Iterable[Related] = (),
+    help: str = "",
+    group: Group | None = None,
+) -> Finding:
+    """A finding that rests on the dtype of a tensor, which one flag may choose for all that runs
+    within a region and outside of one.
+
+    Args:
+        because: other places to show, before what has made the dtype.
+        fix, help, group: as `View.finding` takes them.
+    """
+    places, anywhere = (*because, tensor.dtype_evidence), tensor.dtype in CHOICES
+    return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
 def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
@@ -261,36 +281,7 @@ def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
     return span.start.row <= evidence.place.row <= span.end.row
 
 
-def surely_decided(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
-    """The same, where no dtype that is given on the way comes from a caller.
-
-    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
-    """
-    given = (
-        arg.value
-        for part in reachable([node], lambda part: definitions(part, src))
-        for call in src.calls(part)
-        for arg in call.args
-        if may_name_dtype(arg, call, src)
-    )
-    return decided_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
-
-
-def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
-    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
-    if arg.keyword is not None:
-        return arg.keyword.value == "dtype"
-    method = method_of(call)
-    return method == "type" or (method == "to" and not surely_device(arg.value, src))
-
-
 # ----------------------------------------------------------------------------------------- Views
-
-
-def active_region(at: View) -> Region | None:
-    """The autocast region around it, unless it is certainly off."""
-    region = at.region
-    return region if region is not None and region.enabled is not False else None
 
 
 def may_default_to_half(at: View) -> bool:
@@ -303,23 +294,37 @@ def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
     return (tensor.dtype_evidence for tensor in tensors if tensor is not None)
 
 
-def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
-    """The operations that take a value, perhaps behind methods of these names, each with what it
-    takes; of a method that is called on it, the call.
-
-    Ex) (embed(ids.long()), ids.long()), for `ids`
-    """
+def taken_by(at: View) -> Iterator[View]:
+    """The operations that take a value; of a method that is called on it, the call."""
     for use in at.uses:
-        calls = [each for each in use.uses if calls_method(each, use)]
-        for taker in calls or [use]:
-            if calls and taker.method in through:
-                yield from takers(taker, through)
-            else:
-                yield taker, at
+        yield from [each for each in use.uses if calls_method(each, use)] or [use]
 
 
 def calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
+
+
+def is_called_on(at: View, call: View) -> bool:
+    """Whether a method is called on a value."""
+    return call.op == "call" and call.receiver is not None and call.receiver.is_same(at)
+
+
+def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
+    """The operations that take a value, perhaps behind methods of these names, each with what it
+    takes.
+
+    Ex) (embed(ids.long()), ids.long()), for `ids`
+    """
+    for taker in taken_by(at):
+        if is_called_on(at, taker) and taker.method in through:
+            yield from takers(taker, through)
+        else:
+            yield taker, at
+
+
+def first(places: Iterable[View]) -> View | None:
+    """The first one in the text."""
+    return min(places, key=lambda at: at.span, default=None)
 
 
 def is_decided_within(tensor: Tensor, at: View) -> bool:
@@ -346,9 +351,17 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, call, src)
+        if may_name_dtype(arg, at.of(call))
     )
     return is_decided_within(tensor, at) and all(is_surely_dtype(at.of(each)) for each in given)
+
+
+def may_name_dtype(arg: cst.Arg, call: View) -> bool:
+    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
+    if arg.keyword is not None:
+        return arg.keyword.value == "dtype"
+    is_move = call.method == "to" and is_surely_device(call.of(arg.value))
+    return call.method in ("to", "type") and not is_move
 
 
 # ------------------------------------------------------------------------------------ candidates

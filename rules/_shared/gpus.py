@@ -1,5 +1,4 @@
-"""Devices that modules name: which call names a GPU, and what can be put
-in its place."""
+"""Devices that modules name: which call names a GPU, and what can be put in its place."""
 
 from __future__ import annotations
 
@@ -7,53 +6,55 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from amplint import Edit, Tensor, TensorTree, calls, nodes, only
+from amplint import Edit, Tensor, TensorTree, View, calls, calls_with, constant, only
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_DEVICE
 
 from .guards import is_wished
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
+    from amplint import Candidates
 
 GPU = re.compile(r"(cuda|xpu|mps|npu|hpu)(:\d+)?")
 OF_NCCL = re.compile(r"\bnccl[A-Z_]\w*\(")  # Ex) ncclRecv(x.storage(), rank, comm)
 SEVERAL = re.compile(r"(?:cuda:|\.cuda\()(\d+)")
+MAY_NAME_GPU: Candidates = calls(".cuda", ".to", "torch.device") | calls_with("device")
 
 
-def names_gpu(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """The node that names the GPU: the call itself, `x.cuda()`, or an argument, `x.to("cuda")`."""
-    function = call.func
-    if src.name(function) == "torch.device":
-        return call if len(call.args) == 1 and is_gpu(call.args[0].value) else None
-    method = function.attr.value if isinstance(function, cst.Attribute) else ""
-    if method in ("cuda", "to") and isinstance(function, cst.Attribute):
-        if not isinstance(only(src.value(function.value)), Tensor | TensorTree):
+def gpu_named(call: View) -> View | None:
+    """What names the GPU: the call itself, `x.cuda()`, or an argument, `x.to("cuda")`."""
+    if call.callee == "torch.device":
+        given = [argument for _, _, argument in call.arguments]
+        return call if len(given) == 1 and is_gpu(given[0]) else None
+    if call.method in ("cuda", "to"):
+        receiver = call.receiver
+        if receiver is None or not isinstance(only(receiver.value), Tensor | TensorTree):
             return None
-        given = src.argument(call, "device", 0)
-        if method == "cuda" and (given is None or isinstance(given.value, cst.Integer)):
+        device = call.arg("device", 0)
+        if call.method == "cuda" and (device is None or is_index(device)):
             return call
-        return given.value if given is not None and is_gpu(given.value) else None
-    device = src.keyword(call, "device")
-    if device is None or src.tensor(call) is None or not is_gpu(device.value):
-        return None
-    return device.value
+    else:
+        device = call.arg("device") if call.tensor is not None else None
+    return device if device is not None and is_gpu(device) else None
 
 
-def is_gpu(node: cst.BaseExpression) -> bool:
+def is_gpu(at: View) -> bool:
     """Ex) "cuda:0" """
-    if not isinstance(node, cst.SimpleString):
-        return False
-    text = node.evaluated_value
-    return isinstance(text, str) and GPU.fullmatch(text) is not None
+    return at.op == "const" and GPU.fullmatch(str(constant(at.value))) is not None
 
 
-def is_asked_for(call: cst.Call, src: Source) -> bool:
+def is_index(at: View) -> bool:
+    """Ex) the 0 of `x.cuda(0)`"""
+    return at.op == "const" and type(constant(at.value)) is int
+
+
+def is_asked_for(call: View) -> bool:
     """Whether the call stands under a test of the device, in a function that names several GPUs or
     calls NCCL, or among kernels of triton, which run on GPUs only."""
-    if is_wished(call, ASKS_DEVICE, src) or src.imports.bound_as("triton") is not None:
+    src = call.source
+    if is_wished(call, ASKS_DEVICE) or src.imports.bound_as("triton") is not None:
         return True
-    function = src.function(call)
+    function = src.function(call.cst)
     if function is None:
         return False
     text = src.text(function)
@@ -73,66 +74,34 @@ def mentions_gpu(statement: ast.stmt, several: bool = False) -> bool:
     )
 
 
-def elsewhere(
-    call: cst.Call, named: cst.BaseExpression, device: str, src: Source
-) -> tuple[Edit, ...]:
+def elsewhere(call: View, named: View, device: str) -> tuple[Edit, ...]:
     """The edits that put another device in the place of the GPU that a call names.
 
     Ex) torch.arange(n, device="cuda") -> torch.arange(n, device=x.device)
     """
-    if (
-        named is not call
-        or not isinstance(call.func, cst.Attribute)
-        or call.func.attr.value != "cuda"
-    ):
-        return (src.edits.replace(named, device),)
-    index = src.argument(call, "device", 0)
+    edits = call.source.edits
+    if named != call or call.method != "cuda":
+        return (edits.replace(named.cst, device),)
+    index = call.source.argument(call.cst, "device", 0)
     where = (
-        src.edits.insert_argument(call, device)
-        if index is None
-        else src.edits.replace(index, device)
+        edits.insert_argument(call.cst, device) if index is None else edits.replace(index, device)
     )
-    return (src.edits.replace(call.func.attr, "to"), *([where] if where is not None else []))
+    moved = edits.replace(call.cst.func.attr, "to")
+    return (moved, where) if where is not None else (moved,)
 
 
-def input_of(call: cst.Call, src: Source) -> str | None:
+def input_of(call: View) -> str | None:
     """The first parameter of the function that is a tensor, unless the function moves its own."""
-    function = src.function(call)
+    src = call.source
+    function = src.function(call.cst)
     if not isinstance(function, cst.FunctionDef):
         return None
     tensors = set()
     for name in src.layout.names(function):
-        param = src.parameter(name)
-        if param is not None and src.tensor(name) is not None:
+        param = src.variables.parameter(name)
+        if param is not None and call.of(name).tensor is not None:
             move = src.parent(src.parent(name))
-            if isinstance(move, cst.Call) and names_gpu(move, src) is not None:
+            if isinstance(move, cst.Call) and gpu_named(call.of(move)) is not None:
                 return None
             tensors.add(param.name.value)
     return next((p.name.value for p in function.params.params if p.name.value in tensors), None)
-
-
-# ------------------------------------------------------------------------------------ candidates
-
-
-def may_name_gpu(at: Spot) -> bool:
-    """As `names_gpu`."""
-    if at.method in ("cuda", "to"):
-        if not isinstance(only(at.of(at.receiver)), Tensor | TensorTree):
-            return False
-        device = at.given("device", 0)
-        return at.method == "cuda" or (device >= 0 and is_gpu_constant(at, device))
-    if at.name == "torch.device":
-        return any(is_gpu_constant(at, each) for each in at.arguments)
-    device = at.given("device")
-    return device >= 0 and is_gpu_constant(at, device) and at.tensor(at.number) is not None
-
-
-def is_gpu_constant(at: Spot, number: int) -> bool:
-    node = at.graph.nodes[number]
-    return node.op == "const" and GPU.fullmatch(str(node.data)) is not None
-
-
-NAMES_GPU = (
-    calls(".cuda", ".to", "torch.device")
-    | nodes("call") & (lambda at: "device" in at.node.data.keywords)
-) & may_name_gpu

@@ -1,4 +1,4 @@
-"""Lightning: whether a node stands in a LightningModule, and of which kind; the arguments of a
+"""Lightning: whether code stands in a LightningModule, and of which kind; the arguments of a
 Trainer that are gone."""
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from amplint import Classes, Edit, ProjectText, constant
 from amplint import libcst as cst
 
-from .classes import bases_around
-
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import View
 
 TRAINERS: frozenset[str] = frozenset(
     f"{home}Trainer"
@@ -111,17 +109,16 @@ class Removed:
         edits: what writes its successor; none where none means the same.
     """
 
-    arg: cst.Arg
+    name: str
     message: str
     release: tuple[int, int]
     edits: tuple[Edit, ...]
 
 
-def removed_arguments(call: cst.Call, src: Source) -> list[Removed]:
+def removed_arguments(call: View) -> list[Removed]:
     found = []
-    for arg in call.args:
-        name = arg.keyword.value if arg.keyword is not None else ""
-        value, release = constant(src.value(arg.value)), (2, 0)
+    for _, keyword, argument in call.arguments:
+        name, value, release = keyword or "", constant(argument.value), (2, 0)
         if name in ASKING and value in WITHOUT_SUCCESSOR:
             release = TRAINER_REMOVED_EARLY.get(name, release)
             message = f'the strategy "{value}" is gone since Lightning 2.0, use "ddp"'
@@ -133,28 +130,28 @@ def removed_arguments(call: cst.Call, src: Source) -> list[Removed]:
             message = f"`{name}=` is gone since Lightning {since}{TRAINER_REMOVED[name]}"
         else:
             continue
-        edits = tuple(e for e in successor(call, arg, name, value, src) if e is not None)
-        found.append(Removed(arg, message, release, edits))
+        edits = tuple(each for each in successor(call, name, argument) if each is not None)
+        found.append(Removed(name, message, release, edits))
     return found
 
 
-def successor(
-    call: cst.Call, arg: cst.Arg, name: str, value: object, src: Source
-) -> Iterator[Edit | None]:
+def successor(call: View, name: str, argument: View) -> Iterator[Edit | None]:
     """Ex) gpus=2 -> accelerator="gpu", devices=2"""
-    given = {each.keyword.value for each in call.args if each.keyword is not None}
-    if src.has_star(call):
+    arg = call.source.keyword(call.cst, name)
+    if call.has_star or arg is None:
         return
+    edits, value = call.source.edits, constant(argument.value)
+    given = {keyword for _, keyword, _ in call.arguments}
     if name in DEVICES:
         is_alone = len(given & {"accelerator", "devices", *DEVICES}) == 1
-        if names_devices(arg.value) and is_alone:
-            yield src.edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
+        if names_devices(argument.cst) and is_alone:
+            yield edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
     elif name in ("distributed_backend", "accelerator"):
         if value in STRATEGIES and "strategy" not in given:
-            yield src.edits.name_argument(arg, "strategy")
+            yield edits.name_argument(arg, "strategy")
     elif name == "profile" and value is True and "profiler" not in given:
-        yield src.edits.name_argument(arg, "profiler")
-        yield src.edits.replace(arg.value, '"simple"')
+        yield edits.name_argument(arg, "profiler")
+        yield edits.replace(argument.cst, '"simple"')
 
 
 def names_devices(given: cst.BaseExpression) -> bool:
@@ -177,25 +174,18 @@ def renewed(removed: list[Removed], release: tuple[int, int]) -> tuple[Edit, ...
     return tuple(edit for each in removed for edit in each.edits)
 
 
-def in_lightning_module(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the class around a node is a LightningModule, by whatever bases."""
-    return not bases_around(node, src).isdisjoint(LIGHTNING_MODULES)
+def in_lightning_module(at: View) -> bool:
+    """Whether the class around a place is a LightningModule, by whatever bases."""
+    return at.mentions("LightningModule") and not at.bases.isdisjoint(LIGHTNING_MODULES)
 
 
-def optimizes_automatically(node: cst.CSTNode, src: Source) -> bool:
-    """Whether it is Lightning that runs the backward pass and the step of the module around a node:
-    the default, if nobody speaks of it, and no class of another library may."""
+def optimizes_automatically(at: View) -> bool:
+    """Whether it is Lightning that runs the backward pass and the step of the module around a
+    place: the default, if nobody speaks of it, and no class of another library may."""
     return (
-        in_lightning_module(node, src)
-        and all(base.startswith(KNOWN) for base in bases_around(node, src))
-        and not family_mentions(node, AUTOMATIC, src)
-        and not src.fact(ProjectText).is_stored_from_outside(AUTOMATIC)
-        and not src.matches(GIVEN_TO_TRAINER, AUTOMATIC)
+        in_lightning_module(at)
+        and all(base.startswith(KNOWN) for base in at.bases)
+        and not (at.cls is not None and at.fact(Classes).family_mentions(at.cls, AUTOMATIC))
+        and not at.fact(ProjectText).is_stored_from_outside(AUTOMATIC)
+        and not at.matches(GIVEN_TO_TRAINER, AUTOMATIC)
     )
-
-
-def family_mentions(node: cst.CSTNode, word: str, src: Source) -> bool:
-    """Whether the class around a node, one of the project that it derives from, or one that derives
-    from it, holds an identifier."""
-    cls = src.class_id(src.class_around(node))
-    return cls is not None and src.fact(Classes).family_mentions(cls, word)

@@ -257,6 +257,15 @@ def is_moved_below(at: View) -> bool:
     )
 
 
+def last_operand(at: View) -> View:
+    """The last operand of an `and` or `or` that may be a tensor: its truth is that of the whole,
+    unless one before it, whose truth was asked there, has decided the matter. Else the expression
+    itself."""
+    while at.op == "bool" and any(isinstance(atom, Tensor) for atom in at.value):
+        at = at.operands[-1]
+    return at
+
+
 def heat_of_training(at: View) -> Heat | None:
     """Why a place runs for every batch of training; None unless it does."""
     heat = at.hotness

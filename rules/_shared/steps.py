@@ -132,22 +132,15 @@ def tests_missing(scaler: View, call: View) -> Tests | None:
         scaler: where it is used.
     """
     src, used = call.source, scaler.cst
-    here, top = tests_of(call.cst, src), src.function(call.cst) or [*src.ancestors(call.cst)][-1]
+    here = tests_of(call.cst, src)
     missing = new(tests_of(used, src), here)
     # Where the function is left before the scaler is used, it may be for the lack of one.
-    left = [
-        new(tests_of(each, src), here)
-        for each in within(top)
-        if is_jump(each) and starts(call.cst, each, src) and starts(each, used, src)
-    ]
+    jumps = between(call.cst, used, (cst.Break, cst.Continue, cst.Return, cst.Raise), src)
+    left = [new(tests_of(each, src), here) for each in jumps]
     is_tested = any(scaler.text in text for tests in (missing, *left) for text, _ in tests)
     if not is_tested and all(is_scaler(atom) for atom in scaler.value):
         return {}
     return missing if not left else None
-
-
-def is_jump(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Break | cst.Continue | cst.Return | cst.Raise)
 
 
 def is_scaler(atom: object) -> bool:
@@ -220,6 +213,15 @@ def around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
 def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """All nodes in a node, and itself."""
     return reachable([node], lambda each: each.children)
+
+
+def between(
+    first: cst.CSTNode, last: cst.CSTNode, kinds: tuple[type[cst.CSTNode], ...], src: Source
+) -> list[cst.CSTNode]:
+    """The nodes of some kinds that begin after one node of a function, and before another."""
+    top = src.function(first) or [*src.ancestors(first)][-1]
+    found = (each for each in within(top) if isinstance(each, kinds))
+    return [each for each in found if starts(first, each, src) and starts(each, last, src)]
 
 
 def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:

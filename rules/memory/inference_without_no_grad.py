@@ -45,7 +45,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ABOUT_GRADIENTS
 
-from .._shared.lightning import LIGHTNING_MODULES
+from .._shared.lightning import in_lightning_module
 
 SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
 GLOBALLY = r"set_grad_enabled\("
@@ -62,7 +62,7 @@ rule = Rule(
 
 @rule.on(calls(".eval"))
 def check(switch: View) -> Iterator[Finding]:
-    if not switches_to_evaluation(switch) or not LIGHTNING_MODULES.isdisjoint(switch.bases):
+    if not switches_to_evaluation(switch) or in_lightning_module(switch):
         return
     if not any(map(keeps_graph, switch.operations("call"))):
         return

@@ -51,7 +51,7 @@ from amplint import libcst as cst
 from amplint.knowledge.operations import OF_IT_ALONE
 
 from .._shared.growth import begins_anew, growth_of, loop_over_batches
-from .._shared.tensors import under_no_grad
+from .._shared.tensors import is_under_no_grad
 
 DETACHING = frozenset({"item", "tolist", "detach"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
@@ -82,7 +82,7 @@ def check(at: View) -> Iterator[Finding]:
         heat = heat_within(loop, at) if loop is not None else None
         if loop is None or heat is None or shrinks(variable, loop):
             continue
-        if under_no_grad(at.cst, at.source) or trains(variable):
+        if is_under_no_grad(at) or trains(variable):
             continue
         message = f"`{variable.brief}` keeps the graph of every batch alive"
         yield loss.finding(message, (place, *heat.chain), detached(variable, loss))

@@ -21,7 +21,6 @@ constructed. `isinstance` checks and unwrapping (`model.module`) are no findings
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     Class,
@@ -32,28 +31,16 @@ from amplint import (
     Group,
     Rule,
     Safety,
-    Spot,
     Unrun,
-    calls,
+    View,
     nodes,
     only,
 )
-from amplint import libcst as cst
 from amplint.knowledge.libraries import DATA_PARALLEL
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 FUNCTIONS = frozenset(
     {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}
 )
-
-
-def constructs_parallel(at: Spot) -> bool:
-    """Whether it makes an instance of a class of the project that is a DataParallel."""
-    made = only(at.of(at.node.operands[0]))
-    return isinstance(made, Class) and not DATA_PARALLEL.isdisjoint(at.library_bases(made.id))
-
 
 rule = Rule(
     "AMP601",
@@ -66,22 +53,24 @@ rule = Rule(
         "torch.nn.DataParallel documentation, torch 2.13: use DistributedDataParallel instead",
     ),
     cost=Cost.STEP,
-    candidates=calls(*DATA_PARALLEL, *FUNCTIONS) | nodes("call") & constructs_parallel,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = src.name(call.func)
-    if name in DATA_PARALLEL or name in FUNCTIONS:
+@rule.on(nodes("call"))
+def check(call: View) -> Iterator[Finding]:
+    if call.callee in DATA_PARALLEL | FUNCTIONS:
         what = ""
-    elif (
-        isinstance(only(src.value(call.func)), Class)
-        and src.fact(Classes).bases_of(src.value(call.func)) & DATA_PARALLEL
-    ):
+    elif derives_from_parallel(call.called):
         what = ", a DataParallel,"
     else:
         return
-    message = f"`{src.text(call.func)}`{what} copies the model to all devices in every step"
+    message = f"`{call.called.text}`{what} copies the model to all devices in every step"
     fix = Fix("Use DistributedDataParallel, one process per device", (), Safety.SUGGEST)
-    yield src.finding(rule, call, message, fix)
+    yield call.finding(message, fix=fix)
+
+
+def derives_from_parallel(called: View) -> bool:
+    """Whether what is called is a class of the project that is a DataParallel."""
+    if not isinstance(only(called.value), Class):
+        return False
+    return not called.fact(Classes).bases_of(called.value).isdisjoint(DATA_PARALLEL)

@@ -24,32 +24,18 @@ silent where what the model runs opens a region of its own, or where the model c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     IN_REGION,
+    CalledTexts,
     Finding,
     Group,
     ReplicatedModules,
     Rule,
-    Spot,
     Unrun,
+    View,
     nodes,
 )
-from amplint import libcst as cst
-
-from .._shared.code_texts import called_texts
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-
-def is_replicated(at: Spot) -> bool:
-    region = at.region
-    if region is None or (region.device, region.dtype) != ("cuda", "bfloat16"):
-        return False
-    return at.mentions("DataParallel") and at.is_replicated(at.node.operands[0])
-
 
 rule = Rule(
     "AMP602",
@@ -62,20 +48,16 @@ rule = Rule(
         "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",
     ),
     presumes=False,
-    candidates=nodes("call") & is_replicated & IN_REGION,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    region = src.region(call)
+@rule.on(nodes("call") & IN_REGION)
+def check(call: View) -> Iterator[Finding]:
+    region = call.region
     if region is None or (region.device, region.dtype) != ("cuda", "bfloat16"):
         return
-    if region.enabled is False or not src.mentions("DataParallel"):
+    wrapped = call.called.ask(ReplicatedModules) if call.mentions("DataParallel") else None
+    if wrapped is None or any("autocast" in text for text in call.ask(CalledTexts) or ()):
         return
-    wrapped = src.ask(ReplicatedModules, call.func)
-    if wrapped is None or any("autocast" in text for text in called_texts(call, src)):
-        return
-    related = src.reasons(wrapped, region.evidence)
-    message = f"the replicas of `{src.brief(call.func)}` run in float16, not in bfloat16"
-    yield src.finding(rule, call, message, related=related)
+    message = f"the replicas of `{call.called.brief}` run in float16, not in bfloat16"
+    yield call.finding(message, (wrapped, region.evidence))

@@ -25,31 +25,24 @@ parallelism).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from amplint import (
     Classes,
+    Evidence,
     Finding,
     Fix,
     FunctionTexts,
     Group,
     Raises,
-    Related,
     Rule,
     Safety,
-    where,
+    View,
 )
-from amplint import libcst as cst
 
 from .._shared.classes import constructor_around
-from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
+from .._shared.gpus import MAY_NAME_GPU, elsewhere, gpu_named, input_of, is_asked_for, mentions_gpu
 from .._shared.lightning import LIGHTNING_MODULES, in_lightning_module
-from .._shared.reads import heat_places
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 # What Lightning calls once the module is on its device.
 # Hooks that are there to move batches.
@@ -70,49 +63,44 @@ rule = Rule(
     help="use `self.device`, and leave batches where Lightning has put them",
     witness=Raises("cuda", devices=True),
     supersedes=("AMP501", "AMP502", "AMP508"),
-    candidates=NAMES_GPU & where(lambda at: at.mentions("LightningModule")),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    named = names_gpu(call, src)
-    if named is None or is_asked_for(call, src):
+@rule.on(MAY_NAME_GPU)
+def check(call: View) -> Iterator[Finding]:
+    named = gpu_named(call) if call.mentions("LightningModule") else None
+    way = run_by_lightning(call) if named is not None else None
+    if named is None or way is None or is_asked_for(call):
         return
-    related = run_by_lightning(call, src)
-    if related is None:
+    if any(mentions_gpu(each, several=True) for each in constructor_around(call)):
         return
-    several = partial(mentions_gpu, several=True)
-    if any(map(several, constructor_around(call, src))):
-        return
-    message = f"`{src.brief(call)}` names a GPU, and raises if Lightning takes another one"
-    yield src.finding(rule, call, message, as_module(call, named, src), related)
+    message = f"`{call.brief}` names a GPU, and raises if Lightning takes another one"
+    yield call.finding(message, way, as_module(call, named))
 
 
-def run_by_lightning(call: cst.Call, src: Source) -> tuple[Related, ...] | None:
+def run_by_lightning(call: View) -> Sequence[Evidence] | None:
     """The way from a LightningModule to the call; None where it does not lead there."""
-    functions = [each for each in src.ancestors(call) if isinstance(each, cst.FunctionDef)]
-    if any(each.name.value in TRANSFERS for each in functions):
+    around = call.function.qualname.split(".")
+    if not TRANSFERS.isdisjoint(around):
         return None
-    if any(HOOK.fullmatch(each.name.value) for each in functions):
-        return () if in_lightning_module(call, src) else None
-    heat = src.heat(call)
+    if any(map(HOOK.fullmatch, around)):
+        return () if in_lightning_module(call) else None
+    heat = call.hotness
     if heat is None or not heat.chain:
         return None
-    cls = src.fact(FunctionTexts).function(heat.chain[-1].place).cls
-    bases = src.fact(Classes).library_bases(cls) if cls is not None else frozenset()
-    return heat_places(heat, src) if bases & LIGHTNING_MODULES else None
+    cls = call.fact(FunctionTexts).function(heat.chain[-1].place).cls
+    bases = call.fact(Classes).library_bases(cls) if cls is not None else frozenset()
+    return heat.chain if bases & LIGHTNING_MODULES else None
 
 
-def as_module(call: cst.Call, named: cst.BaseExpression, src: Source) -> Fix | None:
+def as_module(call: View, named: View) -> Fix | None:
     """Ex) torch.rand(8, device="cuda") -> torch.rand(8, device=self.device)"""
-    function = src.function(call)
-    params = function.params.params if function is not None else ()
-    if in_lightning_module(call, src) and params and params[0].name.value == "self":
+    params = call.function.params
+    if in_lightning_module(call) and params and params[0].name == "self":
         device = "self.device"
     else:
-        tensor = input_of(call, src)
+        tensor = input_of(call)
         if tensor is None:
             return None
         device = f"{tensor}.device"
-    return Fix("Take the device of the module", elsewhere(call, named, device, src), Safety.UNSAFE)
+    return Fix("Take the device of the module", elsewhere(call, named, device), Safety.UNSAFE)

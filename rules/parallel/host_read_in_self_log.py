@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
-    Edit,
     Finding,
     Fix,
     Function,
@@ -34,14 +33,15 @@ from amplint import (
     Rule,
     Safety,
     Syncs,
+    View,
     constant,
+    nodes,
     only,
-    where,
 )
 from amplint import libcst as cst
 
-from .._shared.lightning import LIGHTNING_MODULES, in_lightning_module
-from .._shared.reads import READS, hot_evidence, operand_read, tensor_read
+from .._shared.lightning import in_lightning_module
+from .._shared.reads import operand_of_read, read_of_training, tensor_of_read
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -58,22 +58,21 @@ rule = Rule(
     help="hand the tensor itself to `self.log`",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP101",),
-    candidates=READS & where(lambda at: not at.bases.isdisjoint(LIGHTNING_MODULES)) & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    operand = operand_read(call, src)
-    number = converted(call, src)
-    if operand is None or not is_logged(number, src):
+@rule.on(nodes("call") & HOT)
+def check(call: View) -> Iterator[Finding]:
+    operand = operand_of_read(call) if in_lightning_module(call) else None
+    evidence = read_of_training(call, tensor_of_read(call)) if operand is not None else None
+    if operand is None or evidence is None:
         return
-    evidence = hot_evidence(call, tensor_read(call, src), src)
-    if evidence is None:
+    number = converted(call.cst, call.source)
+    if not is_logged(call.of(number)):
         return
-    message = f"`{src.brief(call)}` waits for the device, and `self.log` takes the tensor itself"
-    fix = Fix("Log the tensor", (hand_over(operand, number, src),), Safety.UNSAFE)
-    yield src.finding(rule, call, message, fix, evidence)
+    message = f"`{call.brief}` waits for the device, and `self.log` takes the tensor itself"
+    edit = call.source.edits.replace(number, operand.text)
+    yield call.finding(message, evidence, Fix("Log the tensor", (edit,), Safety.UNSAFE))
 
 
 def converted(call: cst.Call, src: Source) -> cst.Call:
@@ -86,36 +85,31 @@ def converted(call: cst.Call, src: Source) -> cst.Call:
     return call
 
 
-def is_logged(number: cst.Call, src: Source) -> bool:
+def is_logged(number: View) -> bool:
     """Whether all that happens to a number is that Lightning logs it."""
-    if src.assigned_name(number) is None:
-        return logs(number, src)
-    uses = src.uses(number)
-    return bool(uses) and not src.joined(number) and all(logs(use, src) for use in uses)
+    src = number.source
+    if src.assigned_name(number.cst) is None:
+        return is_given_to_log(number)
+    uses = src.variables.uses(number.cst)
+    return bool(uses) and not number.is_merged and all(map(is_given_to_log, map(number.of, uses)))
 
 
-def logs(value: cst.BaseExpression, src: Source) -> bool:
+def is_given_to_log(value: View) -> bool:
     """Ex) self.log("loss", value), self.log_dict({"loss": value})"""
-    around = src.parent(value)
-    if isinstance(around, cst.DictElement) and around.value is value:
-        arg, name = src.parent(src.parent(around)), "log_dict"
-    else:
-        arg, name = around, "log"
-    call = src.parent(arg)
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+    src = value.source
+    arg, method, position, keyword = src.parent(value.cst), "log", 1, "value"
+    if isinstance(arg, cst.DictElement):
+        arg = src.parent(src.parent(arg))
+        method, position, keyword = "log_dict", 0, "dictionary"
+    node = src.parent(arg)
+    if not isinstance(node, cst.Call) or src.argument(node, keyword, position) is not arg:
         return False
-    position, keyword = (0, "dictionary") if name == "log_dict" else (1, "value")
-    bar = src.keyword(call, "prog_bar")
+    call = value.of(node)
+    bar = call.arg("prog_bar")
     return (
-        call.func.attr.value == name
-        and src.text(call.func.value) == "self"
-        and src.argument(call, keyword, position) is arg
-        and (bar is None or constant(src.value(bar.value)) is False)
-        and not isinstance(only(src.value(call.func)), Function)
-        and in_lightning_module(call, src)
+        call.method == method
+        and call.receiver is not None
+        and call.receiver.text == "self"
+        and (bar is None or constant(bar.value) is False)
+        and not isinstance(only(call.called.value), Function)
     )
-
-
-def hand_over(operand: cst.BaseExpression, number: cst.Call, src: Source) -> Edit:
-    """Ex) loss.item() -> loss, float(loss) -> loss"""
-    return src.edits.replace(number, src.text(operand))

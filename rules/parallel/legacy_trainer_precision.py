@@ -16,15 +16,10 @@ Known limits: only what is written in the call is seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls, constant
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Rule, Safety, Unrun, View, calls, calls_with, constant
 
 from .._shared.lightning import MIXED, TRAINERS, removed_arguments, renewed
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 NEW: dict[object, str] = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
 
@@ -39,24 +34,21 @@ rule = Rule(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://lightning.ai/docs/pytorch/stable/common/trainer.html#precision",
     ),
-    candidates=calls(*TRAINERS) & (lambda at: constant(at.of(at.given("precision"))) in NEW),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    given = src.keyword(call, "precision")
-    if given is None or not isinstance(given.value, cst.Integer | cst.SimpleString):
+@rule.on(calls(*TRAINERS) & calls_with("precision"))
+def check(call: View) -> Iterator[Finding]:
+    given = call.arg("precision")
+    new = NEW.get(constant(given.value)) if given is not None and given.op == "const" else None
+    if given is None or new is None or call.callee not in TRAINERS:
         return
-    new = NEW.get(constant(src.value(given.value)))
-    if new is None or src.name(call.func) not in TRAINERS:
-        return
-    message = f'`precision={src.text(given.value)}` is discouraged: say "{new}"'
+    message = f'`precision={given.text}` is discouraged: say "{new}"'
     # No release has both the new words and what went when they came.
-    renewal = renewed(removed_arguments(call, src), MIXED)
+    renewal = renewed(removed_arguments(call), MIXED)
     fix = None
     if renewal is not None:
         title = "Say that it is mixed" + (", and use the successors" if renewal else "")
-        edits = (src.edits.replace(given.value, f'"{new}"'), *renewal)
+        edits = (call.source.edits.replace(given.cst, f'"{new}"'), *renewal)
         fix = Fix(title, edits, Safety.UNSAFE)
-    yield src.finding(rule, given, message, fix)
+    yield call.finding(message, fix=fix, place=call.source.parent(given.cst))

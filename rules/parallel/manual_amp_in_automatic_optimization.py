@@ -27,7 +27,6 @@ left alone, and so are the other hooks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     BackpropagatedLosses,
@@ -38,23 +37,15 @@ from amplint import (
     Object,
     Raises,
     Rule,
-    Spot,
+    View,
     nodes,
     only,
 )
 from amplint import libcst as cst
 
-from .._shared.lightning import LIGHTNING_MODULES, optimizes_automatically
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.lightning import optimizes_automatically
 
 OF_SCALER = frozenset({"scale", "unscale_", "step", "update"})
-
-
-def is_training_step(at: Spot) -> bool:
-    """Whether it is the `training_step` of a LightningModule."""
-    return at.facts.name == "training_step" and not at.bases.isdisjoint(LIGHTNING_MODULES)
 
 
 rule = Rule(
@@ -64,82 +55,76 @@ rule = Rule(
     since="0.1",
     help="return the loss and let Lightning train, or set `self.automatic_optimization = False`",
     witness=Raises("backward through the graph a second time", backward=True),
-    candidates=nodes("function") & is_training_step,
 )
 
 
-@rule.check
-def check(function: cst.FunctionDef, src: Source) -> Iterator[Finding]:
-    if function.name.value != "training_step" or not optimizes_automatically(function, src):
+@rule.on(nodes("function"))
+def check(function: View) -> Iterator[Finding]:
+    if function.function.name != "training_step" or not optimizes_automatically(function):
         return
-    calls = sorted(src.calls(function), key=lambda call: src.span(call).start)
+    src = function.source
+    written = sorted(src.calls(function.cst), key=lambda call: src.span(call).start)
+    calls = [function.of(call) for call in written]
     for by_hand in (manual_backward, own_backward, own_scaler):
-        found = next((each for call in calls if (each := by_hand(call, src))), None)
+        found = next((each for call in calls if (each := by_hand(call))), None)
         if found is not None:
             yield found  # what comes after it belongs to the same mistake
             return
 
 
-def manual_backward(call: cst.Call, src: Source) -> Finding | None:
+def manual_backward(call: View) -> Finding | None:
     """Ex) self.manual_backward(loss)"""
-    if method(call) != "manual_backward" or isinstance(only(src.value(call.func)), Function):
+    if call.method != "manual_backward" or isinstance(only(call.called.value), Function):
         return None
-    return src.finding(rule, call, "`manual_backward` raises under automatic optimization")
+    return call.finding("`manual_backward` raises under automatic optimization")
 
 
-def own_backward(call: cst.Call, src: Source) -> Finding | None:
+def own_backward(call: View) -> Finding | None:
     """Ex) loss.backward(), and then `return loss`, or nothing"""
-    chain, function = src.backward(call), src.function(call)
+    chain, function = call.backward, call.source.function(call.cst)
     if chain is None or not isinstance(function, cst.FunctionDef):
         return None
-    losses = list(returned(function, src))
+    losses = list(returned(function, call))
     if not losses:
-        message = f"`{src.brief(call)}` is lost: Lightning clears its gradients and steps without"
-    elif any(is_backpropagated(loss, call, bool(chain), src) for loss in losses):
-        message = f"`{src.brief(call)}` raises: Lightning runs `backward()` on the loss again"
+        message = f"`{call.brief}` is lost: Lightning clears its gradients and steps without"
+    elif any(is_backpropagated(loss, call, bool(chain)) for loss in losses):
+        message = f"`{call.brief}` raises: Lightning runs `backward()` on the loss again"
     else:
         return None
-    return src.finding(rule, call, message, related=map(src.related, chain))
+    return call.finding(message, chain)
 
 
-def own_scaler(call: cst.Call, src: Source) -> Finding | None:
+def own_scaler(call: View) -> Finding | None:
     """Ex) return self.scaler.scale(loss)"""
-    if method(call) not in OF_SCALER or not isinstance(call.func, cst.Attribute):
-        return None
-    scaler = only(src.value(call.func.value))
+    receiver = call.receiver if call.method in OF_SCALER else None
+    scaler = only(receiver.value) if receiver is not None else None
     if not isinstance(scaler, Object) or scaler.kind != "scaler" or scaler.enabled is False:
         return None
-    message = f"`{src.brief(call)}` disturbs Lightning, which runs `backward()` and the step"
-    return src.finding(rule, call, message)
+    message = f"`{call.brief}` disturbs Lightning, which runs `backward()` and the step"
+    return call.finding(message)
 
 
-def method(call: cst.Call) -> str | None:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else None
-
-
-def returned(function: cst.FunctionDef, src: Source) -> Iterator[cst.BaseExpression]:
-    """The losses that a `training_step` returns."""
-    for value in src.layout.returned(function):
+def returned(function: cst.FunctionDef, call: View) -> Iterator[View]:
+    """The losses that the `training_step` around a call returns."""
+    for value in call.source.layout.returned(function):
         if not (isinstance(value, cst.Name) and value.value == "None"):
-            yield loss_of(value, src)
+            yield loss_of(call.of(value))
 
 
-def loss_of(value: cst.BaseExpression, src: Source) -> cst.BaseExpression:
+def loss_of(value: View) -> View:
     """The value, or what a dict has under "loss", before it is detached."""
-    made = src.origin(value) if isinstance(value, cst.Name) else value
-    loss = value
-    for element in made.elements if isinstance(made, cst.Dict) else ():
+    loss, made = value, value.origin
+    written = made.cst if made.is_written else None
+    for element in written.elements if isinstance(written, cst.Dict) else ():
         key = element.key if isinstance(element, cst.DictElement) else None
         if isinstance(key, cst.SimpleString) and key.evaluated_value == "loss":
-            loss = element.value
-    while isinstance(loss, cst.Call) and method(loss) == "detach":
-        loss = cst.ensure_type(loss.func, cst.Attribute).value
+            loss = value.of(element.value)
+    while loss.op == "call" and loss.method == "detach" and loss.receiver is not None:
+        loss = loss.receiver
     return loss
 
 
-def is_backpropagated(
-    loss: cst.BaseExpression, call: cst.Call, elsewhere: bool, src: Source
-) -> bool:
+def is_backpropagated(loss: View, call: View, elsewhere: bool) -> bool:
     """Whether a call runs the backward pass of a loss.
 
     Args:
@@ -147,20 +132,18 @@ def is_backpropagated(
         call: what runs a backward pass, in the same function.
         elsewhere: whether it is a function of the project that runs it.
     """
-    if not elsewhere and src.keyword(call, "retain_graph") is not None:
+    if elsewhere:
+        if any(is_same(given, loss) for _, _, given in call.arguments):
+            return True
+        return is_same(call, loss) and loss.ask(BackpropagatedValues) is not None
+    if call.arg("retain_graph") is not None:
         # It may be kept for Lightning's pass alone, except for a step with its optimizer.
-        function, receiver = src.function(call), cst.ensure_type(call.func, cst.Attribute).value
-        steps = function is not None and "optimizers" in map(method, src.calls(function))
-        return steps and same(receiver, loss, src)
-    if not elsewhere:
-        evidence = src.ask(BackpropagatedLosses, loss)
-        return evidence is not None and src.related(evidence).span.start == src.span(call).start
-    if any(same(arg.value, loss, src) for arg in call.args):
-        return True
-    return same(call, loss, src) and src.ask(BackpropagatedValues, loss) is not None
+        steps = any(each.method == "optimizers" for each in call.operations("call"))
+        return steps and call.receiver is not None and is_same(call.receiver, loss)
+    evidence = loss.ask(BackpropagatedLosses)
+    return evidence is not None and call.source.related(evidence).span.start == call.span.start
 
 
-def same(one: cst.BaseExpression, loss: cst.BaseExpression, src: Source) -> bool:
+def is_same(one: View, loss: View) -> bool:
     """Whether a returned name certainly has the value of another, or of an expression."""
-    made = src.origin(loss) if isinstance(loss, cst.Name) else loss
-    return made is not None and made is (src.origin(one) if isinstance(one, cst.Name) else one)
+    return one.origin.is_same(loss.origin)

@@ -17,10 +17,8 @@ Known limits: arguments of subclasses, of command lines and of configuration fil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Safety, Unrun, calls
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Rule, Safety, Unrun, View, calls, calls_with
 
 from .._shared.lightning import (
     ASKING,
@@ -30,12 +28,6 @@ from .._shared.lightning import (
     removed_arguments,
     renewed,
 )
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-ASKED = ASKING | TRAINER_REMOVED.keys()
-
 
 rule = Rule(
     "AMP611",
@@ -47,16 +39,16 @@ rule = Rule(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://github.com/Lightning-AI/pytorch-lightning/blob/2.0.0/src/lightning/pytorch/CHANGELOG.md",
     ),
-    candidates=calls(*TRAINERS) & (lambda at: not ASKED.isdisjoint(at.node.data.keywords)),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) not in TRAINERS:
+@rule.on(calls(*TRAINERS) & calls_with(*ASKING, *TRAINER_REMOVED))
+def check(call: View) -> Iterator[Finding]:
+    if call.callee not in TRAINERS:
         return
-    removed = removed_arguments(call, src)
+    removed = removed_arguments(call)
     edits = renewed(removed, SUCCESSORS)
     for each in removed:
         fix = Fix("Use its successor", edits, Safety.UNSAFE) if edits and each.edits else None
-        yield src.finding(rule, each.arg, each.message, fix)
+        place = call.source.keyword(call.cst, each.name)
+        yield call.finding(each.message, fix=fix, place=place)

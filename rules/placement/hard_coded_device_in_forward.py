@@ -26,17 +26,12 @@ elsewhere (`DEVICE`, `self.device`) is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Raises, Rule, Safety
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Raises, Rule, Safety, View
 
 from .._shared.classes import constructor_around
-from .._shared.gpus import NAMES_GPU, elsewhere, input_of, is_asked_for, mentions_gpu, names_gpu
-from .._shared.reads import heat_places, runs_in_forward
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.gpus import MAY_NAME_GPU, elsewhere, gpu_named, input_of, is_asked_for, mentions_gpu
+from .._shared.reads import runs_in_forward
 
 rule = Rule(
     "AMP508",
@@ -45,30 +40,26 @@ rule = Rule(
     since="0.1",
     help="take the device of the input or of a parameter, as in `x.device`",
     witness=Raises("cuda", devices=True),
-    candidates=NAMES_GPU & (lambda at: (heat := at.heat) is not None and runs_in_forward(heat)),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    named = names_gpu(call, src)
-    if named is None:
+@rule.on(MAY_NAME_GPU)
+def check(call: View) -> Iterator[Finding]:
+    heat, named = call.hotness, gpu_named(call)
+    if named is None or heat is None or not runs_in_forward(heat) or is_meant(call):
         return
-    heat = src.heat(call)
-    if heat is None or not runs_in_forward(heat) or is_meant(call, src):
-        return
-    message = f"`{src.brief(call)}` names a GPU, and raises where the input is elsewhere"
-    yield src.finding(rule, call, message, as_input(call, named, src), heat_places(heat, src))
+    message = f"`{call.brief}` names a GPU, and raises where the input is elsewhere"
+    yield call.finding(message, heat.chain, as_input(call, named))
 
 
-def is_meant(call: cst.Call, src: Source) -> bool:
+def is_meant(call: View) -> bool:
     """Whether somebody asks for the device, or it has been decided that it is this one."""
-    return is_asked_for(call, src) or any(map(mentions_gpu, constructor_around(call, src)))
+    return is_asked_for(call) or any(map(mentions_gpu, constructor_around(call)))
 
 
-def as_input(call: cst.Call, named: cst.BaseExpression, src: Source) -> Fix | None:
+def as_input(call: View, named: View) -> Fix | None:
     """Ex) torch.arange(n, device="cuda") -> torch.arange(n, device=x.device)"""
-    tensor = input_of(call, src)
+    tensor = input_of(call)
     if tensor is None:
         return None
-    return Fix("Follow the input", elsewhere(call, named, f"{tensor}.device", src), Safety.UNSAFE)
+    return Fix("Follow the input", elsewhere(call, named, f"{tensor}.device"), Safety.UNSAFE)

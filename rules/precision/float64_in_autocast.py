@@ -46,7 +46,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
-from .._shared.dtypes import Applied, active_region, applied_product, dtype_evidence
+from .._shared.dtypes import Applied, applied_product, dtype_evidence
 
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 
@@ -66,7 +66,7 @@ rule = Rule(
 
 @rule.on((calls(*EQUAL_DTYPES) | nodes("binop")) & IN_REGION)
 def check(at: View) -> Iterator[Finding]:
-    region = active_region(at)
+    region = at.enabled_region
     if region is None:
         return
     found = applied_product(at)

@@ -16,8 +16,10 @@ from typing import Any
 
 import amplint
 from amplint import testing
+from amplint.core.candidate import NO_NODES
 from amplint.cst.edits import Edits
 from amplint.cst.imports import Imports, Spelling
+from amplint.ir import ops
 from tests.helpers import ROOT
 
 SNAPSHOT = Path(__file__).with_name("api.txt")
@@ -25,18 +27,25 @@ PAGE = ROOT / "docs" / "own-rules.md"
 
 # Rules make these; all others are made for them, so that no way to make them is promised.
 MADE_BY_RULES = {"Fix", "Rule"}
-# Of these classes, some members serve amplint's own rules alone.
-NOT_PROMISED = {"Source": {"ask", "at", "class_id", "fact", "misuse", "never_runs", "place"}}
+# Of these classes, the other members serve amplint's own rules alone.
 PROMISED = {
     "Candidates": set(),
     "Imports": {"bound_as", "meaning", "spell"},
-    "Rule": {"check"},
-    "Spot": {
-        "arguments", "given", "heat", "is_in_loop", "is_used", "mentions", "method", "name",
-        "names", "of", "operands", "receiver", "region", "tensor", "value",
+    "Rule": {"on"},
+    "Source": {
+        "ancestors", "argument", "assigned_name", "brief", "calls", "function", "has_star",
+        "keyword", "parent", "says", "span", "statement", "text",
+    },
+    "View": {
+        "arg", "arguments", "backward", "bases", "brief", "called", "callee", "cst", "finding",
+        "has_star", "hotness", "is_joined", "is_same", "is_written", "matches", "mentions",
+        "method", "name", "names", "of", "operands", "operations", "operator", "origin",
+        "receiver", "region", "related", "source", "span", "tensor", "text", "uses", "value",
     },
 }  # fmt: skip
-# Not exported: a rule has them as `src.edits`, `src.imports` and from `src.imports.spell`.
+# Attributes of promised classes that their constructors set.
+SET = {"Source": {"path": "str"}, "View": {"op": "str"}}
+# Not exported: a rule has them as `at.source.edits`, `at.source.imports`, and from `spell`.
 REACHED = {"Source.edits": Edits, "Source.imports": Imports, "Source.imports.spell()": Spelling}
 
 
@@ -81,10 +90,10 @@ def members(name: str, cls: type) -> Iterator[str]:
         for member in vars(base)
         if not member.startswith("_") and member not in (getattr(cls, "__members__", ()))
     } | fields.keys()
-    found -= NOT_PROMISED.get(own, set())
     found &= PROMISED.get(own, found)
     if own in MADE_BY_RULES:  # their signature has them
         found -= fields.keys()
+    yield from (f"{name}.{member}: {kind}" for member, kind in SET.get(own, {}).items())
     for member in sorted(found):
         thing = inspect.getattr_static(cls, member, None)
         if member in fields:
@@ -132,8 +141,17 @@ def test_the_page_has_every_name_and_no_other() -> None:
     assert sorted(named) == sorted({*amplint.__all__})
 
 
+def test_the_operations_on_the_page_exist() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("\n### The operations\n")[2]
+    lines = table.partition("\n## ")[0].splitlines()
+    rows = [line.split("|")[1] for line in lines if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([a-z]+)`", row)}
+    assert len(named) > 30
+    assert named <= {*map(str.lower, ops.Op.__members__), *NO_NODES, amplint.READ}
+
+
 def test_members_that_are_named_exist() -> None:
-    for name, those in {**PROMISED, **NOT_PROMISED}.items():
+    for name, those in PROMISED.items():
         cls = Imports if name == "Imports" else getattr(amplint, name)
         assert all(hasattr(cls, member) for member in those), name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from amplint import testing
 from amplint.core.registry import RegistryError
 from tests.command import Amplint
+from tests.helpers import ROOT
 
 
 @pytest.fixture
@@ -141,18 +143,28 @@ def test_what_cannot_be_started_is_told(
     assert {path.name for path in Path().iterdir()} == {"there", "pyproject.toml"}
 
 
+def test_the_rule_on_the_page_finds_what_the_page_says(package: Path) -> None:
+    page = (ROOT / "docs" / "own-rules.md").read_text(encoding="utf-8")
+    rule, bad = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[:2]
+    written = (package / RULE).read_text()
+    doc = written[: written.index("from __future__")]
+    (package / RULE).write_text(f"{doc}{rule}")
+    (package / "tests" / "fixtures" / "my_pattern" / BAD).write_text(bad)
+    assert proved(package, update=True) == {}
+
+
 # ------------------------------------------------------------------------------ amplint.testing
 
 RULE, BAD, GOOD = "src/acme_rules/my_pattern.py", "bad.py", "good.py"
-YIELD = 'yield src.finding(rule, call, f"`{src.text(call.func)}` is called")'
+YIELD = 'yield call.finding(f"`{call.called.text}` is called")'
 
 
 def yielding(message: str = "it is called", fix: str = "None") -> str:
-    return f"yield src.finding(rule, call, {message!r}, {fix})"
+    return f"yield call.finding({message!r}, fix={fix})"
 
 
 def fixing(new: str, title: str = "Call another one") -> str:
-    return f'Fix("{title}", (src.edits.replace(call.func, "{new}"),), Safety.UNSAFE)'
+    return f'Fix("{title}", (call.source.edits.replace(call.called.cst, "{new}"),), Safety.UNSAFE)'
 
 
 @pytest.mark.parametrize(

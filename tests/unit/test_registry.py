@@ -85,7 +85,7 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
         ("write it so", "write it so.", "help='write it so.' is not a phrase like"),
         ("write it so", r"write\nit", r"help='write\nit' is not a phrase like"),
         ('since="0.1"', 'since="now"', "since='now' is not a version"),
-        ('nodes("call")', "HOT", "candidates must say which operations"),
+        ('nodes("call")', "HOT", "a condition must say which operations it is about"),
         ('nodes("call")', "Candidates()", "candidates must say where"),
         ('since="0.1"', 'since="0.1", supersedes=("AMP1",)', "are not codes"),
         ('since="0.1"', 'since="0.1", torch="two"', "torch='two' is not a version"),
