@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Function, Instance, is_autocast
+from amplint import Autocast, Function, Instance, is_autocast
 from amplint import libcst as cst
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.factories import FACTORIES
@@ -52,6 +52,11 @@ def follows_forward(call: View) -> bool:
     if call.method not in PASSIVE:
         return False
     return not any(isinstance(atom, Function | Instance) for atom in call.operands[0].value)
+
+
+def opens_region(context: View) -> bool:
+    """Whether a context may be one of autocast."""
+    return any(isinstance(atom, Autocast) for atom in context.value)
 
 
 def lines_to_leave(statement: cst.BaseStatement | None, at: View) -> list[cst.BaseStatement]:
