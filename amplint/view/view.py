@@ -288,7 +288,7 @@ class View:
 
     @property
     def operands(self) -> Sequence[View]:
-        """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
+        """Its operands, as `amplint.core.operations.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
         numbers = self._spot.node.operands

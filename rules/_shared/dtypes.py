@@ -34,7 +34,7 @@ from .moves import is_surely_device
 from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Finding, Fix, Group, Reason, Source, Spot, View
+    from amplint import Finding, Fix, Group, Reason, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
@@ -51,20 +51,6 @@ def differ(one: str | None, other: str | None) -> bool:
     return not ({one, other} <= HALF and "half" in (one, other))  # either may be the other
 
 
-def default_may_be_half(src: Source) -> bool:
-    """Whether a factory without a dtype may make something else than float32."""
-    if src.says(DEFAULT_DTYPE):
-        return True
-    set_somewhere = src.mentions("set_default_dtype") or src.mentions("set_default_tensor_type")
-    return set_somewhere and src.matches(HALF_DEFAULT, "set_default_")
-
-
-def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:
-    """The autocast region around a node, unless it is certainly off."""
-    region = src.region(node)
-    return region if region is not None and region.enabled is not False else None
-
-
 def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
     """The device type of a region; CUDA if it is unknown, and tensors are on an accelerator."""
     if region.device is None and any(tensor.device.kind == ACCELERATOR for tensor in tensors):
@@ -79,7 +65,7 @@ def made_by_autocast(tensor: Tensor) -> bool:
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
-def outputs_are_cast(at: View | Source) -> bool:
+def outputs_are_cast(at: View) -> bool:
     """Whether some library casts what models give to float32, as it wraps them.
 
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
@@ -107,100 +93,21 @@ def finding_on_dtype(
     return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
-def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
-    """Why the tensors have their dtypes, each reason once."""
-    return src.reasons(*(tensor.dtype_evidence for tensor in tensors if tensor is not None))
-
-
-def cast_dtype(call: cst.Call, src: Source) -> str | None:
-    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
-    if not isinstance(call.func, cst.Attribute):
-        return None
-    method = call.func.attr.value
-    if method in ("to", "type"):
-        return next((n for arg in call.args if (n := named_dtype(src.value(arg.value)))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{method}") if not call.args else None
-
-
 def named_dtype(value: Value) -> str | None:
     """The torch.dtype that a value is, or the choice between several."""
     dtypes = {atom.name for atom in value if isinstance(atom, DType)}
     return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
 
 
-def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """The expressions that methods of these names make of one: ids.view(-1).long(), for `ids`"""
-    while True:
-        method = src.parent(use)
-        call = src.parent(method)
-        if not isinstance(method, cst.Attribute) or method.value is not use:
-            return use
-        if not isinstance(call, cst.Call) or call.func is not method:
-            return use
-        if method.attr.value not in through:
-            return use
-        use = call
-
-
-def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """The other way round: `ids`, for ids.view(-1).long()"""
-    while (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in through
-        and src.tensor(node.func.value) is not None
-    ):
-        node = node.func.value
-    return node
-
-
 @dataclass(frozen=True)
-class Operation:
+class Applied:
     """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
         name: as in the tables of amplint.knowledge: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
-        operands: the expressions that may be tensors.
+        operands: what may be tensors.
         module: the layer that is called, whose parameters are operands too.
     """
-
-    name: str
-    operands: tuple[cst.BaseExpression, ...]
-    module: Object | None = None
-
-
-def product(node: cst.CSTNode, src: Source) -> Operation | None:
-    """A matrix product, a convolution and the like: what raises where dtypes differ.
-
-    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
-    """
-    if isinstance(node, cst.BinaryOperation):
-        if not isinstance(node.operator, cst.MatrixMultiply):
-            return None
-        return Operation("Tensor.__matmul__", (node.left, node.right))
-    found = operation(node, src) if isinstance(node, cst.Call) else None
-    return found if found is not None and found.name in EQUAL_DTYPES else None
-
-
-def operation(call: cst.Call, src: Source) -> Operation | None:
-    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
-    given = tuple(each for arg in call.args for each in elements(arg.value))
-    name = src.name(call.func)
-    if name is not None:
-        return Operation(name, given)
-    called = only(src.value(call.func))
-    if isinstance(called, Object):
-        return Operation(called.type, given, called)
-    if not isinstance(called, Method) or not isinstance(called.of, Tensor):
-        return None
-    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
-    operands = (receiver, *given) if receiver is not None else given
-    return Operation(f"Tensor.{called.name}", operands)
-
-
-@dataclass(frozen=True)
-class Applied:
-    """As `Operation`, of Views."""
 
     name: str
     operands: tuple[View, ...]
@@ -213,7 +120,10 @@ class Applied:
 
 
 def applied_product(at: View) -> Applied | None:
-    """As `product`."""
+    """A matrix product, a convolution and the like: what raises where dtypes differ.
+
+    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
+    """
     if at.op == "binop":
         is_product = at.operator == "MatMult"
         return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
@@ -222,7 +132,7 @@ def applied_product(at: View) -> Applied | None:
 
 
 def applied(call: View) -> Applied | None:
-    """As `operation`."""
+    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
     if call.op != "call":
         return None
     function, *arguments = call.operands
@@ -243,7 +153,7 @@ def parts_of(at: View) -> Sequence[View]:
 
 
 def made_of(at: View, through: Collection[str]) -> View:
-    """As `before`: `ids`, for ids.view(-1).long()"""
+    """What methods of these names are called on: `ids`, for ids.view(-1).long()"""
     while at.op == "call" and at.method in through:
         receiver = at.receiver
         if receiver is None or receiver.tensor is None:
@@ -253,35 +163,13 @@ def made_of(at: View, through: Collection[str]) -> View:
 
 
 def dtype_of_cast(call: View) -> str | None:
-    """As `cast_dtype`."""
+    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
     if call.op != "call":
         return None
     given = [argument.value for _, _, argument in call.arguments]
     if call.method in ("to", "type"):
         return next((name for value in given if (name := named_dtype(value))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
-
-
-def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-    """The expressions of a list or a tuple, or the one that is none."""
-    if isinstance(node, cst.List | cst.Tuple):
-        return tuple(element.value for element in node.elements)
-    return (node,)
-
-
-def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
-    """Whether what decides a tensor's dtype stands in the function around a node.
-
-    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
-    """
-    evidence, function = evidence_of(tensor.dtype_evidence), src.function(node)
-    if evidence is None or evidence.place.path != src.path or function is None:
-        return False
-    span = src.span(function.body)
-    return span.start.row <= evidence.place.row <= span.end.row
-
-
-# ----------------------------------------------------------------------------------------- Views
 
 
 def may_default_to_half(at: View) -> bool:
@@ -347,13 +235,13 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
     """
     src = at.source
     given = (
-        arg.value
+        at.of(arg.value)
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
         if may_name_dtype(arg, at.of(call))
     )
-    return is_decided_within(tensor, at) and all(is_surely_dtype(at.of(each)) for each in given)
+    return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
 
 
 def may_name_dtype(arg: cst.Arg, call: View) -> bool:
@@ -362,13 +250,3 @@ def may_name_dtype(arg: cst.Arg, call: View) -> bool:
         return arg.keyword.value == "dtype"
     is_move = call.method == "to" and is_surely_device(call.of(arg.value))
     return call.method in ("to", "type") and not is_move
-
-
-# ------------------------------------------------------------------------------------ candidates
-
-
-def cast_of(at: Spot) -> str | None:
-    """As `cast_dtype`."""
-    if at.method in ("to", "type"):
-        return next((n for each in at.arguments if (n := named_dtype(at.of(each)))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{at.method}") if not at.arguments else None

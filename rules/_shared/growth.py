@@ -67,18 +67,6 @@ def is_method(node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
     return None
 
 
-def loop_over_batches(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
-    """The loop around a hot place that is itself entered in a cold one."""
-    for around in src.ancestors(node):
-        if isinstance(around, cst.FunctionDef | cst.Lambda):
-            return None
-        if isinstance(around, cst.For | cst.While):
-            header = around.iter if isinstance(around, cst.For) else around
-            if src.heat(header) is None:
-                return around
-    return None
-
-
 def loop_of_batches(at: View) -> cst.For | cst.While | None:
     """The loop around a hot place that is itself entered in a cold one."""
     for around in at.source.ancestors(at.cst):

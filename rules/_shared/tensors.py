@@ -41,9 +41,9 @@ OWN_CLASS = (
 )
 
 
-def has_own_classes(src: Source | View) -> bool:
+def has_own_classes(at: View) -> bool:
     """Whether the project has tensors of a class of their own, which results may take over."""
-    return src.matches(OWN_CLASS, "Tensor", "as_subclass", "distribute_tensor", "tv_tensors")
+    return at.matches(OWN_CLASS, "Tensor", "as_subclass", "distribute_tensor", "tv_tensors")
 
 
 # Ex) x.to_sparse(), torch.sparse_coo_tensor(i, v), x.to_mkldnn()
@@ -51,13 +51,13 @@ LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
 NESTED = r"\bnested_tensor"
 
 
-def has_nested(src: Source | View) -> bool:
-    return src.matches(NESTED, "nested_tensor")
+def has_nested(at: View) -> bool:
+    return at.matches(NESTED, "nested_tensor")
 
 
-def has_other_layouts(src: Source | View) -> bool:
+def has_other_layouts(at: View) -> bool:
     """Whether the project has tensors that are not strided: sparse ones, nested ones."""
-    return src.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
+    return at.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
 
 def is_registered(node: cst.BaseExpression, src: Source) -> bool:
