@@ -98,7 +98,7 @@ def is_surely_device(at: View) -> bool:
 def gives_device(at: View) -> bool:
     if is_called_device(at.cst) or isinstance(at.cst, cst.BaseString):
         return True
-    return is_local(at.operands[0] if at.callee == "torch.device" else at)
+    return is_local(at.called if at.callee == "torch.device" else at)
 
 
 def is_called_device(node: cst.BaseExpression) -> bool:
