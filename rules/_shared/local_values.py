@@ -141,8 +141,8 @@ def shaped(at: View) -> View | None:
     return whole.receiver if is_shape or is_size else None
 
 
-def method_of(node: cst.BaseExpression | None) -> str | None:
-    """Ex) "tolist" of x.tolist()"""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value
-    return None
+def is_dotted(node: cst.BaseExpression) -> bool:
+    """Ex) x, self.weight"""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name)
