@@ -312,9 +312,9 @@ class View:
         return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
 
     @property
-    def operators(self) -> Sequence[str]:
+    def operators(self) -> tuple[str, ...]:
         """Of a comparison: the names that `ast` has for its operators, in their order."""
-        return self._spot.node.data if self.op == ops.COMPARE else ()
+        return (*self._spot.node.data,) if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:

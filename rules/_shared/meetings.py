@@ -242,7 +242,7 @@ def is_differentiated(at: View) -> bool:
         return False
     if function.name.value == "backward":
         return True
-    backward = method_beside(function, "backward", src)
+    backward = method_beside(at, "backward")
     return (
         function.name.value == "forward"
         and backward is not None
