@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import FunctionTexts, View
+from amplint import FunctionTexts
 
 if TYPE_CHECKING:
-    from amplint import Evidence, Source
+    from amplint import Evidence, View
 
 
-def text_around(evidence: Evidence, at: View | Source) -> str:
+def text_around(evidence: Evidence, at: View) -> str:
     """The text of the innermost function in which evidence stands, in whatever file."""
     return at.fact(FunctionTexts).around(evidence.place)
