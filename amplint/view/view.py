@@ -306,10 +306,8 @@ class View:
 
     @property
     def operator(self) -> str:
-        """Of a unary or binary operation, or a comparison of two: the name that `ast` has for its
-        operator."""
-        data = self._spot.node.data
-        return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
+        """Of a binary or unary operation: the name that `ast` has for its operator."""
+        return str(self._spot.node.data)
 
     @property
     def operators(self) -> Sequence[str]:

@@ -149,6 +149,16 @@ def test_what_becomes_of_a_value() -> None:
     assert src.layout.value_used(find(src, "j()", cst.Call))
 
 
+def test_the_method_that_is_called_on_an_expression() -> None:
+    src = source("a.b(c).d\nf(a.g)\n")
+    call = src.layout.call_on(find(src, "a", cst.Name))
+    assert call is not None
+    assert src.text(call) == "a.b(c)"
+    assert src.layout.call_on(find(src, "a.b(c)", cst.Call)) is None
+    assert src.layout.call_on(find(src, "a.g", cst.Attribute)) is None
+    assert src.layout.call_on(find(src, "c", cst.Name)) is None
+
+
 def test_occurrences_of_a_name() -> None:
     src = source("for a in b:\n    a += c.a + a\n    f'{a}'\n")
     assert src.layout.occurrences("a", next(nodes(src))) == 4
