@@ -107,13 +107,16 @@ def may_be_integers(at: View) -> bool:
 
 
 def index_uses(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
-    """What takes a value as an index, behind methods of these names, and this index."""
+    """The operations that take a value as an index, behind methods of these names.
+
+    Each with this index.
+    """
     for taker, taken in takers(at, through):
         yield from ((taker, index) for index in indices_of(taker) if index.is_same(taken))
 
 
 def indices_of(at: View) -> Iterator[View]:
-    """What a call or a subscript takes as indices."""
+    """The operands that a call or a subscript takes as indices."""
     if at.op in ("subscript", "put"):
         container, index = at.operands[:2]
         if container.tensor is not None:
