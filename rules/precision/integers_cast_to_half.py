@@ -96,9 +96,17 @@ def check_index(at: View) -> Iterator[Finding]:
     for index in indices_of(at):
         tensor = index.tensor
         half = half_on_a_path(tensor.dtype) if tensor is not None else None
-        if half is not None and half_on_a_path(dtype_of_cast(index.origin)) not in LIMITS:
+        if half is not None and half_on_a_path(dtype_of_cast(cast_behind(index))) not in LIMITS:
             message = f"`{index.brief}` is {half}: as an index it raises"
             yield index.finding(message, dtype_evidence(tensor))
+
+
+def cast_behind(at: View) -> View:
+    """Ex) ids.half() of `flat`, after `flat = ids.half().view(-1)`"""
+    made = at.origin
+    while made.op == "call" and made.method in SAME_DTYPE and made.receiver is not None:
+        made = made.receiver.origin
+    return made
 
 
 def may_be_integers(at: View) -> bool:
