@@ -6,13 +6,10 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from amplint import Classes
-from amplint import libcst as cst
-
 from .guards import written
 
 if TYPE_CHECKING:
-    from amplint import Source, View
+    from amplint import Source
 
     from .guards import Place
 
@@ -35,15 +32,4 @@ def constructor_around(at: Place, src: Source | None = None) -> Sequence[ast.stm
     return constructor.body if constructor is not None else ()
 
 
-def is_in_backward(at: View) -> bool:
-    """Whether the function around a place is the `backward` of an autograd function."""
-    return at.function.name == "backward" and AUTOGRAD_FUNCTION in at.bases
-
-
 # ------------------------------------------------------------ for rules that judge LibCST nodes
-
-
-def bases_around(node: cst.CSTNode, src: Source) -> frozenset[str]:
-    """The library classes that the class around a node derives from."""
-    cls = src.class_id(src.class_around(node))
-    return src.fact(Classes).library_bases(cls) if cls is not None else frozenset()

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from amplint import CalledTexts, FunctionTexts, View
-from amplint import libcst as cst
+from amplint import FunctionTexts, View
 
 if TYPE_CHECKING:
     from amplint import Evidence, Source
-
-
-def called_texts(call: View | cst.Call, src: Source | None = None) -> Sequence[str]:
-    """The texts of the functions of the project that a call runs, a few calls deep.
-
-    `src`: the file of a LibCST node; a View knows its own.
-    """
-    if isinstance(call, View):
-        return call.ask(CalledTexts) or ()
-    return (src.ask(CalledTexts, call) if src is not None else None) or ()
 
 
 def text_around(evidence: Evidence, at: View | Source) -> str:
