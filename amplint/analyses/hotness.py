@@ -629,9 +629,8 @@ class Hotness(PlaceFact[Heat]):
             text = "hot: this loop runs for every batch"
             of_evaluation = "this loop runs for every batch of evaluation"
             return Evidence(place, text if is_training else of_evaluation, Shows.LOOP)
-        place = Place(facts.path, *graph.nodes[step.number].location)
         per = "every batch" if step.temperature == TRAINING else "every batch of evaluation"
-        return Evidence(place, f"hot: called here for {per}", Shows.CALL)
+        return self.why(step.function, step.number, f"hot: called here for {per}", Shows.CALL)
 
     def _hot_among(self, calls: Iterable[tuple[int, str]], caller: str) -> list[tuple[int, str]]:
         """Those of the calls in a function that stand in hot blocks: few do."""

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from amplint.core.operations import NAMES
+
 if TYPE_CHECKING:
     from amplint.analyses.candidates import Spot
 
 Test = Callable[["Spot"], bool]
-
-
-# What candidates may be about that is no node of its own (`amplint.analyses.candidates`).
-NO_NODES = frozenset({"function", "test", "context"})
 
 
 class Trait(Enum):
@@ -133,11 +131,11 @@ class Candidates:
         return Candidates((*self.ways, *other.ways))
 
 
-NOWHERE = Candidates()
-
-
 def nodes(*ops: str) -> Candidates:
-    """The nodes of these operations."""
+    """The nodes of these operations. Raises ValueError for what is none."""
+    unknown = {*ops} - NAMES
+    if unknown:
+        raise ValueError(f"no operation is called {min(unknown)!r} (docs/own-rules.md lists them)")
     return Candidates((Way(ops=frozenset(ops)),))
 
 

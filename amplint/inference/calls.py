@@ -898,7 +898,7 @@ class Calls(OfFrameworks):
         if not arguments.stars:
             names = [p.name for p in self.open_places(function)]
             filled |= dict(zip(names, arguments.positional, strict=False))
-        return filled | {k: v for k, v in arguments.keywords.items() if k != "**"}
+        return filled | arguments.named
 
     def call_instance(self, instance: Instance, arguments: Arguments, node: Node) -> Value:
         infer = self.inference
@@ -972,7 +972,7 @@ class Calls(OfFrameworks):
             return ()
         site = (self.facts.id, self.number)
         given = dict(zip(infer.fields(cls), arguments.positional, strict=False))
-        given |= {name: value for name, value in arguments.keywords.items() if name != "**"}
+        given |= arguments.named
         for name, value in given.items():
             infer.write(Key("field", cls, name), site, value)
             infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
@@ -1025,7 +1025,7 @@ def by_keyword(
         filled: the parameters that are given by place.
     """
     named = {p.name: p for p in params if p.kind in ("positional", "keyword")}
-    rest = {k: v for k, v in arguments.keywords.items() if k != "**"}
+    rest = arguments.named
     for name in [name for name in rest if name in named]:
         yield name, rest.pop(name)
     further = arguments.keywords.get("**", BOTTOM)
@@ -1106,6 +1106,5 @@ def several(callees: Value) -> bool:
 def by_name(arguments: Arguments) -> Arguments:
     """The arguments of a call that may mean any function of a table: a name says which parameter is
     meant, whatever the function; what is given by position is for one of the functions alone."""
-    named = {name: value for name, value in arguments.keywords.items() if name != "**"}
     unsaid = (BOTTOM,) * len(arguments.positional)
-    return replace(arguments, positional=unsaid, keywords=named)
+    return replace(arguments, positional=unsaid, keywords=arguments.named)

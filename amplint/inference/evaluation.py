@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import cast
 
 from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known
+from amplint.core.operations import Op
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -49,7 +50,6 @@ from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
-from amplint.ir.ops import Op
 from amplint.ir.ssa import COLLATE
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS

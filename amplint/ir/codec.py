@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from amplint.core.operations import Op
 from amplint.ir.model import (
     Block,
     CallShape,
@@ -27,7 +28,6 @@ from amplint.ir.model import (
     Node,
     Param,
 )
-from amplint.ir.ops import Op
 from amplint.ir.ssa import ROWS
 
 FORMAT = 2

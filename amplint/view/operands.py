@@ -8,7 +8,7 @@ from typing import Any
 
 Parts = Sequence[ast.expr | None]
 # By kind of expression or statement: its parts, in the order that the operands of its node have
-# (`ir.ops.Op`).
+# (`core.operations.Op`).
 PARTS: Mapping[type[ast.AST], Callable[[Any], Parts]] = {
     ast.AnnAssign: lambda s: [s.annotation],
     ast.Assert: lambda s: [s.test],

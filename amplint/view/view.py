@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from amplint.analyses.program import FileView
     from amplint.core.finding import Finding, Fix, Group, Span
-    from amplint.core.rule import Rule, ViewCheck
+    from amplint.core.rule import Judge, Rule
     from amplint.core.violations import Violation
     from amplint.gradscaler.checker import Misuse
     from amplint.source import Source
@@ -288,7 +288,7 @@ class View:
 
     @property
     def operands(self) -> Sequence[View]:
-        """Its operands, as `amplint.ir.ops.Op` lists them; none of a variable."""
+        """Its operands, as `amplint.core.operations.Op` lists them; none of a variable."""
         if self.op == READ:
             return ()
         numbers = self._spot.node.operands
@@ -306,10 +306,8 @@ class View:
 
     @property
     def operator(self) -> str:
-        """Of a unary or binary operation, or a comparison of two: the name that `ast` has for its
-        operator."""
-        data = self._spot.node.data
-        return str(data[0] if isinstance(data, tuple) and len(data) == 1 else data)
+        """Of a binary or unary operation: the name that `ast` has for its operator."""
+        return str(self._spot.node.data)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -587,9 +585,9 @@ def is_within(inner: Location, outer: Location) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
 
 
-def may_find(rule: Rule, check: ViewCheck, spot: Spot) -> bool:
+def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
     """Whether a check finds something at a spot, as far as the value graph tells."""
     try:
-        return any(True for _ in check(View(rule, spot)))
+        return any(True for _ in judge(View(rule, spot)))
     except NeedsCodeError:
         return True

@@ -25,8 +25,3 @@ def constructor_around(at: View) -> Sequence[ast.stmt]:
     """The statements of the `__init__` of the class around a place; none without one."""
     constructor = method_beside(at, "__init__")
     return constructor.body if constructor is not None else ()
-
-
-def is_in_backward(at: View) -> bool:
-    """Whether the function around a place is the `backward` of an autograd function."""
-    return at.function.name == "backward" and AUTOGRAD_FUNCTION in at.bases

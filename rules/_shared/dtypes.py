@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
+# Operations on two tensors that are done in the wider dtype.
+ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
 
@@ -153,7 +155,7 @@ def parts_of(at: View) -> Sequence[View]:
 
 
 def made_of(at: View, through: Collection[str]) -> View:
-    """What methods of these names are called on: `ids`, for ids.view(-1).long()"""
+    """The expression on which methods of these names are called: `ids`, for ids.view(-1).long()"""
     while at.op == "call" and at.method in through:
         receiver = at.receiver
         if receiver is None or receiver.tensor is None:
@@ -203,11 +205,15 @@ def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
 
     Ex) (embed(ids.long()), ids.long()), for `ids`
     """
-    for taker in taken_by(at):
-        if is_called_on(at, taker) and taker.method in through:
-            yield from takers(taker, through)
-        else:
-            yield taker, at
+
+    def called(value: View) -> Iterator[View]:
+        return (each for each in taken_by(value) if is_through(each, value))
+
+    def is_through(taker: View, value: View) -> bool:
+        return is_called_on(value, taker) and taker.method in through
+
+    for value in reachable([at], called):
+        yield from ((each, value) for each in taken_by(value) if not is_through(each, value))
 
 
 def first(places: Iterable[View]) -> View | None:

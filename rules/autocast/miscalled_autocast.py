@@ -94,7 +94,7 @@ def check_call(call: View) -> Iterator[Finding]:
         yield from check_device(call)
         yield from check_dtype(call)
     uses = list(call.uses)
-    if not uses and call not in call.contexts and is_alone(call):
+    if not uses and not any(map(call.is_same, call.contexts)) and is_alone(call):
         yield call.finding(f"`{call.brief}` opens no region: nothing enters it", help=ENTER)
     if any(use.op == "bool" for use in uses):
         yield from not_entered(call)

@@ -83,6 +83,6 @@ def tensor(call: View, loss: View) -> Fix | None:
 def is_made_here(call: View) -> bool:
     """Ex) scaler = torch.amp.GradScaler("cuda"), of whatever is switched off and on"""
     scaler = call.cst.func.value
-    made = call.source.origin(scaler) if isinstance(scaler, cst.Name) else None
+    made = call.source.variables.origin(scaler) if isinstance(scaler, cst.Name) else None
     name = call.of(made).callee if made is not None else None
     return name is not None and name in SCALERS and name.startswith("torch.")

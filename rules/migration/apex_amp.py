@@ -55,7 +55,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.forward import follows_forward
+from .._shared.forward import belongs_after
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -273,7 +273,7 @@ class Migration:
 
     def _belongs_after(self, statement: cst.BaseStatement) -> bool:
         calls = list(self.src.calls(statement))
-        return bool(calls) and all(follows_forward(self.at.of(call)) for call in calls)
+        return bool(calls) and all(belongs_after(self.at.of(call)) for call in calls)
 
     def _runs(self, statement: cst.BaseStatement, model: str) -> bool:
         return any(self.src.text(call.func) == model for call in self.src.calls(statement))

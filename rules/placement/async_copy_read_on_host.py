@@ -34,6 +34,7 @@ from .._shared.dtypes import is_called_on, taken_by
 from .._shared.reads import device_tensor, is_move_to_host, returns_at_once
 from .._shared.waits import between, waits
 
+IDENTITY = frozenset({"Is", "IsNot"})  # which look at no number
 READ = "the host reads the copy, and nothing waits for it before"
 
 rule = Rule(
@@ -107,7 +108,7 @@ def is_read_by_method(call: View) -> bool:
 def is_read_by(use: View) -> bool:
     """Ex) y + 1, y > 0, float(y), np.asarray(y), torch.cat([y, z])"""
     if use.op == "compare":
-        return use.operator not in ("Is", "IsNot")
+        return IDENTITY.isdisjoint(use.operators)
     name = use.callee or ""
     computes = name in RESULTS and RESULTS[name].kind in ("tensor", "tensors")
     reads_array = name in NUMPY_READS or name.partition("builtins.")[2] in BUILTIN_READS

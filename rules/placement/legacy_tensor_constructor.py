@@ -239,69 +239,99 @@ def factory(call: View, name: str, move: View | None) -> tuple[Fix | None, tuple
     Ex) torch.cuda.FloatTensor(n) -> x.new_empty(n), where it is added to x
     """
     what = kind_of_arguments(call)
-    if what is None:
+    new = rebuilt(call, what, name, move is not None) if what is not None else None
+    if what is None or new is None:
         return None, ()
+    met = tensor_met(call, new.result) if new.takes_any and new.fits_half else None
+    if met is not None and met.dtype == new.dtype:
+        met = None
+    fix = like(call, met, new) if met is not None and met.is_float else named(call, what, new)
+    # It would leave half of what the finding is about.
+    if fix is not None and new.place == "cpu" and move is not None and new.moved is None:
+        fix = fix.demoted()
+    return fix, () if met is None else (remark(met, new.filled.function),)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A tensor as it is to be built.
+
+    Args:
+        dtype, place: those of its type.
+        filled: what it is filled with.
+        moved: where it is moved to, if that becomes part of the call.
+        rest: the edits that remove what has become of no use behind the call.
+        fits_half: whether half holds what it is filled with.
+    """
+
+    dtype: str
+    place: str
+    filled: Filling
+    moved: Moving | None
+    rest: tuple[Edit, ...]
+    fits_half: bool
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether its dtype may be another one of floats, as far as this is known here."""
+        return self.dtype == "float32" and (self.moved is None or self.moved.move.dtype is None)
+
+    @property
+    def result(self) -> View:
+        """What is left of the calls."""
+        return self.filled.call if self.moved is None else self.moved.call
+
+
+def rebuilt(call: View, what: Arguments, name: str, is_moved: bool) -> Rebuilt | None:
+    """How a tensor is to be built; None where what is behind the call cannot be removed."""
     dtype, place = LEGACY_CONSTRUCTORS[name]
     plain = Filling(call, "empty" if what.sizes else "tensor")
     filled = (filling(call, dtype) if what.sizes else None) or plain
-    moved = moving(filled.call) if place == "cpu" and move is not None else None
+    moved = moving(filled.call) if place == "cpu" and is_moved else None
     if moved is not None and moved.move.dtype is not None and filled.function not in CONVERTIBLE:
         moved = None  # devices differ in what does not fit into the other dtype
-    rest = behind(call, filled.call, moved)
-    if rest is None:
-        return None, ()
-    result = filled.call if moved is None else moved.call
-    takes_any = dtype == "float32" and (moved is None or moved.move.dtype is None)
+    rest, fill = behind(call, filled.call, moved), call_on(call)
     # `fill_(1e10)`, which is left as it is, is beyond the range of half.
-    fill = call_on(call)
     fits_half = filled is not plain or fill is None or fill.method != "fill_"
-    met = tensor_met(call, result) if takes_any and fits_half else None
-    if met is not None and met.dtype == dtype:
-        met = None
-    meeting = () if met is None else (remark(met, filled.function),)
-    if met is not None and met.is_float:
-        return like(call, met, filled, rest), meeting
-    torch = call.source.imports.spell("torch")
+    return None if rest is None else Rebuilt(dtype, place, filled, moved, rest, fits_half)
+
+
+def named(call: View, what: Arguments, new: Rebuilt) -> Fix | None:
+    """Ex) torch.LongTensor(n) -> torch.empty(n, dtype=torch.int64)"""
+    torch, moved = call.source.imports.spell("torch"), new.moved
     if torch is None:
-        return None, meeting
-    device = moved.move.device if moved is not None else f'"{place}"'
-    is_placed = moved is not None or place != "cpu" or changes_default_device(call)
-    placing = (f"device={device}",) if is_placed else ()
-    edits = called_anew(
-        call, filled, f"{torch.text}.{filled.function}", f"dtype={torch.text}.{dtype}", *placing
-    )
+        return None
+    device = moved.move.device if moved is not None else f'"{new.place}"'
+    is_placed = moved is not None or new.place != "cpu" or changes_default_device(call)
+    given = (f"dtype={torch.text}.{new.dtype}", *((f"device={device}",) if is_placed else ()))
+    edits = called_anew(call, new, f"{torch.text}.{new.filled.function}", *given)
     if edits is None:
-        return None, meeting
+        return None
     conditions = {**what.conditions, SAME_TYPE: is_local(call.called)}
     if moved is not None:
         conditions[CERTAIN] = moved.move.certain
-    title = f"Call `torch.{filled.function}`" + (", still of float32" if takes_any else "")
-    fix = Fix.safe_if(title, (*edits, *rest, *torch.edits), conditions)
-    # It would leave half of what the finding is about.
-    if place == "cpu" and move is not None and moved is None:
-        fix = fix.demoted()
-    return fix, meeting
+    stays = ", still of float32" if new.takes_any else ""
+    title = f"Call `torch.{new.filled.function}`{stays}"
+    return Fix.safe_if(title, (*edits, *torch.edits), conditions)
 
 
-def like(call: View, met: Met, filled: Filling, rest: tuple[Edit, ...]) -> Fix | None:
+def like(call: View, met: Met, new: Rebuilt) -> Fix | None:
     """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
-    function = f"{met.tensor.text}.new_{filled.function}"
-    edits = called_anew(call, filled, function)
-    if edits is None:
-        return None
+    function = f"{met.tensor.text}.new_{new.filled.function}"
+    edits = called_anew(call, new, function)
     title = f"Call `{function}`, which follows its dtype and device"
-    return Fix(title, (*edits, *rest), Safety.UNSAFE)
+    return Fix(title, edits, Safety.UNSAFE) if edits is not None else None
 
 
-def called_anew(call: View, filled: Filling, function: str, *more: str) -> tuple[Edit, ...] | None:
+def called_anew(call: View, new: Rebuilt, function: str, *more: str) -> tuple[Edit, ...] | None:
     """The edits that call another function, with more arguments."""
-    edits = call.source.edits
+    edits, filled = call.source.edits, new.filled
     more = (*filled.value, *(() if call.cst.args else ("0",)), *more)
     added = edits.add_argument(call.cst, *more) if more else None
     if more and added is None:
         return None
     last = (added,) if added is not None else ()
-    return (edits.replace(call.cst.func, function), *filled.shape, *last)
+    return (edits.replace(call.cst.func, function), *filled.shape, *last, *new.rest)
 
 
 @dataclass(frozen=True)
@@ -448,7 +478,9 @@ def new_of(call: View, receiver: View) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
     what, given = kind_of_arguments(call), call.operands[1:]
     # Of indices and values, a sparse tensor builds another one.
-    if what is None or (len(given) > 1 and not any(map(is_size, given[:2]))):
+    if what is None or (
+        len(given) > 1 and not any(is_surely_size(each) or is_size(each) for each in given[:2])
+    ):
         return None
     edits = call.source.edits
     name = "new_empty" if what.sizes else "new_tensor"
@@ -484,29 +516,47 @@ def kind_of_arguments(call: View) -> Arguments | None:
         return None
     if len(given) == 1 and given[0].op != "starred":
         return kind_of_one(given[0])
-    starred = [each.operands[0] for each in given if each.op == "starred"]
-    several = len(given) > 1 and given[0].op != "starred"
-    shapes = all(map(shaped, starred))
-    # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
-    filled = len(starred) < len(given) or any(rank_of(each) == 1 for each in starred)
-    known = several or not given or (shapes and filled)
-    if not known and not all(map(has_sizes, starred)):
-        return None
-    return Arguments(True, are_surely_sizes(call))
-
-
-def are_surely_sizes(call: View) -> bool:
-    """Whether several arguments, or none, are sizes for every caller."""
-    given = [each for each in call.operands[1:] if each.op != "starred"]
-    starred = [each.operands[0] for each in call.operands[1:] if each.op == "starred"]
+    starred = [each for each in given if each.op == "starred"]
     # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
-    if not (given or starred) or (len(given) > 1 and call.method != "new"):
+    several = len(given) > 1 and given[0].op != "starred"
+    # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
+    shapes = all(map(is_surely_size, starred)) and any(map(is_there, given))
+    if given and not several and not shapes and not all(map(is_size, starred)):
+        return None
+    known = not given or (len(given) - len(starred) > 1 and call.method != "new")
+    surely = all(map(is_surely_size, given)) and any(is_there(each, True) for each in given)
+    return Arguments(True, known or surely)
+
+
+def is_surely_size(at: View) -> bool:
+    """Whether an argument is a size, or several, for every caller."""
+    return shaped(unstarred(at)) is not None if at.op == "starred" else is_surely_int(at)
+
+
+def is_size(at: View) -> bool:
+    """The same in the calls that are seen."""
+    if at.op != "starred":
+        return is_surely_size(at) or has_kind(at, {"int"})
+    atom = only(unstarred(at).value)
+    if isinstance(atom, Sequence):
+        items = atom.items if atom.items is not None else (atom.element,)
+        return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
+    return isinstance(atom, Host) and atom.kind == "size"
+
+
+def is_there(at: View, certain: bool = False) -> bool:
+    """Whether an argument is not the shape of a tensor without dimensions: `*x.shape`.
+
+    Args:
+        certain: for every caller, not only in the calls that are seen.
+    """
+    if at.op != "starred":
         return True
-    return (
-        all(map(is_surely_int, given))
-        and all(map(shaped, starred))
-        and (bool(given) or any(rank_of(each, certain=True) == 1 for each in starred))
-    )
+    made = resolved(unstarred(at))
+    whole = None if made.op == "subscript" else shaped(made)
+    if whole is None or whole.tensor is None or (certain and not is_local(whole)):
+        return False
+    return whole.tensor.rank == 1
 
 
 def kind_of_one(given: View) -> Arguments | None:
@@ -532,79 +582,50 @@ def is_surely_list(made: View) -> bool:
     return is_written_list(made)
 
 
-def is_size(at: View) -> bool:
-    """Whether an argument is a size, or several, in the calls that are seen."""
-    if at.op == "starred":
-        return shaped(at.operands[0]) is not None or has_sizes(at.operands[0])
-    return is_surely_int(at) or has_kind(at, {"int"})
-
-
-def has_sizes(at: View) -> bool:
-    atom = only(at.value)
-    if isinstance(atom, Sequence):
-        items = atom.items if atom.items is not None else (atom.element,)
-        return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
-    return isinstance(atom, Host) and atom.kind == "size"
-
-
-def rank_of(shape: View, certain: bool = False) -> int | None:
-    """The rank of the tensor that has a shape: 1 if that is not empty.
-
-    Args:
-        certain: for every caller, not only in the calls that are seen.
-    """
-    made = resolved(shape)
-    whole = None if made.op == "subscript" else shaped(made)
-    tensor = whole.tensor if whole is not None else None
-    if tensor is None or whole is None or (certain and not is_local(whole)):
-        return None
-    return tensor.rank
-
-
 # ---------------------------------------------------------------------------- casts and defaults
 
 
 def conversion(call: View, receiver: View, given: View, name: str) -> Fix | None:
     """Ex) x.type(torch.LongTensor) -> x.to("cpu", torch.int64)"""
-    dtype, place = LEGACY_CONSTRUCTORS[name]
-    edits, torch = call.source.edits, call.source.imports.spell("torch")
-    if torch is None:
-        return None
+    _, place = LEGACY_CONSTRUCTORS[name]
     tensor = receiver.tensor
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
     stays = place == "cuda" and tensor is not None and tensor.device.kind == ACCELERATOR
-    device = "" if stays else f'"{place}", '
+    edits = with_dtype(given, name, "" if stays else f'"{place}", ')
+    if not edits:
+        return None
     conditions = {
         TO_CPU: place == "cpu",
         TENSOR: is_surely_tensor(receiver),
         SAME_TYPE: is_local(given),
     }
-    done = (
-        edits.replace(call.cst.func.attr, "to"),
-        edits.replace(given.cst, f"{device}{torch.text}.{dtype}"),
-        *torch.edits,
-    )
-    return Fix.safe_if("Name the device and the dtype", done, conditions)
+    renamed = call.source.edits.replace(call.cst.func.attr, "to")
+    return Fix.safe_if("Name the device and the dtype", (renamed, *edits), conditions)
 
 
 def default_dtype(call: View) -> Fix | None:
     """Ex) torch.set_default_tensor_type(torch.DoubleTensor)"""
     given, source = call.arg("t", 0), call.source
-    torch = source.imports.spell("torch")
     types = legacy_types(given) if given is not None else []
-    if torch is None or given is None or len(types) != 1 or call.cst.args[0].keyword is not None:
+    if given is None or len(types) != 1 or call.cst.args[0].keyword is not None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[types[0]]
-    if place != "cpu" or dtype not in FLOATS:
+    torch, edits = source.imports.spell("torch"), with_dtype(given, types[0])
+    if torch is None or not edits or place != "cpu" or dtype not in FLOATS:
         return None
-    edits = (
-        source.edits.replace(call.cst.func, f"{torch.text}.set_default_dtype"),
-        source.edits.replace(given.cst, f"{torch.text}.{dtype}"),
-        *torch.edits,
-    )
     # It also makes the CPU the default device; where another one was, that is undone.
     conditions = {
         CPU_DEFAULT: not call.matches(SETS_OTHER_TYPE, "set_default_tensor_type"),
         SAME_TYPE: is_local(given),
     }
-    return Fix.safe_if("Set the default dtype", edits, conditions)
+    renamed = source.edits.replace(call.cst.func, f"{torch.text}.set_default_dtype")
+    return Fix.safe_if("Set the default dtype", (renamed, *edits), conditions)
+
+
+def with_dtype(given: View, name: str, before: str = "") -> tuple[Edit, ...]:
+    """The edits that put a dtype in the place of a type; none where torch cannot be named."""
+    torch, (dtype, _) = given.source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
+    if torch is None:
+        return ()
+    replaced = given.source.edits.replace(given.cst, f"{before}{torch.text}.{dtype}")
+    return replaced, *torch.edits

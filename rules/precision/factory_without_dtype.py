@@ -41,6 +41,7 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 
 from .._shared.dtypes import (
+    ARITHMETIC,
     applied,
     dtype_evidence,
     may_default_to_half,
@@ -58,7 +59,6 @@ ONLY = "nothing else reads the buffer"
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
-ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 
 rule = Rule(
     "AMP201",

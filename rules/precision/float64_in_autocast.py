@@ -46,10 +46,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
-from .._shared.dtypes import Applied, applied_product, dtype_evidence
-
-ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
-
+from .._shared.dtypes import ARITHMETIC, Applied, applied_product, dtype_evidence
 
 rule = Rule(
     "AMP208",

@@ -99,7 +99,7 @@ def check_downcast(call: View) -> Iterator[Finding]:
 
 
 def contradicted(dtype: str, region: Region) -> str | None:
-    """What a cast to half contradicts."""
+    """The words for what a cast to half contradicts, if anything."""
     low = region_dtype(region)
     if low in ("float16", "bfloat16") and low != dtype:
         return f"in a region of {low}"

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun
 from amplint.core.candidate import nodes
 from amplint.core.finding import Position, Span, edited
+from amplint.core.operations import Op
 from amplint.core.text import Text
-from amplint.ir.ops import Op
 from amplint.output import fixing
 from amplint.output.fixing import (
     MAX_ROUNDS,

@@ -374,9 +374,8 @@ def dictionary(arguments: Arguments) -> Value:
     """Ex) dict(pairs), dict(x=1, **rest), argparse.Namespace(x=1)"""
     if arguments.positional:
         return join(as_mapping(a) for a in arguments.positional[0])
-    named = {k: v for k, v in arguments.keywords.items() if k != "**"}
     rest = arguments.keywords.get("**", BOTTOM)
-    return one(Mapping(rest, tuple(sorted(named.items(), key=first_of))))
+    return one(Mapping(rest, tuple(sorted(arguments.named.items(), key=first_of))))
 
 
 def collection(arguments: Arguments) -> Value:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from amplint.core.lattice import NESTS, join_tensors, normalise, with_inside
+from amplint.core.lattice import NESTS, agreed, join_tensors, normalise, with_inside
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -81,10 +81,8 @@ def promote(
     if unsure and len({t.dtype for t in operands}) > 1:
         if len(unsure) > MAX_UNSURE:
             return None
-        results = {
-            promote(ranked, float_result, numbers) for ranked in with_ranks(operands, unsure)
-        }
-        return results.pop() if len(results) == 1 else None
+        possible = with_ranks(operands, unsure)
+        return agreed(promote(ranked, float_result, numbers) for ranked in possible)
     dimensioned = [t.dtype for t in operands if t.rank != 0]
     scalars = [t.dtype for t in operands if t.rank == 0]
     if None in (*dimensioned, *scalars):
