@@ -139,7 +139,7 @@ def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Bu
         return built_under(at, refused, steps)
     if at.op == "call" and (name := factory(at, refused)) is not None:
         is_strided = name == "torch.empty_strided"
-        return Built(at, name, sliced=is_strided, certain=is_local(at.operands[0]))
+        return Built(at, name, sliced=is_strided, certain=is_local(at.called))
     if at.op == "call" and (parts := parts_of(at)):
         made = [built(part, refused, steps - 1) for part in parts]
         return None if None in made or made[0] is None else replace(made[0], alone=False)
@@ -287,7 +287,7 @@ def called_on(call: View) -> Step | None:
         return None
     others = [each for _, _, each in given]
     is_method = not name.startswith("torch.")
-    sure = always if is_method else partial(is_local, call.operands[0])
+    sure = always if is_method else partial(is_local, call.called)
     if name in VARIABLES:
         return Step(operand, "view", sure) if not others else None
     if word in ("type", "to") and len(others) == 1 and is_dtype(others[0]):

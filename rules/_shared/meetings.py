@@ -14,7 +14,7 @@ from amplint.knowledge.operations import SHAPE_METHODS
 from .classes import AUTOGRAD_FUNCTION, method_beside
 from .dtypes import SAME_DTYPE, is_called_on, taken_by
 from .growth import growth_of
-from .local_values import definition, method_of, shaped, variables
+from .local_values import definition, is_dotted, shaped, variables
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -132,7 +132,9 @@ def is_added_to(result: View) -> bool:
     Ex) t += x, t[i] += x, t.add_(x), t = t + x
     """
     src = result.source
-    names = {src.assigned_name(each.cst) for each in buffers(result) if each.op != "put"} - {None}
+    made = [each.cst for each in buffers(result) if each.op != "put"]
+    reads = (read for each in made for read in (each, *src.variables.uses(each)))
+    names = {src.assigned_name(read) for read in reads} - {None}
     function = src.function(result.cst)
     if function is None:
         return bool(names)  # other functions may
@@ -144,9 +146,9 @@ def added_to(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
     growth = growth_of(node, src)
     if growth is not None:
         yield growth.variable
-    if isinstance(node, cst.Call) and method_of(node) in ADDING:
-        assert isinstance(node.func, cst.Attribute)
-        yield node.func.value
+    method = node.func if isinstance(node, cst.Call) else None
+    if isinstance(method, cst.Attribute) and method.attr.value in ADDING:
+        yield method.value
 
 
 def root(node: cst.BaseExpression) -> str | None:
@@ -207,9 +209,7 @@ def is_plain(node: cst.BaseExpression) -> bool:
     """Ex) x, self.weight; not x.data, which is x"""
     if isinstance(node, cst.Attribute) and node.attr.value in SAME_TENSOR:
         return False
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return isinstance(node, cst.Name)
+    return is_dotted(node)
 
 
 def is_tensor(at: View) -> bool:
