@@ -102,7 +102,7 @@ def named_dtype(value: Value) -> str | None:
 
 
 @dataclass(frozen=True)
-class Applied:
+class Operation:
     """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
@@ -121,19 +121,19 @@ class Applied:
         return [each.tensor for each in self.operands if each.tensor is not None]
 
 
-def applied_product(at: View) -> Applied | None:
+def product(at: View) -> Operation | None:
     """A matrix product, a convolution and the like: what raises where dtypes differ.
 
     Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
     """
     if at.op == "binop":
         is_product = at.operator == "MatMult"
-        return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
-    found = applied(at)
+        return Operation("Tensor.__matmul__", tuple(at.operands)) if is_product else None
+    found = operation(at)
     return found if found is not None and found.name in EQUAL_DTYPES else None
 
 
-def applied(call: View) -> Applied | None:
+def operation(call: View) -> Operation | None:
     """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
     if call.op != "call":
         return None
@@ -141,12 +141,12 @@ def applied(call: View) -> Applied | None:
     given = tuple(part for each in arguments for part in parts_of(each))
     called = only(function.value)
     if isinstance(called, Object):
-        return Applied(called.type, given, called)
+        return Operation(called.type, given, called)
     if isinstance(called, Method):
-        receiver = call.receiver
-        operands = (receiver, *given) if receiver is not None else given
-        return Applied(f"Tensor.{called.name}", operands) if isinstance(called.of, Tensor) else None
-    return Applied(call.callee, given) if call.callee is not None else None
+        receiver = (call.receiver,) if call.receiver is not None else ()
+        is_of_tensor = isinstance(called.of, Tensor)
+        return Operation(f"Tensor.{called.name}", (*receiver, *given)) if is_of_tensor else None
+    return Operation(call.callee, given) if call.callee is not None else None
 
 
 def parts_of(at: View) -> Sequence[View]:
