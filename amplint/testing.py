@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Safety, edited
+from amplint.core.finding import Edit, Finding, Safety, edited
 from amplint.core.rule import Rule
 from amplint.core.rule_fixtures import Files, modules, write
 from amplint.ir.file_index import File
@@ -296,31 +296,85 @@ def findings_are_well_formed(fixture: Fixture, _: bool) -> None:
 
 
 def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
-    """Each fix by itself, and it makes no new finding, and uses no name that may be unbound there.
+    """Each fix removes its finding, makes no new one, and uses no name that may be unbound there.
 
-    Findings that the fixed one superseded may take its place.
+    Findings that the fixed one superseded may take its place. The fixes of different functions are
+    tried together: each run takes a part of a second, and a fixture has up to sixty of them.
     """
-    files, outcome = fixture.program("bad"), fixture.found
-    supersedes = {rule.code: set(rule.supersedes) for rule in fixture.rules}
+    for group in tried_together(fixture.found):
+        demand_fixed(fixture, group)
+
+
+def tried_together(outcome: Outcome) -> list[list[Finding]]:
+    """The findings with fixes that may be applied, in groups of one for each function or class at
+    the top of a file, whose edits are not in each other's way."""
+    groups: list[list[Finding]] = []
     for finding in outcome.findings:
         if finding.fix is None or finding.fix.safety not in APPLIED:
             continue
-        text = outcome.texts[finding.path]
-        fixed = fixture.pruned(finding.path, edited(text.text, finding.fix.edits))
-        demand(fixed != text.text, f"{at(finding)}: the fix changes nothing")
-        ast.parse(fixed)
-        after = fixture.lint(files, {finding.path: fixed})
-        counted = Counter(map(identity, outcome.findings))
-        left = Counter(map(identity, after.findings))
+        group = next((each for each in groups if is_apart(finding, each)), None)
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(finding)
+    return groups
+
+
+def is_apart(finding: Finding, others: Iterable[Finding]) -> bool:
+    """Whether a finding stands in another definition than others do, and so do its edits."""
+    return all(
+        definition(finding) != definition(other)
+        and (
+            finding.path != other.path
+            or all(
+                one.end < two.start or two.end < one.start for one, two in edits_of(finding, other)
+            )
+        )
+        for other in others
+    )
+
+
+def definition(finding: Finding) -> tuple[str, str]:
+    return finding.path, finding.scope.partition(".")[0]
+
+
+def edits_of(one: Finding, other: Finding) -> Iterable[tuple[Edit, Edit]]:
+    assert one.fix is not None and other.fix is not None
+    return itertools.product(one.fix.edits, other.fix.edits)
+
+
+def demand_fixed(fixture: Fixture, group: Sequence[Finding]) -> None:
+    """Raise AssertionError unless the fixes of some findings do what they are for."""
+    outcome = fixture.found
+    supersedes = {rule.code: set(rule.supersedes) for rule in fixture.rules}
+    before = {finding.path: outcome.texts[finding.path] for finding in group}
+    after: dict[str, str] = {}
+    for path, text in before.items():
+        edits = [e for each in group if each.path == path and each.fix for e in each.fix.edits]
+        after[path] = fixture.pruned(path, edited(text.text, edits))
+        shown = ", ".join(at(each) for each in group if each.path == path)
+        demand(after[path] != text.text, f"{shown}: the fix changes nothing")
+        ast.parse(after[path])
+        objection = fixing.objection(text, after[path])
+        demand(objection is None, f"{shown}: {objection}")
+    found = fixture.lint(fixture.program("bad"), after).findings
+    counted = Counter(map(identity, outcome.findings))
+    left = Counter(map(identity, found))
+    for finding in group:
         is_gone = left[identity(finding)] < counted[identity(finding)]
         demand(is_gone, f"{at(finding)}: it is still there after the fix")
-        new = [one for one in left - counted if one[1] not in supersedes[finding.code]]
-        demand(not new, f"{at(finding)}: the fix makes new findings: {new}")
-        texts = Edited({finding.path: text}, {finding.path: fixed})
-        brought = new_mistakes(outcome.findings, after.findings, [finding], texts, fixture.rules)
-        demand(not brought, f"{at(finding)}: the fix brings mistakes:", *map(at, brought))
-        objection = fixing.objection(text, fixed)
-        demand(objection is None, f"{at(finding)}: {objection}")
+    excused = {
+        (*definition(finding), code) for finding in group for code in supersedes[finding.code]
+    }
+    new = [
+        (path, code, scope)
+        for path, code, scope in left - counted
+        if (path, scope.partition(".")[0], code) not in excused
+    ]
+    where = ", ".join(map(at, group))
+    demand(not new, f"{where}: the fix makes new findings: {new}")
+    brought = new_mistakes(outcome.findings, found, group, Edited(before, after), fixture.rules)
+    demand(not brought, f"{where}: the fix brings mistakes:", *map(at, brought))
 
 
 def fixing_twice_equals_once(fixture: Fixture, unsafe: bool) -> None:

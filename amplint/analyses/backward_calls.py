@@ -22,7 +22,6 @@ from amplint.core.values import (
     Method,
     Module,
     Object,
-    Place,
     Sequence,
     Shows,
     Symbol,
@@ -169,7 +168,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
                     for callee in callees:
                         running.setdefault(callee, []).append(function)
         found: dict[str, tuple[Evidence, ...]] = {
-            function: (self._why(function, number, "runs `backward()` here", Shows.BACKWARD),)
+            function: (self.why(function, number, "runs `backward()` here", Shows.BACKWARD),)
             for function, number in direct.items()
         }
         distances = nearest(direct, lambda function: running.get(function, ()))
@@ -194,11 +193,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         number, chain = min(chains, key=lambda each: len(each[1]))
         callees = sorted(self.inference.edges[function, number])
         name = self.inference.functions[callees[0]].name
-        return (self._why(function, number, f"calls `{name}` here", Shows.CALL), *chain)
-
-    def _why(self, function: str, number: int, text: str, kind: Shows) -> Evidence:
-        location = self.inference.states[function].graph.nodes[number].location
-        return Evidence(Place(self.inference.functions[function].path, *location), text, kind)
+        return (self.why(function, number, f"calls `{name}` here", Shows.CALL), *chain)
 
     def _calls_outside_regions(self, function: str) -> Iterator[int]:
         """The calls that run in the autocast state in which the function is called."""

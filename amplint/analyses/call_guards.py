@@ -167,7 +167,7 @@ class CallGuards(Fact):
         if node.data.stars or partial:
             return None
         facts = self.inference.functions[function]
-        names = [p.name for p in facts.params if p.kind == "positional"]
+        names = [p.name for p in facts.positional]
         if name not in names:
             return node.argument(None, name)
         position = names.index(name) - self._bound(caller, node, function)
@@ -177,8 +177,7 @@ class CallGuards(Fact):
 
     def _bound(self, caller: State, node: Node, function: str) -> int:
         """How many parameters the call does not write: `self` of a method of an object."""
-        facts = self.inference.functions[function]
-        if facts.cls is None or "staticmethod" in facts.decorated:
+        if not self.inference.functions[function].takes_receiver:
             return 0
         for atom in caller.values[node.operands[0]]:
             if isinstance(atom, Function) and atom.id == function:

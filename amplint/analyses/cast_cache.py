@@ -140,8 +140,9 @@ class CastCache(Fact):
             return None
         state = self.inference.states[function]
         backwards = tuple(
-            Evidence(
-                self._place(function, number),
+            self.why(
+                function,
+                number,
                 "the backward pass runs in the region as well",
                 Shows.BACKWARD,
             )
@@ -213,9 +214,7 @@ class CastCache(Fact):
         """The first call in a block that changes weights, or that runs what does."""
         for number in self._calls(self.inference.states[function], outer):
             if self._is_update(function, number, outer):
-                return Evidence(
-                    self._place(function, number), "changes the weights here", Shows.WEIGHTS
-                )
+                return self.why(function, number, "changes the weights here", Shows.WEIGHTS)
             callees = self._callees(function, number)
             if callees and all(callee in self._updates for callee in callees):
                 return self._updates[callees[0]]
@@ -240,9 +239,7 @@ class CastCache(Fact):
                 running.setdefault(callees[0], []).append(function)
         places = nearest(direct, lambda function: running.get(function, ()))
         return {
-            function: Evidence(
-                self._place(goal, direct[goal]), "changes the weights here", Shows.WEIGHTS
-            )
+            function: self.why(goal, direct[goal], "changes the weights here", Shows.WEIGHTS)
             for function, (_, goal) in places.items()
         }
 
@@ -277,8 +274,9 @@ class CastCache(Fact):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
             known = self._is_forward(function, number) if inside.casts else None
             if known is not None and (known or guess is None):
-                evidence = Evidence(
-                    self._place(function, number),
+                evidence = self.why(
+                    function,
+                    number,
                     "uses the weights as they were at first",
                     Shows.WEIGHTS,
                 )
@@ -421,10 +419,6 @@ class CastCache(Fact):
                 if isinstance(atom, Autocast):
                     return nested(atom)
         return around
-
-    def _place(self, function: str, number: int) -> Place:
-        location = self.inference.states[function].graph.nodes[number].location
-        return Place(self._path(function), *location)
 
     def _path(self, function: str) -> str:
         return self.inference.functions[function].path

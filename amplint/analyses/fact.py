@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import ClassVar, Generic, TypeVar
 
+from amplint.core.values import Evidence, Shows
 from amplint.inference import Inference
 from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
@@ -28,6 +29,10 @@ class Fact:
 
     def __init__(self, inference: Inference, *_: Fact) -> None:
         self.inference = inference
+
+    def why(self, function: str, number: int, text: str, kind: Shows) -> Evidence:
+        """What a node shows, with its place."""
+        return Evidence(self.inference.place(function, number), text, kind)
 
     def follow(self, inference: Inference, _: Edit) -> bool:
         """Update after an edit; False, or an exception: rebuild.

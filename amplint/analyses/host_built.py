@@ -21,7 +21,6 @@ from amplint.core.values import (
     Host,
     Instance,
     Method,
-    Place,
     Sequence,
     Shows,
     Symbol,
@@ -125,8 +124,7 @@ class HostBuilt(NodeFact[Evidence]):
         called = self._called(function, number, ask)
         if called:  # what it is given is among the parts itself
             return [Built(each.factory, False) for each in called]
-        place = Place(self.inference.functions[function].path, *node.location)
-        return [Built(Evidence(place, "it is built here", Shows.PLACEMENT), False)]
+        return [Built(self.why(function, number, "it is built here", Shows.PLACEMENT), False)]
 
     def _called(self, function: str, number: int, ask: Ask) -> list[Built]:
         """The results of the functions of the project that a call runs, if all are built so."""

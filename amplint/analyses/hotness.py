@@ -9,7 +9,7 @@ calls it, or when it is a `forward` or a `training_step`. Some guards make what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -137,6 +137,19 @@ class Definition:
     kind: Shows = Shows.STEP
 
 
+def in_training(name: str, learns: bool, of_module: bool = False) -> Definition:
+    """The heat of a method that runs for every batch; it travels farther where it `learns`."""
+    kind = Shows.FORWARD if of_module and name == "forward" else Shows.STEP
+    reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
+    return Definition(f"hot: `{name}` runs for every batch", reach, kind=kind)
+
+
+def in_evaluation(name: str) -> Definition:
+    """The heat of a method that runs for every batch of evaluation."""
+    text = f"`{name}` runs for every batch of evaluation"
+    return Definition(text, REACH_OF_DEFINITION, EVALUATION)
+
+
 class Surroundings(NamedTuple):
     """The surroundings of a block of a function.
 
@@ -148,6 +161,14 @@ class Surroundings(NamedTuple):
     loop: int = -1
     cold: bool = False
     evaluation: bool = False
+
+
+class TrainingCall(NamedTuple):
+    """A call that trains; not `direct`, it only leads to one."""
+
+    function: str
+    number: int
+    direct: bool
 
 
 class CallsByBlock(NamedTuple):
@@ -284,8 +305,22 @@ class Hotness(PlaceFact[Heat]):
                     self._evaluated[function] = tuple(self._loops_of_evaluation(function, state))
                 over += self._evaluated[function]
             self._batch_loops[function] = dict.fromkeys(over, EVALUATION)
-        known = self._backward_calls
-        stack: list[tuple[str, int, bool]] = []
+        stack = self._training_calls()
+        training: dict[str, list[int]] = {}
+        for function, number, _ in stack:
+            training.setdefault(function, []).append(number)
+        climbed = self._climb(stack)
+        for function, block in self._self_tests.loops:
+            self._batch_loops[function].pop(block, None)
+        self._whole_steps = self._find_whole_steps(training)
+        self._epoch_loops = {function: set() for function, _ in climbed}
+        for function, loop in climbed:
+            if self._goes_over_epochs(function, loop):
+                self._epoch_loops[function].add(loop)
+
+    def _training_calls(self) -> list[TrainingCall]:
+        """The calls that train, and those that lead to one."""
+        known, found = self._backward_calls, []
         for function in self.inference.states.keys() & known.trains:
             events = set(known.events[function])
             for number, node in enumerate(self.inference.states[function].graph.nodes):
@@ -293,12 +328,15 @@ class Hotness(PlaceFact[Heat]):
                 direct = number in events
                 trains = not callees.isdisjoint(known.trains) and self._may_train(function, number)
                 if node.op == ops.CALL and (direct or trains):
-                    stack.append((function, number, direct))
-        training: dict[str, list[int]] = {}
-        for function, number, _ in stack:
-            training.setdefault(function, []).append(number)
-        enclosing = {function: self._enclosing_loops(function) for function, _, _ in stack}
-        epochs = {function for function, number, _ in stack if self._is_in_loader(function, number)}
+                    found.append(TrainingCall(function, number, direct))
+        return found
+
+    def _climb(self, calls: Iterable[TrainingCall]) -> set[tuple[str, int]]:
+        """Mark the innermost loops around calls as loops of training, through the functions that
+        train in no loop of theirs. Returns all loops around, each a function and a block."""
+        stack = [*calls]
+        enclosing = {call.function: self._enclosing_loops(call.function) for call in stack}
+        epochs = {call.function for call in stack if self._is_in_loader(*call[:2])}
         climbed: set[tuple[str, int]] = set()
         while stack:
             function, number, direct = stack.pop()
@@ -312,7 +350,7 @@ class Hotness(PlaceFact[Heat]):
             elif direct and function not in self._per_call and function not in epochs:
                 self._per_call.add(function)
                 stack += [
-                    (caller, call, True)
+                    TrainingCall(caller, call, True)
                     for caller, call in self._callers.get(function, ())
                     if caller in enclosing and self._may_train(caller, call)
                 ]
@@ -322,13 +360,7 @@ class Hotness(PlaceFact[Heat]):
                     loops[loop] = TRAINING
                 parent = graph.blocks[loop].parent
                 loop = around[parent] if parent >= 0 else -1
-        for function, block in self._self_tests.loops:
-            self._batch_loops[function].pop(block, None)
-        self._whole_steps = self._find_whole_steps(training)
-        self._epoch_loops = {function: set() for function, _ in climbed}
-        for function, loop in climbed:
-            if self._goes_over_epochs(function, loop):
-                self._epoch_loops[function].add(loop)
+        return climbed
 
     def _find_whole_steps(self, training: Mapping[str, list[int]]) -> dict[str, frozenset[int]]:
         """By function: the blocks that hold all that trains in a batch loop, or in a function that
@@ -597,9 +629,8 @@ class Hotness(PlaceFact[Heat]):
             text = "hot: this loop runs for every batch"
             of_evaluation = "this loop runs for every batch of evaluation"
             return Evidence(place, text if is_training else of_evaluation, Shows.LOOP)
-        place = Place(facts.path, *graph.nodes[step.number].location)
         per = "every batch" if step.temperature == TRAINING else "every batch of evaluation"
-        return Evidence(place, f"hot: called here for {per}", Shows.CALL)
+        return self.why(step.function, step.number, f"hot: called here for {per}", Shows.CALL)
 
     def _hot_among(self, calls: Iterable[tuple[int, str]], caller: str) -> list[tuple[int, str]]:
         """Those of the calls in a function that stand in hot blocks: few do."""
@@ -614,61 +645,73 @@ class Hotness(PlaceFact[Heat]):
     def _by_definition(self, function: str) -> Definition | None:
         """The heat of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
-        method = Shows.FORWARD if facts.name == "forward" else Shows.STEP
-        if self._is_training_step(function):
-            return Definition("hot: a step of training", REACH_OF_LOOP)
-        if facts.name in CLIPS_GRADIENTS and facts.kind == "function" and facts.params:
-            return Definition("hot: gradients are clipped in every step", REACH_OF_LOOP)
-        if function in self._hooks:
-            return Definition("hot: a hook runs for every batch", REACH_OF_HOOK)
-        if self._is_part_of_forward(function):
-            return Definition("hot: part of a forward pass", REACH_OF_DEFINITION)
-        if function in self._differentiated:
-            return Definition("hot: part of an operator with a gradient", REACH_OF_LEARNING)
-        if self._is_loss_of_users(function):
-            return Definition("hot: a loss is computed for every batch", REACH_OF_LEARNING)
-        if facts.cls is None:
-            if facts.name in TRAINING_STEPS and self._is_for_users(function):
-                return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
-            return None
-        if facts.name == "step" and self.inference.steps(facts.cls):
-            return Definition("hot: an optimizer's step runs for every batch", REACH_OF_LOOP)
-        if facts.name in TRAINING_STEPS and len(facts.params) > 1:
-            # Of a mixin, too, that is no module by itself.
-            return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
-        is_function, is_module = self._kind_of(facts.cls)
+        reasons: tuple[tuple[Callable[[str], bool], str, int], ...] = (
+            (self._is_training_step, "a step of training", REACH_OF_LOOP),
+            (self._clips_gradients, "gradients are clipped in every step", REACH_OF_LOOP),
+            (self._hooks.__contains__, "a hook runs for every batch", REACH_OF_HOOK),
+            (self._is_part_of_forward, "part of a forward pass", REACH_OF_DEFINITION),
+            (
+                self._differentiated.__contains__,
+                "part of an operator with a gradient",
+                REACH_OF_LEARNING,
+            ),
+            (self._is_loss_of_users, "a loss is computed for every batch", REACH_OF_LEARNING),
+            (self._is_optimizer_step, "an optimizer's step runs for every batch", REACH_OF_LOOP),
+            (self._is_named_step, f"`{facts.name}` runs for every batch", REACH_OF_LEARNING),
+        )
+        for holds, text, reach in reasons:
+            if holds(function):
+                return Definition(f"hot: {text}", reach)
+        return self._of_method(function, facts.cls) if facts.cls is not None else None
+
+    def _of_method(self, function: str, cls: str) -> Definition | None:
+        """The heat of a method, by the class that it is one of."""
+        facts = self.inference.functions[function]
+        is_function, is_module = self._kind_of(cls)
         is_forward = facts.name == "forward" and is_module  # which is hot by itself, and farther
         model = self.inference.model_of_method(facts) if not is_forward else None
         if model is not None and model.called in OF_TRAINING:
-            reach = REACH_OF_LEARNING if model.result == "loss" else REACH_OF_DEFINITION
-            return Definition(f"hot: `{facts.name}` runs for every batch", reach)
+            return in_training(facts.name, learns=model.result == "loss")
         if model is not None and model.called == "evaluation-batch":
-            text = f"`{facts.name}` runs for every batch of evaluation"
-            return Definition(text, REACH_OF_DEFINITION, EVALUATION)
+            return in_evaluation(facts.name)
         if is_function:
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
+            kind = Shows.FORWARD if facts.name == "forward" else Shows.STEP
             steps = facts.name in ("forward", "backward")
-            return Definition(text, REACH_OF_LEARNING, kind=method) if steps else None
-        if not is_module:
-            return None
-        if facts.name in TRAINING_METHODS and self.inference.is_metric(facts.cls):
+            return Definition(text, REACH_OF_LEARNING, kind=kind) if steps else None
+        return self._of_module(function, cls) if is_module else None
+
+    def _of_module(self, function: str, cls: str) -> Definition | None:
+        """The heat of a method of a module."""
+        name, infer = self.inference.functions[function].name, self.inference
+        if name in EVALUATION_METHODS:
+            return in_evaluation(name)
+        if name not in TRAINING_METHODS:
+            return in_training(name, learns=True) if self._is_loss_of_module(function) else None
+        if infer.is_metric(cls):
             text = "a metric is computed for every batch of evaluation"
             return Definition(text, REACH_OF_DEFINITION, EVALUATION)
-        if facts.name in TRAINING_METHODS and self._steps_in_loop(function):
+        if self._steps_in_loop(function):
             return None  # a trainer that is a module: its `forward` is the whole of the training
-        if facts.name in TRAINING_METHODS:
-            learns = self.inference.learns(facts.cls)
-            reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
-            if self._returns_without_gradients(function):
-                text = f"`{facts.name}` runs without gradients"
-                return Definition(text, reach, EVALUATION)
-            return Definition(f"hot: `{facts.name}` runs for every batch", reach, kind=method)
-        if facts.name in EVALUATION_METHODS:
-            text = f"`{facts.name}` runs for every batch of evaluation"
-            return Definition(text, REACH_OF_DEFINITION, EVALUATION)
-        if self._is_loss_of_module(function):
-            return Definition(f"hot: `{facts.name}` runs for every batch", REACH_OF_LEARNING)
-        return None
+        found = in_training(name, infer.learns(cls), of_module=True)
+        if self._returns_without_gradients(function):
+            return Definition(f"`{name}` runs without gradients", found.reach, EVALUATION)
+        return found
+
+    def _clips_gradients(self, function: str) -> bool:
+        facts = self.inference.functions[function]
+        return facts.name in CLIPS_GRADIENTS and facts.kind == "function" and bool(facts.params)
+
+    def _is_optimizer_step(self, function: str) -> bool:
+        facts = self.inference.functions[function]
+        return facts.cls is not None and facts.name == "step" and self.inference.steps(facts.cls)
+
+    def _is_named_step(self, function: str) -> bool:
+        """A step of training by its name; of a mixin, too, that is no module by itself."""
+        facts = self.inference.functions[function]
+        if facts.name not in TRAINING_STEPS:
+            return False
+        return len(facts.params) > 1 if facts.cls is not None else self._is_for_users(function)
 
     def _kind_of(self, cls: str) -> tuple[bool, bool]:
         """Whether a class is a Function of autograd, and whether a module."""

@@ -14,7 +14,6 @@ from amplint.core.values import (
     Function,
     Host,
     Instance,
-    Place,
     Shows,
     Symbol,
     Value,
@@ -77,30 +76,23 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         for function, state in sorted(self.inference.states.items()):
             if function not in self._loaders:
                 self._loaders[function] = tuple(self._loaders_in(state))
-            for node in (state.graph.nodes[number] for number in self._loaders[function]):
-                evidence = self._why(
-                    function, node, "this loader has worker processes", Shows.LOADER
-                )
-                for run in self._run(state, node):
+            for number in self._loaders[function]:
+                text = "this loader has worker processes"
+                evidence = self.why(function, number, text, Shows.LOADER)
+                for run in self._run(state, state.graph.nodes[number]):
                     found.setdefault(run, (None, evidence))
 
         def called(caller: str) -> Iterator[str]:
-            for number, node in enumerate(self._nodes(caller)):
+            state = self.inference.states.get(caller)
+            for number in range(len(state.graph.nodes) if state is not None else 0):
                 for callee in sorted(self.inference.edges.get((caller, number), ())):
-                    evidence = self._why(caller, node, "called here in a worker", Shows.CALL)
+                    evidence = self.why(caller, number, "called here in a worker", Shows.CALL)
                     found.setdefault(callee, (caller, evidence))
                     yield callee
 
         for _ in reachable(list(found), called):
             pass
         return found
-
-    def _nodes(self, function: str) -> tuple[Node, ...]:
-        state = self.inference.states.get(function)
-        return state.graph.nodes if state is not None else ()
-
-    def _why(self, function: str, node: Node, text: str, kind: Shows) -> Evidence:
-        return Evidence(Place(self.inference.functions[function].path, *node.location), text, kind)
 
     def _loaders_in(self, state: State) -> Iterator[int]:
         for number, node in enumerate(state.graph.nodes):

@@ -17,6 +17,7 @@ from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact
 from amplint.analyses.tensor_certainty import holds_tensor
+from amplint.core.lattice import agreed
 from amplint.core.values import (
     CPU,
     NONE,
@@ -313,11 +314,10 @@ class Step:
 
     def _call(self, number: int, node: Node) -> Answer:
         state, (callee, *given) = self._state, node.operands
-        names = {
+        name = agreed(
             transfer.canonical(a.name) if isinstance(a, Symbol) else None
             for a in state.values[callee]
-        }
-        name = names.pop() if len(names) == 1 else None
+        )
         if name == "builtins.range":
             return Constant()  # `torch.arange` needs no copy, whatever the numbers are
         if name == "builtins.getattr":

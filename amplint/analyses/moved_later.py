@@ -23,7 +23,6 @@ from amplint.core.values import (
     CPU,
     Evidence,
     Host,
-    Place,
     Shows,
     Tensor,
 )
@@ -90,8 +89,7 @@ class MovedLater(CallFact[Evidence]):
         return self._state(at).graph.nodes[at[1]]
 
     def _evidence(self, move: At) -> Evidence:
-        place = Place(self.inference.functions[move[0]].path, *self._node(move).location)
-        return Evidence(place, "moved to the device here", Shows.PLACEMENT)
+        return self.why(*move, "moved to the device here", Shows.PLACEMENT)
 
     def _further(self, at: At) -> list[At] | None:
         """The values that the uses of a tensor make of it; None where one needs it on the CPU, or

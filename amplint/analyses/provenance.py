@@ -53,14 +53,14 @@ class Origins(Fact):
         """Where the module that a node holds may have been wrapped by `nn.DataParallel`."""
         at = next(self._search((function, number), self._replicates), None)
         return (
-            self._why(at, "wrapped in `DataParallel` here", Shows.OPERATION)
+            self.why(*at, "wrapped in `DataParallel` here", Shows.OPERATION)
             if at is not None
             else None
         )
 
     def moved(self, function: str, number: int) -> Evidence | None:
         """Where a batch of the loader that a call makes, unpinned, is moved to the device."""
-        return self._moves.get(self._place((function, number)))
+        return self._moves.get(self.inference.place(function, number))
 
     @cached_property
     def _moves(self) -> dict[Place, Evidence]:
@@ -71,10 +71,10 @@ class Origins(Fact):
                 if node.op == ops.CALL and self._moves_to_device((function, number)):
                     batch = (function, self._node((function, node.operands[0])).operands[0])
                     for loader in self._search(batch, self._leaves_unpinned, drawn=True):
-                        evidence = self._why(
-                            (function, number), "moved to the device here", Shows.PLACEMENT
+                        evidence = self.why(
+                            function, number, "moved to the device here", Shows.PLACEMENT
                         )
-                        found.setdefault(self._place(loader), evidence)
+                        found.setdefault(self.inference.place(*loader), evidence)
         return found
 
     def _moves_to_device(self, at: At) -> bool:
@@ -152,12 +152,6 @@ class Origins(Fact):
     def _node(self, at: At) -> Node:
         return self.inference.states[at[0]].graph.nodes[at[1]]
 
-    def _why(self, at: At, text: str, kind: Shows) -> Evidence:
-        return Evidence(self._place(at), text, kind)
-
-    def _place(self, at: At) -> Place:
-        return Place(self.inference.functions[at[0]].path, *self._node(at).location)
-
     def _containers(self, at: At) -> Iterator[At]:
         """The nodes that hold what the value of a node is drawn from."""
         node, (function, _) = self._node(at), at
@@ -221,11 +215,8 @@ class Origins(Fact):
 
     def _given(self, function: str, name: str) -> Iterator[At]:
         """The values that callers pass for a parameter."""
-        facts = self.inference.functions[function]
-        positional = [param.name for param in facts.params if param.kind == "positional"]
-        if facts.cls is not None and "staticmethod" not in facts.decorated:
-            positional = positional[1:]
-        position = positional.index(name) if name in positional else None
+        places = self.inference.functions[function].places
+        position = places.index(name) if name in places else None
         for caller, number in self._callers.get(function, ()):
             given = self._node((caller, number)).argument(position, name)
             if given >= 0:

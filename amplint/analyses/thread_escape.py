@@ -13,7 +13,6 @@ from amplint.core.values import (
     Instance,
     Method,
     Object,
-    Place,
     Shows,
     Symbol,
     Tensor,
@@ -46,7 +45,7 @@ class ThreadWork(CallFact[Evidence]):
             if isinstance(module, Instance) and infer.is_module(module.cls):
                 called += infer.methods(module.cls, "forward")
             elif runs_layer(module):
-                return self._why(at.function, at.node)
+                return self.why(at.function, at.node, TEXT, Shows.OPERATION)
         return next((self._nearest[f] for f in called if f in self._nearest), None)
 
     @cached_property
@@ -63,13 +62,10 @@ class ThreadWork(CallFact[Evidence]):
                 for callee in sorted(self.inference.edges.get((function, number), ())):
                     callers.setdefault(callee, []).append(function)
         found = nearest(direct, lambda function: callers.get(function, ()))
-        return {function: self._why(goal, direct[goal]) for function, (_, goal) in found.items()}
-
-    def _why(self, function: str, number: int) -> Evidence:
-        location = self.inference.states[function].graph.nodes[number].location
-        return Evidence(
-            Place(self.inference.functions[function].path, *location), TEXT, Shows.OPERATION
-        )
+        return {
+            function: self.why(goal, direct[goal], TEXT, Shows.OPERATION)
+            for function, (_, goal) in found.items()
+        }
 
 
 def is_product(node: Node, state: State) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from amplint.core.values import (
     ACCELERATOR,
@@ -63,6 +63,15 @@ ANY_MODULE = "?"  # the type of a library module that is one of many
 ANYTHING = Unknown("anything")
 TOP: Value = frozenset({ANYTHING, Unknown()})  # it takes in whatever is joined to it
 COUNTED_ONCE = frozenset({"Function", "Unknown"})
+
+
+Item = TypeVar("Item")
+
+
+def agreed(items: Iterable[Item]) -> Item | None:
+    """What all of these are; None where they differ, or there are none."""
+    found = {*items}
+    return found.pop() if len(found) == 1 else None
 
 
 # ------------------------------------------------------------------------------ of one value
@@ -211,28 +220,21 @@ def join_devices(devices: list[Device]) -> Device:
         return PERHAPS_CPU
     if kinds == {None}:
         return NO_DEVICE
-    names = {device.name for device in devices}
-    name = names.pop() if len(names) == 1 else None
-    return Device(ACCELERATOR, reason, name)
+    return Device(ACCELERATOR, reason, agreed(device.name for device in devices))
 
 
 def join_tensors(tensors: list[Tensor]) -> Tensor:
     """A tensor with the facts that hold for all the given ones."""
     if len(tensors) == 1:
         return tensors[0]
-    dtypes = {tensor.dtype for tensor in tensors}
-    ranks = {tensor.rank for tensor in tensors}
-    dims = {tensor.dims for tensor in tensors}
-    grads = {tensor.grad for tensor in tensors}
-    fresh = {tensor.fresh for tensor in tensors}
     return Tensor(
-        dtype=dtypes.pop() if len(dtypes) == 1 else None,
+        dtype=agreed(tensor.dtype for tensor in tensors),
         device=join_devices([tensor.device for tensor in tensors]),
-        rank=ranks.pop() if len(ranks) == 1 else None,
-        dims=dims.pop() if len(dims) == 1 else None,
-        grad=grads.pop() if len(grads) == 1 else None,
+        rank=agreed(tensor.rank for tensor in tensors),
+        dims=agreed(tensor.dims for tensor in tensors),
+        grad=agreed(tensor.grad for tensor in tensors),
         dtype_evidence=first_of(tensor.dtype_evidence for tensor in tensors),
-        fresh=fresh.pop() if len(fresh) == 1 else None,
+        fresh=agreed(tensor.fresh for tensor in tensors),
     )
 
 
@@ -285,15 +287,13 @@ def join_containers(containers: list[Object]) -> Iterable[Object]:
 
 
 def join_alike(containers: list[Object]) -> Object:
-    dtypes = {container.dtype for container in containers}
-    lasts = {container.last for container in containers}
     return Object(
         "module",
         containers[0].type,
         join_devices([container.device for container in containers]),
-        dtype=dtypes.pop() if len(dtypes) == 1 else None,
+        dtype=agreed(container.dtype for container in containers),
         holds=join(container.holds for container in containers),
-        last=lasts.pop() if len(lasts) == 1 else None,
+        last=agreed(container.last for container in containers),
     )
 
 
@@ -319,13 +319,12 @@ def of_any_length(sequences: list[Sequence]) -> Sequence:
 
 def join_items(sequences: list[Sequence]) -> Sequence:
     """Sequences of one length, item by item."""
-    names = {s.names for s in sequences}
     columns = zip(*(s.items or () for s in sequences), strict=True)
     return Sequence(
         items=tuple(join(column) for column in columns),
         element=join(s.element for s in sequences),
         batches=any(s.batches for s in sequences),
-        names=names.pop() if len(names) == 1 else (),
+        names=agreed(s.names for s in sequences) or (),
     )
 
 

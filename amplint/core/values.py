@@ -480,6 +480,11 @@ class Arguments:
             return self.positional[position]
         return None
 
+    @property
+    def named(self) -> dict[str, Value]:
+        """The arguments by keyword, without what `**` may hold."""
+        return {name: value for name, value in self.keywords.items() if name != "**"}
+
     def has(self, name: str, position: int | None = None) -> bool:
         return self.get(name, position) is not None
 

@@ -44,31 +44,6 @@ def reachable(
         level = further
 
 
-def shortest_path(
-    starts: Iterable[Item],
-    following: Callable[[Item], Iterable[Item]],
-    is_goal: Callable[[Item], bool],
-) -> tuple[Item, ...] | None:
-    """A shortest path from one of `starts` to an item that `is_goal` accepts, or None.
-
-    Of several, the one whose items come first in the order of `starts` and `following`.
-    """
-    came_from: dict[Item, Item | None] = dict.fromkeys(starts)
-
-    def note(item: Item) -> Iterator[Item]:
-        for each in following(item):
-            came_from.setdefault(each, item)
-            yield each
-
-    for item in reachable(list(came_from), note):
-        if is_goal(item):
-            path = [item]
-            while (before := came_from[path[-1]]) is not None:
-                path.append(before)
-            return tuple(reversed(path))
-    return None
-
-
 def nearest(
     goals: Iterable[Item], preceding: Callable[[Item], Iterable[Item]]
 ) -> Mapping[Item, tuple[int, Item]]:

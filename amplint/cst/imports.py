@@ -12,6 +12,7 @@ from functools import lru_cache
 from posixpath import basename, split
 
 from amplint.core.finding import Edit, edited
+from amplint.core.lattice import agreed
 from amplint.core.text import Text
 from amplint.cst.scopes import Scopes
 from amplint.knowledge.libraries import STAR_IMPORTS
@@ -60,8 +61,7 @@ class Imports:
         """The library name that a dotted name stands for, where nothing but imports of one thing
         bind its first part anywhere in the file."""
         root, dot, rest = written.partition(".")
-        targets = {each.target for each in self.scopes.bindings(root)}
-        target = targets.pop() if len(targets) == 1 else None
+        target = agreed(each.target for each in self.scopes.bindings(root))
         return None if target is None else f"{target}{dot}{rest}"
 
     def spell(self, dotted: str) -> Spelling | None:

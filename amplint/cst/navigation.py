@@ -147,6 +147,14 @@ class Layout:
         target = self.assigned(value)
         return target.value if isinstance(target, cst.Name) else None
 
+    def call_on(self, node: cst.CSTNode) -> cst.Call | None:
+        """The call of a method of an expression: `x.item()` of `x`."""
+        attribute = self.parent(node)
+        if not isinstance(attribute, cst.Attribute) or attribute.value is not node:
+            return None
+        call = self.parent(attribute)
+        return call if isinstance(call, cst.Call) and call.func is attribute else None
+
     def value_used(self, node: cst.CSTNode) -> bool:
         """Whether anything takes the value of an expression: it is no statement of its own."""
         return not isinstance(self.parent(node), cst.Expr)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import Evidence, Place, Shows
+from amplint.core.values import Evidence, Shows
 from amplint.core.violations import Violation
 from amplint.core.walks import reachable
 from amplint.gradscaler.automaton import (
@@ -144,19 +144,14 @@ class Misuses:
         told = {pair.here[-1] for pair in claims} | {pair.there[-1] for pair in claims}
         for violation, here, there in Incompletes(self._inference, index).find():
             if told.isdisjoint((here, there)):
-                other = Evidence(self._place(there), OTHER_TEXTS[violation], Shows.SCALER)
-                found.setdefault(here, {}).setdefault(violation, Misuse(violation, (), other))
+                misuse = self._misused(violation, there)
+                found.setdefault(here, {}).setdefault(violation, misuse)
+        lost, unsaved = Violation.CLEARED_BEFORE_STEP, Violation.STATE_NOT_SAVED
         for zero, step in find_cleared(index):
             if told.isdisjoint((zero, step)):
-                lost = Violation.CLEARED_BEFORE_STEP
-                other = Evidence(self._place(step), OTHER_TEXTS[lost], Shows.SCALER)
-                found.setdefault(zero, {}).setdefault(lost, Misuse(lost, (), other))
-        unsaved = Violation.STATE_NOT_SAVED
+                found.setdefault(zero, {}).setdefault(lost, self._misused(lost, step))
         for site, step in Unsaved(self._inference, index).find():
-            misuse = Misuse(
-                unsaved, (), Evidence(self._place(step), OTHER_TEXTS[unsaved], Shows.SCALER)
-            )
-            found.setdefault(site, {}).setdefault(unsaved, misuse)
+            found.setdefault(site, {}).setdefault(unsaved, self._misused(unsaved, step))
         return {site: list(misuses.values()) for site, misuses in found.items()}
 
     def _is_entry(self, index: EventIndex, function: str) -> bool:
@@ -174,19 +169,23 @@ class Misuses:
     def _misuse(self, pair: Pair, raises: str) -> Misuse:
         inner = tuple(
             Evidence(
-                self._place(site),
+                self._inference.place(*site),
                 "here" if site == pair.here[-1] else "by way of this call",
                 Shows.CALL,
             )
             for site in pair.here[1:]
         )
-        other = Evidence(self._place(pair.there[-1]), OTHER_TEXTS[pair.violation], Shows.SCALER)
-        return Misuse(pair.violation, inner, other, raises)
+        return self._misused(pair.violation, pair.there[-1], inner, raises)
 
-    def _place(self, site: SiteId) -> Place:
-        function, number = site
-        node = self._inference.states[function].graph.nodes[number]
-        return Place(self._inference.functions[function].path, *node.location)
+    def _misused(
+        self,
+        violation: Violation,
+        there: SiteId,
+        inner: tuple[Evidence, ...] = (),
+        raises: str = "",
+    ) -> Misuse:
+        other = Evidence(self._inference.place(*there), OTHER_TEXTS[violation], Shows.SCALER)
+        return Misuse(violation, inner, other, raises)
 
 
 # ------------------------------------------------------------------------- all paths of a function

@@ -152,9 +152,7 @@ class Unsaved:
         if function not in self._saved_by:
             found = self._saved_by[function] = []
             state = self._inference.states.get(function)
-            facts = self._inference.functions[function]
-            names = [p.name for p in facts.params if p.kind == "positional"]
-            names = names[1:] if facts.cls is not None else names
+            names = self._inference.functions[function].places
             for node in state.graph.nodes if state is not None else ():
                 if state is None or node.op != ops.CALL:
                     continue

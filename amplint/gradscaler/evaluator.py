@@ -149,7 +149,7 @@ class Evaluator:
     ) -> dict[str, Symbolic]:
         """The values of the parameters of a function that is called, as far as they are known."""
         facts = self.inference.functions[function]
-        names = [p.name for p in facts.params if p.kind == "positional"]
+        names = [p.name for p in facts.positional]
         given: dict[str, Symbolic] = {}
         receiver = self._receiver(frame, path, number, node, function)
         if receiver is not None and names:
@@ -172,7 +172,7 @@ class Evaluator:
     ) -> Symbolic | None:
         """The value of `self` in a function that is called; None where it takes none."""
         facts = self.inference.functions[function]
-        if facts.cls is None or "staticmethod" in facts.decorated:
+        if not facts.takes_receiver:
             return None
         callee = frame.graph.nodes[node.operands[0]]
         values = frame.state.values[node.operands[0]]

@@ -157,13 +157,25 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         for atom in state.values[node.operands[0]]
         if isinstance(atom, Symbol) and atom.name.rpartition(".")[2] in NAMES
     }
-    first = node.argument(0)
     if symbols & CLIPPING:
         return TrainingEvent(Kind.CLIP, -1, node.argument(0, "parameters"))
     if symbols & BACKWARD:
         return TrainingEvent(Kind.BACKWARD, node.argument(0, "tensors"))
-    if callee.op != ops.ATTR:
-        return None
+    return (
+        event_of_method(inference, state, number, bool(symbols)) if callee.op == ops.ATTR else None
+    )
+
+
+def event_of_method(
+    inference: Inference, state: State, number: int, is_of_library: bool
+) -> TrainingEvent | None:
+    """The event that the call of a method is.
+
+    Args:
+        is_of_library: whether it is a function of a library that has the name of such a method.
+    """
+    node = state.graph.nodes[number]
+    callee = state.graph.nodes[node.operands[0]]
     thing = callee.operands[0]
     value = state.values[thing]
     if callee.data in PRETRAINED:
@@ -173,10 +185,10 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         return TrainingEvent(cast, thing) if cast is not None else None
     owner = role(value, inference)
     scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
-    optimizer = node.argument(0, "optimizer")
+    first, optimizer = node.argument(0), node.argument(0, "optimizer")
     match callee.data:
         case "backward" if first < 0 or is_loss(value):
-            return TrainingEvent(Kind.BACKWARD, thing) if not symbols else None
+            return TrainingEvent(Kind.BACKWARD, thing) if not is_of_library else None
         case "scale" if scaler and first >= 0 and node.data.positional == 1:
             return TrainingEvent(Kind.SCALE, thing, node.argument(0, "outputs"))
         case "unscale_" if scaler and optimizer >= 0:
@@ -191,7 +203,7 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
             return TrainingEvent(Kind.IS_ENABLED, thing)
         case "zero_grad":
             return TrainingEvent(Kind.ZERO, thing, node.argument(0, "set_to_none"))
-        case name if name in TAKES_GRADIENTS and not symbols:
+        case name if name in TAKES_GRADIENTS and not is_of_library:
             return TrainingEvent(Kind.ELSEWHERE, thing)
     return None
 

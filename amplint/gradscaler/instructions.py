@@ -207,9 +207,7 @@ def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
         return losses
     for callee in index.callees(site):
         graph = index.inference.states[callee].graph
-        facts = index.inference.functions[callee]
-        names = [p.name for p in facts.params if p.kind == "positional"]
-        names = names[1:] if facts.cls is not None else names
+        names = index.inference.functions[callee].places
         backward = [each for each in index.of[callee].values() if each.kind is Kind.BACKWARD]
         if not backward:
             return set()

@@ -71,7 +71,7 @@ def annotated_symbol(name: str, device: Device, models: Models) -> Value:
         return one(ANNOTATIONS[name])
     maker = models.maker(name)
     builds = maker.builds if maker is not None and maker.builds not in ("lists", "same") else None
-    kind = builds or libraries.kind(name)
+    kind = builds or libraries.KINDS.get(name)
     if kind is not None:
         return one(Object(kind, name, CPU if kind == "loader" else Device(None)))
     if name in MODULES:

@@ -49,10 +49,7 @@ class Bindings(Store):
         dotted = module or ""
         if not level and self.modules.is_library(dotted):
             return ""
-        if level:
-            target = self.modules.relative(path, level, dotted)
-        else:
-            target = self.modules.absolute(dotted, path)
+        target = self.modules.imported(path, level, dotted)
         scope = self._find_binding(target, name, set()) if target is not None and steps else None
         if not isinstance(scope, str):
             return None
@@ -64,17 +61,11 @@ class Bindings(Store):
         """The value that `import module` or `from module import name` binds in the file `path`."""
         module, name, level = data
         dotted = module or ""
-        if level:
-            target = self.modules.relative(path, level, dotted)
-        else:
-            target = self.modules.absolute(dotted, path)
+        target = self.modules.imported(path, level, dotted)
         if name is None:
             return one(Module(target)) if target else one(Symbol(dotted))
         full = f"{dotted}.{name}" if dotted else name
-        if level:
-            inner = self.modules.relative(path, level, full)
-        else:
-            inner = self.modules.absolute(full, path)
+        inner = self.modules.imported(path, level, full)
         # A package that imports from itself means its submodule: this import binds the name.
         if target is not None and (target != path or inner is None):
             bound = self.module_name(target, name)
@@ -91,10 +82,7 @@ class Bindings(Store):
         module, name, level = data
         dotted = module or ""
         for meant in (dotted, f"{dotted}.{name}".lstrip(".")) if name is not None else (dotted,):
-            if level:
-                found = self.modules.relative(path, level, meant)
-            else:
-                found = self.modules.absolute(meant, path)
+            found = self.modules.imported(path, level, meant)
             if found is not None:
                 yield found
 
@@ -138,10 +126,7 @@ class Bindings(Store):
         of_library: Value = BOTTOM
         for node in graph.bindings.get("*", ()):
             module, _, level = graph.nodes[node].data
-            if level:
-                target = self.modules.relative(path, level, module or "")
-            else:
-                target = self.modules.absolute(module or "", path)
+            target = self.modules.imported(path, level, module or "")
             if target is not None and target not in seen:
                 found = self._find_binding(target, name, seen)
                 if found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -324,14 +324,13 @@ class Calls(OfFrameworks):
             return True
         facts = self.inference.functions[atom.id]
         kinds = {p.kind for p in facts.params}
-        bound = atom.bound is not None and facts.cls is not None
-        positional = [p for p in facts.params if p.kind == "positional"][bound + atom.given :]
+        positional = self.open_places(atom)
         filled = {p.name for p in positional[: len(arguments.positional)]} | atom.given_names
         if len(arguments.positional) > len(positional) and "star" not in kinds:
             return False
         if arguments.more_keywords:
             return True
-        by_name = positional + [p for p in facts.params if p.kind == "keyword"]
+        by_name = (*positional, *(p for p in facts.params if p.kind == "keyword"))
         given = filled | arguments.keywords.keys()
         missing = any(not p.has_default and p.name not in given for p in by_name)
         strange = not arguments.keywords.keys() <= {p.name for p in by_name}
@@ -895,14 +894,11 @@ class Calls(OfFrameworks):
     def given(self, function: Function, arguments: Arguments) -> dict[str, Value]:
         """The parameters of a function as a call fills them, constant defaults included."""
         facts = self.inference.functions[function.id]
-        positional = [p for p in facts.params if p.kind == "positional"]
-        if function.bound is not None:
-            positional = positional[1:]
         filled = {p.name: self.constant_default(p) for p in facts.params if p.constant_default}
         if not arguments.stars:
-            names = [p.name for p in positional]
+            names = [p.name for p in self.open_places(function)]
             filled |= dict(zip(names, arguments.positional, strict=False))
-        return filled | {k: v for k, v in arguments.keywords.items() if k != "**"}
+        return filled | arguments.named
 
     def call_instance(self, instance: Instance, arguments: Arguments, node: Node) -> Value:
         infer = self.inference
@@ -941,52 +937,30 @@ class Calls(OfFrameworks):
 
     def bind(self, function: Function, arguments: Arguments) -> None:
         """Contribute the arguments of a call to the parameters of what is called."""
-        infer = self.inference
-        facts = infer.functions[function.id]
-        site = (self.facts.id, self.number)
-        params = list(facts.params)
-        takes_self = facts.cls is not None and "staticmethod" not in facts.decorated
-        is_bound = takes_self and function.bound is not None
-        if params and params[0].kind == "positional" and is_bound:
-            params = params[1:]
-        positional = [p for p in params if p.kind == "positional"][function.given :]
-        by_name = {p.name for p in params if p.kind in ("positional", "keyword")}
-        star = next((p.name for p in params if p.kind == "star"), None)
-        starstar = next((p.name for p in params if p.kind == "starstar"), None)
-        rest: list[Value] = []
-        for index, value in enumerate(arguments.positional):
-            if index < len(positional):
-                infer.write(Key("param", facts.id, positional[index].name), site, value)
-            else:
-                rest.append(value)
-        if rest and star is not None:
-            # Each at its place, so that `f(*args)` passes each parameter its own.
-            row = Sequence(None, join(rest)) if arguments.stars else Sequence(tuple(rest), BOTTOM)
-            infer.write(Key("param", facts.id, star), site, one(row))
-        extra: dict[str, Value] = {}
-        for name, value in arguments.keywords.items():
-            if name in by_name:
-                infer.write(Key("param", facts.id, name), site, value)
-            elif name != "**":
-                extra[name] = value
-        further = arguments.keywords.get("**", BOTTOM)
-        if further:
-            given = {p.name for p in positional[: len(arguments.positional)]}
-            for p in params:
-                named = p.kind in ("positional", "keyword") and p.name not in arguments.keywords
-                if named and p.name not in given and not p.has_default:
-                    infer.write(Key("param", facts.id, p.name), site, further)
-        if (extra or further) and starstar is not None:
-            told = MappingValue(further, tuple(sorted(extra.items())))
-            if len(extra) > MAX_KEYS:
-                told = MappingValue(any_value(told), (), True)
-            infer.write(Key("param", facts.id, starstar), site, one(told))
-        # What a call leaves out is what the default says; elsewhere the default is not what it is.
-        left_out = [p for p in params if p.name not in arguments.keywords and p.has_default]
+        facts = self.inference.functions[function.id]
+        params = facts.params[self.is_bound(function) and bool(facts.positional) :]
+        positional = self.open_places(function)
         filled = {p.name for p in positional[: len(arguments.positional)]}
-        for p in left_out:
-            if p.name not in filled and p.name not in function.given_names:
-                infer.write(Key("param", facts.id, p.name), site, self.default_of(facts.id, p))
+        contributed = [
+            *by_place(params, positional, arguments),
+            *by_keyword(params, filled, arguments),
+        ]
+        # What a call leaves out is what the default says; elsewhere the default is not what it is.
+        given = filled | arguments.keywords.keys() | function.given_names
+        left_out = [p for p in params if p.has_default and p.name not in given]
+        contributed += ((p.name, self.default_of(facts.id, p)) for p in left_out)
+        for name, value in contributed:
+            self.inference.write(Key("param", facts.id, name), (self.facts.id, self.number), value)
+
+    def is_bound(self, function: Function) -> bool:
+        """Whether a function is a method that has its receiver."""
+        return function.bound is not None and self.inference.functions[function.id].takes_receiver
+
+    def open_places(self, function: Function) -> tuple[Param, ...]:
+        """The parameters that a call can give by place: without the receiver that a method has, and
+        what `functools.partial` has given."""
+        positional = self.inference.functions[function.id].positional
+        return positional[self.is_bound(function) + function.given :]
 
     def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
         """A dataclass or NamedTuple: its fields are what the call passes, in order.
@@ -998,7 +972,7 @@ class Calls(OfFrameworks):
             return ()
         site = (self.facts.id, self.number)
         given = dict(zip(infer.fields(cls), arguments.positional, strict=False))
-        given |= {name: value for name, value in arguments.keywords.items() if name != "**"}
+        given |= arguments.named
         for name, value in given.items():
             infer.write(Key("field", cls, name), site, value)
             infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
@@ -1020,6 +994,53 @@ class Calls(OfFrameworks):
             if name in infer.files[infer.classes[each].path].graph(each).bindings
         )
         return join(infer.read(Key("name", each, name)) for each in declaring)
+
+
+def by_place(
+    params: Iterable[Param], positional: tuple[Param, ...], arguments: Arguments
+) -> Iterator[tuple[str, Value]]:
+    """What a call contributes by place to the parameters of a function, by their names.
+
+    Args:
+        positional: those of the parameters that can be given so.
+    """
+    given = arguments.positional
+    yield from zip((p.name for p in positional), given, strict=False)
+    rest = given[len(positional) :]
+    for p in params if rest else ():
+        if p.kind == "star":
+            # Each at its place, so that `f(*args)` passes each parameter its own.
+            yield (
+                p.name,
+                one(Sequence(None, join(rest)) if arguments.stars else Sequence(rest, BOTTOM)),
+            )
+
+
+def by_keyword(
+    params: Iterable[Param], filled: Collection[str], arguments: Arguments
+) -> Iterator[tuple[str, Value]]:
+    """What a call contributes by keyword to the parameters of a function, by their names.
+
+    Args:
+        filled: the parameters that are given by place.
+    """
+    named = {p.name: p for p in params if p.kind in ("positional", "keyword")}
+    rest = arguments.named
+    for name in [name for name in rest if name in named]:
+        yield name, rest.pop(name)
+    further = arguments.keywords.get("**", BOTTOM)
+    for name, p in named.items() if further else ():
+        if not p.has_default and name not in filled and name not in arguments.keywords:
+            yield name, further
+    for p in params if rest or further else ():
+        if p.kind == "starstar":
+            mapping = MappingValue(further, tuple(sorted(rest.items())))
+            yield (
+                p.name,
+                one(
+                    mapping if len(rest) <= MAX_KEYS else MappingValue(any_value(mapping), (), True)
+                ),
+            )
 
 
 def tells_apart(value: Value) -> bool:
@@ -1085,6 +1106,5 @@ def several(callees: Value) -> bool:
 def by_name(arguments: Arguments) -> Arguments:
     """The arguments of a call that may mean any function of a table: a name says which parameter is
     meant, whatever the function; what is given by position is for one of the functions alone."""
-    named = {name: value for name, value in arguments.keywords.items() if name != "**"}
     unsaid = (BOTTOM,) * len(arguments.positional)
-    return replace(arguments, positional=unsaid, keywords=named)
+    return replace(arguments, positional=unsaid, keywords=arguments.named)

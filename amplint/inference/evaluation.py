@@ -333,7 +333,7 @@ class Evaluation(Calls):
         parameter = facts.param(name)
         assert parameter is not None
         first = parameter is facts.params[0]
-        if first and facts.cls is not None and "staticmethod" not in facts.decorated:
+        if first and facts.cls is not None and facts.takes_receiver:
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
@@ -436,13 +436,10 @@ class Evaluation(Calls):
 
     def hook_parameter(self, node: Node, hook: str) -> Value | None:
         """The value that torch passes to a function that is registered as a hook."""
-        names = [p.name for p in self.facts.params if p.kind == "positional"]
-        is_method = self.facts.cls is not None and "staticmethod" not in self.facts.decorated
-        position = names.index(node.data) - is_method if node.data in names else -1
-        roles = libraries.HOOKS[hook]
-        if not 0 <= position < len(roles):
+        roles = dict(zip(self.facts.places, libraries.HOOKS[hook], strict=False))
+        if node.data not in roles:
             return None
-        return self.of_role(cast(Role, roles[position]), node, f"`{hook}` has torch give this")
+        return self.of_role(cast(Role, roles[node.data]), node, f"`{hook}` has torch give this")
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
         """The value that autograd passes to a forward or a backward pass, if used as a tensor."""
@@ -699,11 +696,10 @@ class Evaluation(Calls):
     def decorates_many(self, decorator: Function) -> bool:
         """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
         a call of the wrapper has to be taken for one of what it wraps."""
-        positional = [
-            p.name for p in self.inference.functions[decorator.id].params if p.kind == "positional"
-        ]
-        names = positional[(1 if decorator.bound is not None else 0) + decorator.given :]
-        return bool(names) and is_open(self.inference.read(Key("param", decorator.id, names[0])))
+        wrapped = self.open_places(decorator)[:1]
+        return any(
+            is_open(self.inference.read(Key("param", decorator.id, p.name))) for p in wrapped
+        )
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])

@@ -358,20 +358,14 @@ class Explanations:
         key = Key("precision", framework)
         meant = {dtype} if dtype != "half" else {"float16", "bfloat16"}
         calls = sorted(infer.sites_of(key).items(), key=lambda each: each[0])
-        found = [self._place(site) for site, asked in calls if constant(asked) in meant]
+        found = [self._inference.place(*site) for site, asked in calls if constant(asked) in meant]
         files = (t for t in infer.files.told if t.framework == framework and t.dtype in meant)
         found += (Place(told.path, *told.span) for told in files if told.span is not None)
         yield from (Evidence(place, text, Shows.AUTOCAST) for place in found)
         if not found:  # but JSON, of which no place is shown
             text = f"as it is configured, this has it call `{facts.name}` under autocast"
             for site in sorted(infer.sites_of(Key("runner", function))):
-                yield Evidence(self._place(site), text, Shows.AUTOCAST)
-
-    def _place(self, site: SiteId) -> Place:
-        """The place of a node."""
-        function, number = site
-        node = self._inference.states[function].graph.nodes[number]
-        return Place(self._inference.functions[function].path, *node.location)
+                yield Evidence(self._inference.place(*site), text, Shows.AUTOCAST)
 
     def _region(self, function: str, block: int, call: SiteId | None) -> Iterator[Goal | Evidence]:
         """The context that opens the region of a block; or the calls in regions, by all of which
@@ -406,6 +400,6 @@ class Explanations:
             region = infer.region_of_site(function, (caller, number))
             if region is not None and region.wrapped:
                 text = "a framework runs the `forward` of this module under autocast"
-                yield Evidence(self._place((caller, number)), text, Shows.AUTOCAST)
+                yield Evidence(self._inference.place(caller, number), text, Shows.AUTOCAST)
             else:
                 yield Around(caller, infer.states[caller].graph.nodes[number].block)

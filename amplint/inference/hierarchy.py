@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from amplint.core.lattice import MAX_ALTERNATIVES
+from amplint.core.lattice import MAX_ALTERNATIVES, agreed
 from amplint.core.values import Class, Function, Host, Symbol, Value, constant, ordered
 from amplint.core.walks import Solver
 from amplint.frameworks.schema import Class as FrameworkClass
@@ -327,7 +327,7 @@ class Hierarchy(Bindings):
         if len(dtypes) > 1 and "" not in dtypes:
             return "half"
         # Of two programs, one may train in a region, and another without: nobody says which.
-        return dtypes.pop() if len(dtypes) == 1 else None
+        return agreed(dtypes)
 
     def is_loader(self, cls: str) -> bool:
         return any(self.kind_of(name) == "loader" for name in self.library_bases(cls))
@@ -336,7 +336,9 @@ class Hierarchy(Bindings):
         """The kind of object that a call of this dotted name builds."""
         maker = self.files.models.maker(name)
         return (
-            maker.builds if maker is not None and maker.builds != "same" else libraries.kind(name)
+            maker.builds
+            if maker is not None and maker.builds != "same"
+            else libraries.KINDS.get(name)
         )
 
     def fields(self, cls: str) -> tuple[str, ...]:

@@ -170,9 +170,7 @@ class ProjectFacts(Hierarchy):
 
     def _positional(self, function: str, at: int) -> str | None:
         """The parameter of a function, or of a method that is bound, that is given by place."""
-        facts = self.functions[function]
-        bound = facts.cls is not None and "staticmethod" not in facts.decorated
-        names = [p.name for p in facts.params if p.kind == "positional"][bound:]
+        names = self.functions[function].places
         return names[at] if at < len(names) else None
 
     def forget_bases(self) -> None:

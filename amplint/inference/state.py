@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from amplint.core.values import Evidence, Place, Region, Shows, Value
+from amplint.core.values import Region, Value
 from amplint.ir import ops
 from amplint.ir.model import Graph
 
@@ -45,9 +45,6 @@ WHOLE = -1  # in the place of a node: all of a function
 GLOBALS = -2  # what it binds of its module's names
 MAX_TURNS = 40  # of the functions in a circle, before its values may only grow
 MAX_ROUNDS = 12  # evaluations of one function before the rest waits until circles are known
-NO_WHY = Evidence(
-    Place("\U0010ffff", 0, 0, 0, 0), "", Shows.OPERATION
-)  # after all reasons, in their order
 
 
 @dataclass

@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from amplint.core.lattice import few_functions, join
-from amplint.core.values import BOTTOM, UNKNOWN, Atom, Region, Value, constant
+from amplint.core.lattice import agreed, few_functions, join
+from amplint.core.values import BOTTOM, UNKNOWN, Atom, Place, Region, Value, constant
 from amplint.inference.memo import Memo
 from amplint.inference.state import (
     GLOBALS,
@@ -105,8 +105,8 @@ class RegionsOfCalls:
         return Region(
             # Of several, the same one whatever the order in which they came.
             device=min(devices, key=lambda device: device or ""),
-            dtype=dtypes.pop() if len(dtypes) == 1 else "half",
-            enabled=enabled.pop() if len(enabled) == 1 else None,
+            dtype=agreed(dtypes) if len(dtypes) == 1 else "half",
+            enabled=agreed(enabled),
             inherited=True,
             presumed=presumed == {True},
         )
@@ -483,6 +483,11 @@ class Store(ABC):
         if path not in self._tests:
             self._tests[path] = TEST_PATH.search(path) is not None
         return self._tests[path]
+
+    def place(self, function: str, number: int) -> Place:
+        """The place of a node of a function that was evaluated."""
+        location = self.states[function].graph.nodes[number].location
+        return Place(self.functions[function].path, *location)
 
     def given_strings(self, function: str, parameter: str) -> list[str]:
         """The constant strings among what single calls give for a parameter."""

@@ -5,7 +5,7 @@ What is decoded equals what was encoded. Evidence is left out: no value of the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -133,7 +133,3 @@ def region_of(row: RegionRow | None) -> Region | None:
         return None
     device, dtype, enabled, *flags = row
     return Region(device, dtype, enabled, None, *flags)
-
-
-def regions_of(rows: Mapping[str, RegionRow | None]) -> dict[str, Region | None]:
-    return {name: region_of(row) for name, row in rows.items()}

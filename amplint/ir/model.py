@@ -240,6 +240,21 @@ class FunctionFacts:
         """The parameter of that name."""
         return self._params_by_name.get(name)
 
+    @property
+    def takes_receiver(self) -> bool:
+        """Whether the first parameter is what it is called on: `self`, or `cls`."""
+        return self.cls is not None and "staticmethod" not in self.decorated
+
+    @cached_property
+    def positional(self) -> tuple[Param, ...]:
+        """The parameters that can be given by place."""
+        return tuple(param for param in self.params if param.kind == "positional")
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The names of those that a call writes by place: the receiver stands before them."""
+        return tuple(param.name for param in self.positional[self.takes_receiver :])
+
     @cached_property
     def _params_by_name(self) -> Mapping[str, Param]:
         return {param.name: param for param in reversed(self.params)}

@@ -79,6 +79,10 @@ class Modules:
         base = here[: len(here) - (level - 1)]
         return self._at((*base, *(dotted.split(".") if dotted else ())))
 
+    def imported(self, importer: str, level: int, dotted: str) -> str | None:
+        """The path of the module that an import with `level` dots in the file `importer` means."""
+        return self.relative(importer, level, dotted) if level else self.absolute(dotted, importer)
+
     def submodule(self, path: str, name: str) -> str | None:
         """The module `name` inside the package whose `__init__.py` (or folder) is `path`."""
         return self._at((*module_parts(path), name))

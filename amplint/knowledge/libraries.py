@@ -352,19 +352,14 @@ COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that returns another of the same kind as its argument."""
 
 
-def kind(name: str) -> str | None:
-    """The kind of object that a call of this name builds, in the words of `values.Object`."""
-    for names, word in (
-        (LOADERS, "loader"),
-        (OPTIMIZERS, "optimizer"),
-        (SCHEDULERS, "scheduler"),
-        (SCALERS, "scaler"),
-        (FOREIGN_SCALERS, "scaler"),
-        (EXECUTORS, "executor"),
-    ):
-        if name in names:
-            return word
-    return None
+KINDS: dict[str, str] = {
+    **dict.fromkeys(EXECUTORS, "executor"),
+    **dict.fromkeys((*SCALERS, *FOREIGN_SCALERS), "scaler"),
+    **dict.fromkeys(SCHEDULERS, "scheduler"),
+    **dict.fromkeys(OPTIMIZERS, "optimizer"),
+    **dict.fromkeys(LOADERS, "loader"),
+}
+"""The kind of object that a call of each name builds, in the words of `values.Object`."""
 
 
 # --------------------------------------------------------------------------- numpy

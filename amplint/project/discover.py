@@ -87,15 +87,18 @@ class IgnoreFile:
         return IgnoreFile(self.directory, pathspec.GitIgnoreSpec(kept))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Walked:
-    """The result of a walk, all paths absolute with forward slashes."""
+    """The result of a walk, all paths absolute with forward slashes.
 
-    files: tuple[str, ...]
-    links: frozenset[str]
-    unreadable: tuple[str, ...]
-    left: tuple[str, ...]
-    outside: tuple[str, ...] = ()  # links to files outside of the project
+    `outside`: links to files outside of the project.
+    """
+
+    files: list[str] = field(default_factory=list)
+    links: set[str] = field(default_factory=set)
+    unreadable: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
 
 
 def project(
@@ -112,20 +115,8 @@ def project(
         force_exclude: leave out also files that are named, if a walk would leave them out.
         text_is_given: the one path is a file whose text is known, be it on disk or not.
     """
-    problems: list[str] = []
-    named_files: list[str] = []
-    named_directories: list[str] = []
-    for path in paths:
-        place = absolute(path)
-        # A variable that is not set is no word for the current directory.
-        if not path or (not text_is_given and not os.path.exists(place)):
-            problems.append(f"{path or repr(path)}: there is no such file or directory")
-        elif os.path.isdir(place):
-            named_directories.append(place)
-        else:
-            named_files.append(place)
-
     search = Search(settings)
+    named_files, named_directories, problems = told_apart(paths, text_is_given)
     if force_exclude:
         named_files = [file for file in named_files if not search.leaves_out(file)]
     walks = [search.walk(directory) for directory in named_directories]
@@ -138,16 +129,10 @@ def project(
     files = {*reported, *(file for one in around for file in one.files)}
 
     named = [*named_directories, *(os.path.dirname(file) for file in named_files), *roots]
-    common = slashes(above_all(named) if named else os.getcwd())
-    root = root_of(common)
+    root = root_of(slashes(above_all(named) if named else os.getcwd()))
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")
     notices = ["no Python files were found"] if named_directories and not reported else []
-    if outside := sorted({place for one in walks for place in one.outside}):
-        notices.append(
-            f"links that lead out of the project were not followed ({len(outside)}); to look "
-            f"behind one, name it: {shown(outside[0])}"
-        )
     return Project(
         root=root,
         files=tuple(sorted(relative(file, str(root)) for file in files)),
@@ -155,10 +140,36 @@ def project(
         parts={relative(file, str(root)): search.project_of(file) or "" for file in files},
         whole=(None not in asked or not named_files)
         and not any(one.unreadable for one in (*walks, *around)),
-        notices=tuple(notices),
+        notices=(*notices, *of_links(walks)),
         problems=tuple(problems),
         left=frozenset(left_beside(named_files, [*walks, *around])),
     )
+
+
+def told_apart(
+    paths: Iterable[Path | str], text_is_given: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """The files and the directories that are named, and what is wrong with names of nothing."""
+    named_files: list[str] = []
+    directories: list[str] = []
+    problems: list[str] = []
+    for path in paths:
+        place = absolute(path)
+        # A variable that is not set is no word for the current directory.
+        if not path or (not text_is_given and not os.path.exists(place)):
+            problems.append(f"{path or repr(path)}: there is no such file or directory")
+        else:
+            (directories if os.path.isdir(place) else named_files).append(place)
+    return named_files, directories, problems
+
+
+def of_links(walks: Iterable[Walked]) -> Iterator[str]:
+    """The notice that links were not followed."""
+    if outside := sorted({place for one in walks for place in one.outside}):
+        yield (
+            f"links that lead out of the project were not followed ({len(outside)}); to look "
+            f"behind one, name it: {shown(outside[0])}"
+        )
 
 
 def above_all(directories: Sequence[str]) -> str:
@@ -219,11 +230,7 @@ class Search:
             project: the project whose files are wanted: what belongs to others is not entered.
             suffixes: of the files that are wanted instead.
         """
-        found: list[str] = []
-        links: set[str] = set()
-        unreadable: list[str] = []
-        left: list[str] = []
-        outside: list[str] = []
+        walked = Walked()
         pending = [(top, [one.without_those_for(top) for one in self._ignore_files_above(top)])]
         while pending:
             directory, ignores = pending.pop()
@@ -231,7 +238,7 @@ class Search:
                 with os.scandir(directory) as entries:
                     children = sorted(entries, key=lambda entry: entry.name)
             except OSError:
-                unreadable.append(directory)
+                walked.unreadable.append(directory)
                 continue
             settings = self._settings.at(directory)
             if self.projects.is_repository(directory) and directory != top:
@@ -243,24 +250,29 @@ class Search:
                 if is_directory and is_never_entered(path):
                     continue
                 if not is_directory and not path.endswith(suffixes):
-                    if is_left(child.name):
-                        left.append(path)
+                    walked.left += [path] if is_left(child.name) else []
+                elif settings.excludes(path, is_directory) or is_ignored(
+                    path, is_directory, ignores
+                ):
                     continue
-                if settings.excludes(path, is_directory) or is_ignored(path, is_directory, ignores):
-                    continue
-                if is_directory:
-                    if project is None or not self._belongs_elsewhere(path, project):
-                        pending.append((path, ignores))
-                elif os.path.isfile(path):
-                    if child.is_symlink():
-                        if files.leads_out(path, self.projects.of(directory) or top):
-                            outside.append(path)
-                            continue
-                        links.add(path)
-                    found.append(path)
-        return Walked(
-            tuple(found), frozenset(links), tuple(unreadable), tuple(left), tuple(outside)
-        )
+                elif not is_directory:
+                    self._take(child, top, walked)
+                elif project is None or not self._belongs_elsewhere(path, project):
+                    pending.append((path, ignores))
+        return walked
+
+    def _take(self, entry: os.DirEntry[str], top: str, walked: Walked) -> None:
+        """Add a file to what was walked below `top`, unless it is a link that leads out."""
+        path = slashes(entry.path)
+        if not os.path.isfile(path):
+            return
+        if entry.is_symlink():
+            directory = slashes(os.path.dirname(path))
+            if files.leads_out(path, self.projects.of(directory) or top):
+                walked.outside.append(path)
+                return
+            walked.links.add(path)
+        walked.files.append(path)
 
     def _belongs_elsewhere(self, directory: str, project: str) -> bool:
         """Whether a directory belongs to another project. (One whose settings cannot be read has

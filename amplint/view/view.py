@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from amplint.analyses.program import FileView
     from amplint.core.finding import Finding, Fix, Group, Span
-    from amplint.core.rule import Rule, ViewCheck
+    from amplint.core.rule import Judge, Rule
     from amplint.core.violations import Violation
     from amplint.gradscaler.checker import Misuse
     from amplint.source import Source
@@ -147,6 +147,11 @@ class View:
         thing = self._thing if isinstance(self._thing, ast.expr) else None
         return self._code.facts.ask(kind, thing or self._place)
 
+    def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
+        if self._code is None:
+            return self._spot.search.facts[kind].of(place)
+        return self._code.facts.ask(kind, place)
+
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
         if self._code is None:
@@ -223,6 +228,18 @@ class View:
             yield context
 
     @property
+    def loops(self) -> Iterator[Heat | None]:
+        """Of each `for` and `while` around it in its function, from the inside out: why that is
+        entered for every batch; None of one that is entered in a cold place."""
+        spot = self._spot
+        number = spot.block
+        while number >= 0:
+            block = spot.state.graph.blocks[number]
+            if block.kind in ("loop", "while"):
+                yield self._ask_at(Hotness, NodePlace(spot.function, -1, block.parent))
+            number = block.parent
+
+    @property
     def function(self) -> FunctionFacts:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
@@ -291,6 +308,11 @@ class View:
     def operator(self) -> str:
         """Of a binary or unary operation: the name that `ast` has for its operator."""
         return str(self._spot.node.data)
+
+    @property
+    def operators(self) -> Sequence[str]:
+        """Of a comparison: the names that `ast` has for its operators, in their order."""
+        return self._spot.node.data if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:
@@ -563,9 +585,9 @@ def is_within(inner: Location, outer: Location) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
 
 
-def may_find(rule: Rule, check: ViewCheck, spot: Spot) -> bool:
+def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
     """Whether a check finds something at a spot, as far as the value graph tells."""
     try:
-        return any(True for _ in check(View(rule, spot)))
+        return any(True for _ in judge(View(rule, spot)))
     except NeedsCodeError:
         return True

@@ -6,13 +6,10 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from amplint import Classes
-from amplint import libcst as cst
-
 from .guards import written
 
 if TYPE_CHECKING:
-    from amplint import Source, View
+    from amplint import Source
 
     from .guards import Place
 
@@ -35,22 +32,4 @@ def constructor_around(at: Place, src: Source | None = None) -> Sequence[ast.stm
     return constructor.body if constructor is not None else ()
 
 
-def is_in_backward(at: View) -> bool:
-    """Whether the function around a place is the `backward` of an autograd function."""
-    return at.function.name == "backward" and AUTOGRAD_FUNCTION in at.bases
-
-
 # ------------------------------------------------------------ for rules that judge LibCST nodes
-
-
-def bases_around(node: cst.CSTNode, src: Source) -> frozenset[str]:
-    """The library classes that the class around a node derives from."""
-    cls = src.class_id(src.class_around(node))
-    return src.fact(Classes).library_bases(cls) if cls is not None else frozenset()
-
-
-def in_backward_of_function(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the function around a node is the `backward` of an autograd function."""
-    function = src.function(node)
-    named = isinstance(function, cst.FunctionDef) and function.name.value == "backward"
-    return named and AUTOGRAD_FUNCTION in bases_around(node, src)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 INIT = "__init__.py"
 MEANT = re.compile(r"#.*\b(noqa|pylint)\b")
+NAMING = (READ, "name", "attr")
 # What asks about a class, or names it for a check, and calls it not.
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instance", "type"})
 
@@ -50,10 +51,12 @@ def using(*names: str) -> Candidates:
 def named_by(at: View, names: Container[str]) -> tuple[View, str] | None:
     """The expression by which a call or a decorator names one of these, and the name; None where
     the code is for another version of torch."""
-    function, name = (at.operands[0], at.callee) if at.op == "call" else (at, at.name)
+    is_call = at.op == "call"
+    function, name = (at.operands[0], at.callee) if is_call else (at, at.name)
     if name is None or name not in names or is_fallback(at):
         return None
-    return function, name
+    decorates = isinstance(at.source.parent(at.cst), cst.Decorator)
+    return (function, name) if is_call or decorates else None
 
 
 # --------------------------------------------------------------------------------- handed on
@@ -81,14 +84,19 @@ def handed_on(at: View, names: Container[str]) -> Iterator[View]:
     Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, and of
     self.region = autocast
     """
+    for each in given_by(at):
+        if each.name in names and (each is not at or is_field_of_class(at)):
+            named = at.assigned if at.op == "store" else each
+            if named is not None and named.op in NAMING and not is_asked_for(named):
+                yield named
+
+
+def given_by(at: View) -> Sequence[View]:
+    """The values that an operation gives away; what a class binds a field to is given by nothing,
+    and stands for itself."""
     if at.op in ("name", "attr"):
-        given = [at] if at.name in names and is_field_of_class(at) else []
-    else:
-        given = [each for each in at.operands[at.op == "call" :] if each.name in names]
-    for each in given:
-        named = at.assigned if at.op == "store" else each
-        if named is not None and named.op in (READ, "name", "attr") and not is_asked_for(named):
-            yield named
+        return [at]
+    return at.operands[1:] if at.op == "call" else at.operands
 
 
 def is_field_of_class(at: View) -> bool:
@@ -122,7 +130,7 @@ def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
         if at.name not in names:
             return
         statement, src = at.cst, at.source
-        unused = [] if is_meant(at) else unused_names(statement, names, src)
+        unused = [] if is_meant(at) else unused_names(at, names)
         fix = without(statement, unused, src) if unused else None
         for alias in unused:
             module, name = src.text(statement.module), alias.evaluated_name
@@ -132,7 +140,7 @@ def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
 
 
 def is_meant(at: View) -> bool:
-    """Whether an import may be there for others than its file, or to see whether it fails."""
+    """Whether an import may be there for other files, or to see whether it fails."""
     src, statement = at.source, at.cst
     if not src.path.endswith(".py") or src.path.rpartition("/")[2] == INIT:
         return True
@@ -142,10 +150,9 @@ def is_meant(at: View) -> bool:
     return line is None or MEANT.search(cst.Module([]).code_for_node(line)) is not None
 
 
-def unused_names(
-    statement: cst.CSTNode, names: Container[str], src: Source
-) -> list[cst.ImportAlias]:
+def unused_names(at: View, names: Container[str]) -> list[cst.ImportAlias]:
     """Those of some library names that a statement imports, and that nothing seems to use."""
+    statement, src = at.cst, at.source
     if not isinstance(statement, cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
         return []
     module = src.text(statement.module) if statement.module is not None else ""
@@ -153,7 +160,7 @@ def unused_names(
     return [
         alias
         for alias in imported
-        if f"{module}.{alias.evaluated_name}" in names and is_unused(bound_by(alias), src)
+        if f"{module}.{alias.evaluated_name}" in names and is_unused(bound_by(alias), at)
     ]
 
 
@@ -162,15 +169,15 @@ def bound_by(alias: cst.ImportAlias) -> str:
     return alias.evaluated_alias or alias.evaluated_name
 
 
-def is_unused(name: str, src: Source) -> bool:
+def is_unused(name: str, at: View) -> bool:
     """Whether a name stands once in the file, and no other file seems to take it from there."""
     again = rf"(?<![.\w]){name}\b[\s\S]*(?<![.\w]){name}\b"
-    if src.says(re.compile(again)):
+    if at.source.says(re.compile(again)):
         return False
     # As `exported` in amplint/cst/imports.py, by lines: what is asked of other files are lines.
-    stem = PurePosixPath(src.path).stem
+    stem = PurePosixPath(at.source.path).stem
     taken = rf"\b{re.escape(stem)}\s+import\b.*([*(\\]|\b{name}\b)|\b{re.escape(stem)}\.{name}\b"
-    return not src.matches(taken, stem)
+    return not at.matches(taken, stem)
 
 
 def without(statement: cst.ImportFrom, gone: list[cst.ImportAlias], src: Source) -> Fix | None:

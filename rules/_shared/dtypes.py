@@ -29,15 +29,17 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .local_values import definitions, method_of
-from .moves import surely_device
-from .tensors import is_surely_dtype, surely_dtype
+from .local_values import definitions
+from .moves import is_surely_device
+from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Reason, Source, Spot, View
+    from amplint import Finding, Fix, Group, Reason, View
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
+# Operations on two tensors that are done in the wider dtype.
+ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
 
@@ -49,20 +51,6 @@ def differ(one: str | None, other: str | None) -> bool:
     if {one, other} & CHOICES.keys():
         return False  # or chosen by one flag
     return not ({one, other} <= HALF and "half" in (one, other))  # either may be the other
-
-
-def default_may_be_half(src: Source) -> bool:
-    """Whether a factory without a dtype may make something else than float32."""
-    if src.says(DEFAULT_DTYPE):
-        return True
-    set_somewhere = src.mentions("set_default_dtype") or src.mentions("set_default_tensor_type")
-    return set_somewhere and src.matches(HALF_DEFAULT, "set_default_")
-
-
-def enabled_region(node: cst.CSTNode, src: Source) -> Region | None:
-    """The autocast region around a node, unless it is certainly off."""
-    region = src.region(node)
-    return region if region is not None and region.enabled is not False else None
 
 
 def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
@@ -79,7 +67,7 @@ def made_by_autocast(tensor: Tensor) -> bool:
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
-def outputs_are_cast(at: View | Source) -> bool:
+def outputs_are_cast(at: View) -> bool:
     """Whether some library casts what models give to float32, as it wraps them.
 
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
@@ -87,19 +75,24 @@ def outputs_are_cast(at: View | Source) -> bool:
     return at.mentions("Accelerator", "prepare") or at.mentions("Fabric", "setup")
 
 
-def dtype_places(src: Source, *tensors: Tensor | None) -> tuple[Related, ...]:
-    """Why the tensors have their dtypes, each reason once."""
-    return src.reasons(*(tensor.dtype_evidence for tensor in tensors if tensor is not None))
+def finding_on_dtype(
+    at: View,
+    tensor: Tensor,
+    message: str,
+    fix: Fix | None = None,
+    because: Iterable[Related] = (),
+    help: str = "",
+    group: Group | None = None,
+) -> Finding:
+    """A finding that rests on the dtype of a tensor, which one flag may choose for all that runs
+    within a region and outside of one.
 
-
-def cast_dtype(call: cst.Call, src: Source) -> str | None:
-    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
-    if not isinstance(call.func, cst.Attribute):
-        return None
-    method = call.func.attr.value
-    if method in ("to", "type"):
-        return next((n for arg in call.args if (n := named_dtype(src.value(arg.value)))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{method}") if not call.args else None
+    Args:
+        because: other places to show, before what has made the dtype.
+        fix, help, group: as `View.finding` takes them.
+    """
+    places, anywhere = (*because, tensor.dtype_evidence), tensor.dtype in CHOICES
+    return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
 def named_dtype(value: Value) -> str | None:
@@ -108,79 +101,15 @@ def named_dtype(value: Value) -> str | None:
     return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
 
 
-def behind(use: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """The expressions that methods of these names make of one: ids.view(-1).long(), for `ids`"""
-    while True:
-        method = src.parent(use)
-        call = src.parent(method)
-        if not isinstance(method, cst.Attribute) or method.value is not use:
-            return use
-        if not isinstance(call, cst.Call) or call.func is not method:
-            return use
-        if method.attr.value not in through:
-            return use
-        use = call
-
-
-def before(node: cst.BaseExpression, through: Collection[str], src: Source) -> cst.BaseExpression:
-    """The other way round: `ids`, for ids.view(-1).long()"""
-    while (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in through
-        and src.tensor(node.func.value) is not None
-    ):
-        node = node.func.value
-    return node
-
-
 @dataclass(frozen=True)
-class Operation:
+class Applied:
     """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
         name: as in the tables of amplint.knowledge: "torch.matmul", "Tensor.mm", "torch.nn.Linear".
-        operands: the expressions that may be tensors.
+        operands: what may be tensors.
         module: the layer that is called, whose parameters are operands too.
     """
-
-    name: str
-    operands: tuple[cst.BaseExpression, ...]
-    module: Object | None = None
-
-
-def product(node: cst.CSTNode, src: Source) -> Operation | None:
-    """A matrix product, a convolution and the like: what raises where dtypes differ.
-
-    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
-    """
-    if isinstance(node, cst.BinaryOperation):
-        if not isinstance(node.operator, cst.MatrixMultiply):
-            return None
-        return Operation("Tensor.__matmul__", (node.left, node.right))
-    found = operation(node, src) if isinstance(node, cst.Call) else None
-    return found if found is not None and found.name in EQUAL_DTYPES else None
-
-
-def operation(call: cst.Call, src: Source) -> Operation | None:
-    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
-    given = tuple(each for arg in call.args for each in elements(arg.value))
-    name = src.name(call.func)
-    if name is not None:
-        return Operation(name, given)
-    called = only(src.value(call.func))
-    if isinstance(called, Object):
-        return Operation(called.type, given, called)
-    if not isinstance(called, Method) or not isinstance(called.of, Tensor):
-        return None
-    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
-    operands = (receiver, *given) if receiver is not None else given
-    return Operation(f"Tensor.{called.name}", operands)
-
-
-@dataclass(frozen=True)
-class Applied:
-    """As `Operation`, of Views."""
 
     name: str
     operands: tuple[View, ...]
@@ -193,7 +122,10 @@ class Applied:
 
 
 def applied_product(at: View) -> Applied | None:
-    """As `product`."""
+    """A matrix product, a convolution and the like: what raises where dtypes differ.
+
+    Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
+    """
     if at.op == "binop":
         is_product = at.operator == "MatMult"
         return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
@@ -202,7 +134,7 @@ def applied_product(at: View) -> Applied | None:
 
 
 def applied(call: View) -> Applied | None:
-    """As `operation`."""
+    """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
     if call.op != "call":
         return None
     function, *arguments = call.operands
@@ -223,7 +155,7 @@ def parts_of(at: View) -> Sequence[View]:
 
 
 def made_of(at: View, through: Collection[str]) -> View:
-    """As `before`: `ids`, for ids.view(-1).long()"""
+    """The expression on which methods of these names are called: `ids`, for ids.view(-1).long()"""
     while at.op == "call" and at.method in through:
         receiver = at.receiver
         if receiver is None or receiver.tensor is None:
@@ -233,64 +165,13 @@ def made_of(at: View, through: Collection[str]) -> View:
 
 
 def dtype_of_cast(call: View) -> str | None:
-    """As `cast_dtype`."""
+    """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
     if call.op != "call":
         return None
     given = [argument.value for _, _, argument in call.arguments]
     if call.method in ("to", "type"):
         return next((name for value in given if (name := named_dtype(value))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
-
-
-def elements(node: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-    """The expressions of a list or a tuple, or the one that is none."""
-    if isinstance(node, cst.List | cst.Tuple):
-        return tuple(element.value for element in node.elements)
-    return (node,)
-
-
-def decided_within(tensor: Tensor, node: cst.CSTNode, src: Source) -> bool:
-    """Whether what decides a tensor's dtype stands in the function around a node.
-
-    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
-    """
-    evidence, function = evidence_of(tensor.dtype_evidence), src.function(node)
-    if evidence is None or evidence.place.path != src.path or function is None:
-        return False
-    span = src.span(function.body)
-    return span.start.row <= evidence.place.row <= span.end.row
-
-
-def surely_decided(tensor: Tensor, node: cst.BaseExpression, src: Source) -> bool:
-    """The same, where no dtype that is given on the way comes from a caller.
-
-    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
-    """
-    given = (
-        arg.value
-        for part in reachable([node], lambda part: definitions(part, src))
-        for call in src.calls(part)
-        for arg in call.args
-        if may_name_dtype(arg, call, src)
-    )
-    return decided_within(tensor, node, src) and all(surely_dtype(each, src) for each in given)
-
-
-def may_name_dtype(arg: cst.Arg, call: cst.Call, src: Source) -> bool:
-    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
-    if arg.keyword is not None:
-        return arg.keyword.value == "dtype"
-    method = method_of(call)
-    return method == "type" or (method == "to" and not surely_device(arg.value, src))
-
-
-# ----------------------------------------------------------------------------------------- Views
-
-
-def active_region(at: View) -> Region | None:
-    """The autocast region around it, unless it is certainly off."""
-    region = at.region
-    return region if region is not None and region.enabled is not False else None
 
 
 def may_default_to_half(at: View) -> bool:
@@ -303,23 +184,41 @@ def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
     return (tensor.dtype_evidence for tensor in tensors if tensor is not None)
 
 
-def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
-    """The operations that take a value, perhaps behind methods of these names, each with what it
-    takes; of a method that is called on it, the call.
-
-    Ex) (embed(ids.long()), ids.long()), for `ids`
-    """
+def taken_by(at: View) -> Iterator[View]:
+    """The operations that take a value; of a method that is called on it, the call."""
     for use in at.uses:
-        calls = [each for each in use.uses if calls_method(each, use)]
-        for taker in calls or [use]:
-            if calls and taker.method in through:
-                yield from takers(taker, through)
-            else:
-                yield taker, at
+        yield from [each for each in use.uses if calls_method(each, use)] or [use]
 
 
 def calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
+
+
+def is_called_on(at: View, call: View) -> bool:
+    """Whether a method is called on a value."""
+    return call.op == "call" and call.receiver is not None and call.receiver.is_same(at)
+
+
+def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
+    """The operations that take a value, perhaps behind methods of these names, each with what it
+    takes.
+
+    Ex) (embed(ids.long()), ids.long()), for `ids`
+    """
+
+    def called(value: View) -> Iterator[View]:
+        return (each for each in taken_by(value) if is_through(each, value))
+
+    def is_through(taker: View, value: View) -> bool:
+        return is_called_on(value, taker) and taker.method in through
+
+    for value in reachable([at], called):
+        yield from ((each, value) for each in taken_by(value) if not is_through(each, value))
+
+
+def first(places: Iterable[View]) -> View | None:
+    """The first one in the text."""
+    return min(places, key=lambda at: at.span, default=None)
 
 
 def is_decided_within(tensor: Tensor, at: View) -> bool:
@@ -342,31 +241,18 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
     """
     src = at.source
     given = (
-        arg.value
+        at.of(arg.value)
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, call, src)
+        if may_name_dtype(arg, at.of(call))
     )
-    return is_decided_within(tensor, at) and all(is_surely_dtype(at.of(each)) for each in given)
+    return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
 
 
-# ------------------------------------------------------------------------------------ candidates
-
-
-def tensors_of(at: Spot) -> Iterator[Tensor]:
-    """The tensors among the operands, and among those of lists and tuples that are operands."""
-    for operand in (*at.node.operands, *((at.receiver,) if at.node.op == "call" else ())):
-        node = at.graph.nodes[operand]
-        inner = node.operands if node.op in ("list", "tuple") else ()
-        for number in (operand, *inner):
-            tensor = at.tensor(number)
-            if tensor is not None:
-                yield tensor
-
-
-def cast_of(at: Spot) -> str | None:
-    """As `cast_dtype`."""
-    if at.method in ("to", "type"):
-        return next((n for each in at.arguments if (n := named_dtype(at.of(each)))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{at.method}") if not at.arguments else None
+def may_name_dtype(arg: cst.Arg, call: View) -> bool:
+    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
+    if arg.keyword is not None:
+        return arg.keyword.value == "dtype"
+    is_move = call.method == "to" and is_surely_device(call.of(arg.value))
+    return call.method in ("to", "type") and not is_move

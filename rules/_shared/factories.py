@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from amplint import CPU, NONE, Atom, DType, Host, ProjectText, Sequence, known
+from amplint import CPU, NONE, READ, Atom, DType, Host, ProjectText, Sequence, known
 from amplint import libcst as cst
-from amplint.knowledge.factories import BUILDABLE, FACTORIES, FROM_DATA
+from amplint.knowledge.factories import FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .local_values import is_local, shaped, surely_int, surely_number
-from .moves import bound_before
-from .tensors import surely_dtype
+from .local_values import is_local, is_surely_int, is_surely_number, shaped
+from .moves import is_beside, is_only_read
+from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
-    from amplint import Source, Spot
+    from amplint import View
 
 # Methods that leave the same numbers in another shape.
 CONVERSIONS = frozenset(
@@ -83,10 +84,10 @@ class Built:
         certain: whether all this holds for every caller, not only in the calls that are
             seen.
         placed: whether a type was given that may name a device: `.type("torch.FloatTensor")`.
-        names: the variables that held the tensor on the way.
+        is_named: whether a variable held the tensor on the way.
     """
 
-    call: cst.Call
+    call: View
     name: str
     expanded: bool = False
     sliced: bool = False
@@ -95,7 +96,15 @@ class Built:
     alone: bool = True
     certain: bool = True
     placed: bool = False
-    names: tuple[cst.Name, ...] = ()
+    is_named: bool = False
+
+
+def always() -> bool:
+    return True
+
+
+def never() -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -105,19 +114,17 @@ class Step:
     Args:
         operand: the tensor.
         word: the name of a method that does the same, or as much.
-        certain: whether the other operands are of the host for every caller of the function.
+        is_certain: whether the other operands are of the host for every caller of the function.
         placed: whether it casts to a type that may name a device.
     """
 
-    operand: cst.BaseExpression
+    operand: View
     word: str
-    certain: bool = True
+    is_certain: Callable[[], bool] = always
     placed: bool = False
 
 
-def built(
-    node: cst.BaseExpression, src: Source, refused: Collection[str] = (), steps: int = MAX_STEPS
-) -> Built | None:
+def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Built | None:
     """The factory that a value comes from by operations on it alone.
 
     Ex) torch.ones of `(mask == 0).long()` after `mask = torch.triu(torch.ones(n, n))`; the first of
@@ -128,18 +135,17 @@ def built(
     """
     if steps <= 0:
         return None
-    if isinstance(node, cst.Name):
-        return built_under(node, src, refused, steps)
-    if isinstance(node, cst.Call) and (name := factory(node, src, refused)) is not None:
-        return Built(
-            node, name, sliced=name == "torch.empty_strided", certain=is_local(node.func, src)
-        )
-    if isinstance(node, cst.Call) and (parts := parts_of(node, src)):
-        made = [built(part, src, refused, steps - 1) for part in parts]
+    if at.op == READ:
+        return built_under(at, refused, steps)
+    if at.op == "call" and (name := factory(at, refused)) is not None:
+        is_strided = name == "torch.empty_strided"
+        return Built(at, name, sliced=is_strided, certain=is_local(at.operands[0]))
+    if at.op == "call" and (parts := parts_of(at)):
+        made = [built(part, refused, steps - 1) for part in parts]
         return None if None in made or made[0] is None else replace(made[0], alone=False)
-    step = operand_alone(node, src)
-    found = built(step.operand, src, refused, steps - 1) if step is not None else None
-    if step is None or found is None:
+    step = operand_alone(at)
+    found = built(step.operand, refused, steps - 1) if step is not None else None
+    if step is None or found is None or is_bound(at):
         return None
     word = step.word
     return replace(
@@ -149,73 +155,69 @@ def built(
         shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
         exact=found.exact and word not in ROUNDED and not overflows(found.name, word),
         alone=found.alone and word not in NO_FACTORY,
-        certain=found.certain and step.certain,
+        certain=found.certain and step.is_certain(),
         placed=found.placed or step.placed,
     )
 
 
-def parts_of(call: cst.Call, src: Source) -> list[cst.BaseExpression]:
+def parts_of(call: View) -> list[View]:
     """Ex) [a, b] of torch.cat([a, b], dim=1)"""
-    joins = src.name(call.func) in JOINS and src.keyword(call, "out") is None
-    given = src.argument(call, "tensors", 0) if joins else None
-    if given is None or not isinstance(given.value, cst.List | cst.Tuple):
+    joins = call.callee in JOINS and not call.has_star and call.arg("out") is None
+    given = call.arg("tensors", 0) if joins else None
+    if given is None or given.op not in ("list", "tuple"):
         return []
-    parts = [element.value for element in given.value.elements]
-    return parts if len(parts) <= MAX_PARTS and not src.has_star(call) else []
+    return [*given.operands] if len(given.operands) <= MAX_PARTS else []
 
 
-def built_under(name: cst.Name, src: Source, refused: Collection[str], steps: int) -> Built | None:
+def built_under(name: View, refused: Collection[str], steps: int) -> Built | None:
     """The factory whose result a variable holds, after numbers were written into it at most."""
-    target = src.variables.written(name)
-    if target is not None:
-        before = target.value if writes_number(target, name, src) else None
-        found = built(before, src, refused, steps - WRITE_STEPS) if before is not None else None
-        return replace(found, names=(*found.names, name), alone=False) if found else None
-    before = bound_before(name, src)
-    filled = before is None
-    if filled:
-        before = filled_before(name, src)
-    found = built(before, src, refused, steps - 1) if before is not None else None
+    made = name.origin
+    if made.op == "put":
+        written, _, number = made.operands
+        found = built(written, refused, steps - WRITE_STEPS) if is_host(number) else None
+        is_sole = found is not None and writes_at_plain_place(made, name)
+        return replace(found, is_named=True, alone=False) if found and is_sole else None
+    found = built(made, refused, steps - 1)
     if found is None:
         return None
-    return replace(found, names=(*found.names, name), alone=found.alone and not filled)
+    if is_only_read(name, made):
+        return replace(found, is_named=True)
+    return replace(found, is_named=True, alone=False) if is_filled_before(name, made) else None
 
 
-def writes_number(target: cst.Subscript, after: cst.Name, src: Source) -> bool:
-    """Whether `x[0] = 1` writes a number at a plain place, for one variable alone to read it."""
-    statement = src.parent(src.parent(target))
-    if not isinstance(statement, cst.Assign) or not is_host(statement.value, src):
+def writes_at_plain_place(write: View, after: View) -> bool:
+    """Whether `x[0] = 1` writes at a plain place, for one variable alone to read it."""
+    source, target = write.source, write.cst
+    if not isinstance(source.parent(source.parent(target)), cst.Assign):
         return False
-    if src.joined(target) or [use for use in src.uses(target) if use is not after]:
+    others = [use for use in source.variables.uses(target) if use is not after.cst]
+    if others or source.variables.joined(target):
         return False
-    plain = all(is_plain(element.slice, src) for element in target.slice)
-    return plain and src.parent(src.statement(target)) is src.parent(src.statement(after))
+    return all(map(is_plain, indices_of(write))) and is_beside(write, after)
 
 
-def filled_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:
-    """The expression whose result a variable holds, if nothing but that reads it, and statements
-    `name.fill_(1)` before it."""
-    made = src.origin(name)
-    if made is None or src.joined(made):
-        return None
-    suite = src.parent(src.statement(name))
-    uses = [use for use in src.uses(made) if use is not name]
-    if len(uses) > MAX_FILLS or src.parent(src.statement(made)) is not suite:
-        return None
-    at = src.span(name).start
-    fills = all(fills_by_number(use, src) and src.span(use).start < at for use in uses)
-    same = all(src.parent(src.statement(use)) is suite for use in uses)
-    return made if fills and same else None
-
-
-def fills_by_number(use: cst.BaseExpression, src: Source) -> bool:
-    """Ex) x of the statement `x.fill_(0.5)`"""
-    method = src.parent(use)
-    call = src.parent(method) if isinstance(method, cst.Attribute) else None
-    if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute):
+def is_filled_before(name: View, made: View) -> bool:
+    """Whether nothing but a variable reads what was made, and statements `name.fill_(1)` before
+    it."""
+    source = name.source
+    uses = [use for use in source.variables.uses(made.cst) if use is not name.cst]
+    if source.variables.joined(made.cst) or len(uses) > MAX_FILLS:
         return False
-    filling = method.attr.value in FILLS and not src.layout.value_used(call)
-    return filling and call.func is method and all(is_host(arg.value, src) for arg in call.args)
+    filled = [source.layout.call_on(use) for use in uses]
+    return is_beside(name, made) and all(
+        call is not None
+        and fills_by_number(name.of(call))
+        and name.of(use).span < name.span
+        and is_beside(name.of(use), name)
+        for use, call in zip(uses, filled, strict=True)
+    )
+
+
+def fills_by_number(call: View) -> bool:
+    """Ex) the statement `x.fill_(0.5)`"""
+    if call.method not in FILLS or call.source.layout.value_used(call.cst):
+        return False
+    return all(is_host(given) for _, _, given in call.arguments)
 
 
 def overflows(name: str, word: str) -> bool:
@@ -223,171 +225,182 @@ def overflows(name: str, word: str) -> bool:
     return name == "torch.full" and word in CONVERSIONS_TO_INTEGERS
 
 
-def factory(call: cst.Call, src: Source, refused: Collection[str] = ()) -> str | None:
+def factory(call: View, refused: Collection[str] = ()) -> str | None:
     """The name of the factory that the call is, if it could build the tensor on any device."""
-    name = src.name(call.func)
+    name = call.callee
     facts = FACTORIES.get(name) if name is not None else None
     if name is None or facts is None or facts.device != "default" or not facts.takes_device:
         return None
-    if facts.dtype in FROM_DATA or any(arg.star == "**" for arg in call.args):
+    keywords = {keyword for _, keyword, _ in call.arguments}
+    if facts.dtype in FROM_DATA or not keywords.isdisjoint(DECIDING.union(refused, ["**"])):
         return None
-    if src.fact(ProjectText).is_called(*OTHER_DEFAULTS):
+    if call.fact(ProjectText).is_called(*OTHER_DEFAULTS):
         return None
-    if any(src.keyword(call, keyword) is not None for keyword in DECIDING.union(refused)):
-        return None
-    made = src.tensor(call) if src.keyword(call, "device") is None else None
+    made = call.tensor if "device" not in keywords else None
     if made is not None and made.device.kind != CPU.kind:
         return None  # `torch.normal(mean, std)` draws where these are
-    return name
+    return name if not is_bound(call) else None
 
 
-def operand_alone(node: cst.BaseExpression, src: Source) -> Step | None:
+def is_bound(at: View) -> bool:
+    """Whether a variable is bound to an expression in passing: `(x := torch.zeros(3))`."""
+    return isinstance(at.cst, cst.NamedExpr)
+
+
+def operand_alone(at: View) -> Step | None:
     """The operation that an expression is, if it takes one tensor and what is of the host."""
-    if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
-        return Step(node.expression, "neg")
-    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-        other = node.comparisons[0].comparator
-        return apart(node.left, other, "eq", src) or on_host(node.left, other, src)
-    if isinstance(node, cst.BinaryOperation):
-        left, right = node.left, node.right
-        return apart(left, right, "mul", src) or on_host(left, right, src)
-    if isinstance(node, cst.Subscript):
-        return part_of(node, src)
-    return called_on(node, src) if isinstance(node, cst.Call) else None
+    if at.op == "unary" and at.operator != "Not":
+        return Step(at.operands[0], "neg")
+    if at.op in ("compare", "binop") and len(at.operands) == 2:
+        left, right = at.operands
+        word = "eq" if at.op == "compare" else "mul"
+        return apart(left, right, word) or on_host(left, right)
+    if at.op == "subscript":
+        return part_of(at)
+    return called_on(at) if at.op == "call" else None
 
 
-def part_of(node: cst.Subscript, src: Source) -> Step | None:
+def part_of(at: View) -> Step | None:
     """Ex) mask[None, :], rows[2:]"""
-    indices = [element.slice for element in node.slice]
-    given = [index.value for index in indices if isinstance(index, cst.Index)]
-    certain = all(is_local(index, src) for index in given)
-    if all(is_whole(index, src) for index in indices):
-        return Step(node.value, "view", certain)
-    plain = all(is_plain(index, src) for index in indices)
-    return Step(node.value, SLICED, certain) if plain else None
+    indices = indices_of(at)
+
+    def certain() -> bool:
+        return all(index.op == "slice" or is_local(index) for index in indices)
+
+    if all(map(is_whole, indices)):
+        return Step(at.operands[0], "view", certain)
+    return Step(at.operands[0], SLICED, certain) if all(map(is_plain, indices)) else None
 
 
-def called_on(call: cst.Call, src: Source) -> Step | None:
+def called_on(call: View) -> Step | None:
     """Ex) torch.triu(mask, 1), mask.long()"""
-    name = src.name(call.func)
-    given = list(call.args)
-    if any(arg.star == "**" or (arg.star and not is_host(arg.value, src)) for arg in given):
+    name = call.callee or ""
+    given = [*call.arguments]
+    starred = [each for _, _, each in given if each.op == "starred"]
+    if any(keyword in ("**", "out") for _, keyword, _ in given) or not all(map(is_host, starred)):
         return None
-    if src.keyword(call, "out") is not None:
-        return None
-    if name is not None and name.startswith("torch.") and given and given[0].keyword is None:
-        word, operand = name[6:], given.pop(0).value
-    elif name is None and isinstance(call.func, cst.Attribute):
-        word, operand = call.func.attr.value, call.func.value
+    if name.startswith("torch.") and given and given[0][1] is None:
+        word, operand = name[6:], given.pop(0)[2]
+    elif call.receiver is not None and (not name or name.startswith("Tensor.")):
+        word, operand = call.method, call.receiver
     else:
         return None
-    sure = name is None or is_local(call.func, src)
+    others = [each for _, _, each in given]
+    is_method = not name.startswith("torch.")
+    sure = always if is_method else partial(is_local, call.operands[0])
     if name in VARIABLES:
-        return Step(operand, "view", sure) if not given else None
-    if word in ("type", "to") and len(given) == 1 and is_dtype(given[0].value, src):
-        return Step(operand, "type", surely_dtype(given[0].value, src))
+        return Step(operand, "view", sure) if not others else None
+    if word in ("type", "to") and len(others) == 1 and is_dtype(others[0]):
+        return Step(operand, "type", partial(is_surely_dtype, others[0]))
     if word == "type":
         return Step(operand, word, placed=True)
-    if word == "view" and len(given) == 1 and not given[0].star:
-        other_bits = is_dtype(given[0].value, src)
-        return Step(operand, OTHER_BITS if other_bits else word, surely_size(given[0].value, src))
-    if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and name is not None):
+    if word == "view" and len(others) == 1 and not starred:
+        other_bits = is_dtype(others[0])
+        return Step(operand, OTHER_BITS if other_bits else word, partial(is_surely_size, others[0]))
+    if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and not is_method):
         return Step(operand, word, sure)
-    if word in SAME_ANYWHERE | ROUNDED and all(is_host(arg.value, src) for arg in given):
-        known = word in OF_INTS or all(surely_host(arg.value, src) for arg in given)
-        return Step(operand, word, sure and known)
+    if word in SAME_ANYWHERE | ROUNDED and all(map(is_host, others)):
+        known = () if word in OF_INTS else others
+        return Step(operand, word, lambda: sure() and all(map(is_surely_host, known)))
     return None
 
 
-def apart(
-    left: cst.BaseExpression, right: cst.BaseExpression, word: str, src: Source
-) -> Step | None:
+def apart(left: View, right: View, word: str) -> Step | None:
     """The side that is not of the host, where the other one is."""
-    if is_host(right, src):
-        return Step(left, word, surely_host(right, src))
-    return Step(right, word, surely_host(left, src)) if is_host(left, src) else None
+    if is_host(right):
+        return Step(left, word, partial(is_surely_host, right))
+    return Step(right, word, partial(is_surely_host, left)) if is_host(left) else None
 
 
-def on_host(left: cst.BaseExpression, right: cst.BaseExpression, src: Source) -> Step | None:
+def on_host(left: View, right: View) -> Step | None:
     """The side that is a tensor on the CPU, where nothing is known of the other, or only that it
     may be a number.
 
     Ex) torch.rand(n) of `torch.rand(n) > rate` and of `torch.rand(n) * rate`
     """
     for side, other in ((left, right), (right, left)):
-        tensor, value = src.tensor(side), src.value(other)
+        tensor, value = side.tensor, other.value
         perhaps = known(value)
         if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
             continue
         if all(map(is_host_atom, perhaps)):
-            return Step(side, "mul", certain=False) if perhaps else Step(side, COMPARED)
+            return Step(side, "mul", never) if perhaps else Step(side, COMPARED)
     return None
 
 
-def same_numbers(made: Built, src: Source) -> bool:
+def same_numbers(made: Built) -> bool:
     """Whether the factory makes the same bits on every device for every caller.
 
     The integers of an arange are exact, and so are its floats if they count from 0 by 1.
     """
     if made.name != "torch.arange":
         return FACTORIES[made.name].deterministic
-    tensor = src.tensor(made.call)
+    tensor = made.call.tensor
     if tensor is None or tensor.dtype != "int64":
         return False
-    numbers = [arg for arg in made.call.args if arg.keyword is None]
-    from_zero = len(numbers) == 1 and src.keyword(made.call, "step") is None
-    return from_zero or all(surely_int(arg.value, src) for arg in numbers)
+    numbers = [given for _, keyword, given in made.call.arguments if keyword is None]
+    from_zero = len(numbers) == 1 and made.call.arg("step") is None
+    return from_zero or all(map(is_surely_int, numbers))
 
 
-def changes_default_device(src: Source) -> bool:
+def changes_default_device(at: View) -> bool:
     """Whether tensors may be built elsewhere than on the CPU by default."""
     return (
-        src.fact(ProjectText).is_called("set_default_device")
-        or src.matches(SETS_OTHER_TYPE, "set_default_tensor_type")
-        or src.matches(WITHIN_DEVICE, "device", "init_empty_weights")
+        at.fact(ProjectText).is_called("set_default_device")
+        or at.matches(SETS_OTHER_TYPE, "set_default_tensor_type")
+        or at.matches(WITHIN_DEVICE, "device", "init_empty_weights")
     )
 
 
-def is_dtype(node: cst.BaseExpression, src: Source) -> bool:
+def is_dtype(at: View) -> bool:
     """Ex) torch.float16, x.dtype; not `self.dtype` that holds the name of a type"""
-    kinds = known(src.value(node))
-    named = isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+    kinds = known(at.value)
+    named = at.op == "attr" and at.method == "dtype"
     return (named or bool(kinds)) and all(isinstance(atom, DType) or atom == NONE for atom in kinds)
 
 
-def surely_size(node: cst.BaseExpression, src: Source) -> bool:
+def is_surely_size(at: View) -> bool:
     """Whether the one argument of `view` is no dtype for every caller."""
-    written = isinstance(node, cst.Tuple | cst.List)
-    return written or surely_int(node, src) or shaped(node, src) is not None
+    return at.op in ("tuple", "list") or is_surely_int(at) or shaped(at) is not None
 
 
-def is_whole(element: cst.BaseSlice, src: Source) -> bool:
+def indices_of(at: View) -> list[View]:
+    """Ex) None and `:` of x[None, :]"""
+    index = at.operands[1]
+    return [*index.operands] if index.op == "tuple" else [index]
+
+
+def is_whole(index: View) -> bool:
     """Ex) None, `:` and an ellipsis, which leave every element where it is"""
-    if isinstance(element, cst.Slice):
-        return element.lower is None and element.upper is None and element.step is None
-    assert isinstance(element, cst.Index)
-    return isinstance(element.value, cst.Ellipsis) or src.value(element.value) == frozenset({NONE})
+    if index.op == "slice":
+        return not index.operands
+    return is_ellipsis(index) or index.value == frozenset({NONE})
 
 
-def is_plain(element: cst.BaseSlice, src: Source) -> bool:
+def is_plain(index: View) -> bool:
     """A slice, or an index that is a number, None or an ellipsis."""
-    return isinstance(element, cst.Slice) or (
-        isinstance(element, cst.Index)
-        and (
-            isinstance(element.value, cst.Ellipsis)
-            or all(isinstance(atom, Host) for atom in src.value(element.value))
-        )
-    )
+    is_one = all(isinstance(atom, Host) for atom in index.value)
+    return index.op == "slice" or is_one or is_ellipsis(index)
 
 
-def is_host(node: cst.BaseExpression, src: Source) -> bool:
+def is_ellipsis(index: View) -> bool:
+    return index.name == "builtins.Ellipsis"
+
+
+def is_host(at: View) -> bool:
     """Whether the expression is a number, a size, a dtype or a sequence of these."""
-    return all(is_host_atom(atom) for atom in src.value(node))
+    return all(map(is_host_atom, unstarred(at).value))
 
 
-def surely_host(node: cst.BaseExpression, src: Source) -> bool:
+def is_surely_host(at: View) -> bool:
     """The same for every caller."""
-    return surely_number(node, src) or (is_host(node, src) and is_local(node, src))
+    given = unstarred(at)
+    return is_surely_number(given) or (is_host(given) and is_local(given))
+
+
+def unstarred(at: View) -> View:
+    """Ex) sizes of *sizes"""
+    return at.operands[0] if at.op == "starred" else at
 
 
 def is_host_atom(atom: Atom) -> bool:
@@ -395,40 +408,3 @@ def is_host_atom(atom: Atom) -> bool:
         inner = atom.items if atom.items is not None else (atom.element,)
         return all(is_host_atom(a) for value in inner for a in value)
     return isinstance(atom, Host | DType)
-
-
-# ------------------------------------------------------------------------------------ candidates
-
-
-def is_built(at: Spot, number: int, names: Collection[str] = BUILDABLE) -> bool:
-    """Whether a value may come from a factory by operations on it alone, as `built` finds."""
-    nodes = at.graph.nodes
-    return any(
-        nodes[each].op == "call" and at.name_of(each) in names for each in taken_from(at, number)
-    )
-
-
-def taken_from(at: Spot, number: int) -> Iterator[int]:
-    """The value, and what it may come from by operations on that alone."""
-    nearest = [number]
-    for _ in range(MAX_STEPS):
-        yield from nearest
-        nearest = [each for current in nearest for each in alone(at, current)]
-
-
-def alone(at: Spot, number: int) -> Iterator[int]:
-    """The operands that an operation may take beside values of the host: see `operand_alone`."""
-    node = at.graph.nodes[number]
-    if node.op in ("narrow", "subscript", "unary", "put"):
-        yield node.operands[0]
-    elif node.op in ("list", "tuple"):
-        yield from node.operands[:MAX_PARTS]
-    elif node.op in ("binop", "compare"):
-        yield from (each for each in node.operands if not all(map(is_host_atom, at.of(each))))
-    elif node.op == "call":
-        callee = at.graph.nodes[node.operands[0]]
-        function = (at.name_of(number) or "").startswith("torch.")
-        if function:
-            yield from node.arguments[:1]
-        elif callee.op == "attr":
-            yield callee.operands[0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Function, Instance, is_autocast
+from amplint import Autocast, Function, Instance, is_autocast
 from amplint import libcst as cst
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.factories import FACTORIES
 
 if TYPE_CHECKING:
-    from amplint import Source, View
+    from amplint import View
 
 PASSIVE = frozenset(
     """
@@ -23,25 +23,11 @@ PASSIVE = frozenset(
 TESTS = ("torch.isfinite", "torch.isinf", "torch.isnan")
 
 
-def belongs_after(call: cst.Call, src: Source) -> bool:
-    """Whether autocast is not meant for a call.
+def belongs_after(call: View) -> bool:
+    """Whether a call belongs behind the forward pass: autocast is not meant for it.
 
     Ex) scaler.step(optimizer), clip_grad_norm_(...), loss.item(), print(loss)
     """
-    name = src.name(call.func)
-    if name is not None:
-        return name in FACTORIES or name.startswith(
-            ("builtins.", "torch.nn.utils.clip_grad", *TESTS)
-        )
-    if src.backward(call) is not None:
-        return True
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in PASSIVE:
-        return False
-    return not any(isinstance(atom, Function | Instance) for atom in src.value(call.func))
-
-
-def follows_forward(call: View) -> bool:
-    """As `belongs_after`."""
     name = call.callee
     if name is not None and not name.startswith("Tensor."):
         return name in FACTORIES or name.startswith(
@@ -52,6 +38,11 @@ def follows_forward(call: View) -> bool:
     if call.method not in PASSIVE:
         return False
     return not any(isinstance(atom, Function | Instance) for atom in call.operands[0].value)
+
+
+def opens_region(context: View) -> bool:
+    """Whether a context may be one of autocast."""
+    return any(isinstance(atom, Autocast) for atom in context.value)
 
 
 def lines_to_leave(statement: cst.BaseStatement | None, at: View) -> list[cst.BaseStatement]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amplint import View
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Growth:
     decays: bool = False
 
 
-def growth_of(node: cst.CSTNode, src: Source) -> Growth | None:
+def growth_of(node: cst.CSTNode | None, src: Source) -> Growth | None:
     """Ex) t += x, t = t + x, t = 0.9 * t + x, t.add_(x), t.mul_(0.9).add_(x), t.lerp_(x, 0.1)"""
     if isinstance(node, cst.AugAssign):
         adds = isinstance(node.operator, cst.AddAssign | cst.SubtractAssign)
@@ -66,16 +67,21 @@ def is_method(node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
     return None
 
 
-def loop_over_batches(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
+def loop_of_batches(at: View) -> cst.For | cst.While | None:
     """The loop around a hot place that is itself entered in a cold one."""
-    for around in src.ancestors(node):
+    for around in at.source.ancestors(at.cst):
         if isinstance(around, cst.FunctionDef | cst.Lambda):
             return None
         if isinstance(around, cst.For | cst.While):
             header = around.iter if isinstance(around, cst.For) else around
-            if src.heat(header) is None:
+            if at.of(header).hotness is None:
                 return around
     return None
+
+
+def is_kept(variable: View) -> bool:
+    """Whether what an operand reads may have been bound in an earlier iteration."""
+    return variable.is_joined or variable.op in ("attr", "name", "subscript")
 
 
 def growths(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:

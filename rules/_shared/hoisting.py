@@ -8,17 +8,17 @@ from amplint import Edit
 from amplint import libcst as cst
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, View
 
 
-def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | None:
+def above_loops(at: View) -> tuple[Edit, ...] | None:
     """The edits that move `name = value` from the body of a loop above the outermost loop of its
     function; None where it would mean something else there, or be run as often.
 
     Ex) for x in loader: w = torch.ones(3) -> w = torch.ones(3); for x in loader: ...
     """
-    line = src.statement(value)
-    loop = outermost_loop(value, src)
+    src = at.source
+    line, loop = src.statement(at.cst), outermost_loop(at.cst, src)
     if not isinstance(line, cst.SimpleStatementLine) or loop is None:
         return None
     assign = line.body[0]
@@ -28,7 +28,7 @@ def above_loops(value: cst.BaseExpression, src: Source) -> tuple[Edit, ...] | No
     in_body = isinstance(src.parent(src.parent(line)), cst.For | cst.While)
     if not in_body or not isinstance(name, cst.Name) or src.assigned_name(assign.value) is None:
         return None
-    if src.heat(loop) is not None or not src.variables.same_before(assign.value, loop):
+    if at.of(loop).hotness is not None or not src.variables.same_before(assign.value, loop):
         return None
     if not src.variables.bound_once(name):
         return None

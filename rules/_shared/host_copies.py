@@ -6,21 +6,31 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint import CPU, Edit, Host, LoopInvariance, Sequence, Tensor, TensorTree, literal, only
+from amplint import (
+    CPU,
+    READ,
+    Edit,
+    Host,
+    LoopInvariance,
+    Sequence,
+    Tensor,
+    TensorTree,
+    literal,
+    only,
+)
 from amplint import constant as python_value
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .constants import PLAIN_NUMBERS, is_literal
-from .factories import MAX_STEPS, operand_alone
-from .moves import bound_before, move_of, without_move
-from .tensors import surely_tensor
+from .factories import MAX_STEPS, is_bound, operand_alone
+from .moves import is_only_read, move_of, without_move
+from .tensors import is_surely_tensor
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import View
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
-COPYING = frozenset({*OF_DATA, *LEGACY_CONSTRUCTORS})
 MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
@@ -35,100 +45,103 @@ class Copy:
     Args:
         made: the call that builds a tensor of them.
         data: the argument that they are.
-        move: the call that copies; `made` itself where it takes the device.
+        move: the call that copies; None where `made` itself takes the device.
     """
 
-    made: cst.Call
-    data: cst.Arg
-    move: cst.Call
+    made: View
+    data: View
+    move: View | None = None
 
 
-def moves(call: cst.Call, src: Source) -> bool:
+def moves(call: View) -> bool:
     """Ex) kernel.to(x.device), not with `non_blocking=True`, nor of what is elsewhere already"""
-    function = call.func
-    if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
+    if call.method not in MOVES or call.receiver is None:
         return False
-    waits = src.keyword(call, "non_blocking")
-    if waits is not None and python_value(src.value(waits.value)) is not False:
+    waits = call.arg("non_blocking")
+    if waits is not None and python_value(waits.value) is not False:
         return False
-    moved = src.tensor(function.value)
+    moved = call.receiver.tensor
     return moved is not None and moved.device.kind == CPU.kind
 
 
-def copy_by(call: cst.Call, src: Source) -> Copy | None:
+def copy_by(call: View) -> Copy | None:
     """Ex) torch.tensor(1.0, device=d), x.new_tensor(1.0), torch.tensor(1.0).to(d)"""
-    data = data_of(call, src)
-    if data is not None:
-        return Copy(call, data, call)
-    function = call.func
-    if not isinstance(function, cst.Attribute) or not moves(call, src):
+    data = data_of(call)
+    return Copy(call, data) if data is not None else moved_copy(call)
+
+
+def moved_copy(call: View) -> Copy | None:
+    """Ex) torch.tensor(1.0).to(d)"""
+    if call.receiver is None or not moves(call):
         return None
-    made = built_from(function.value, src)
-    data = data_of(made, src) if made is not None else None
-    if made is None or data is None or src.keyword(made, "device") is not None:
+    made = built_from(call.receiver)
+    data = data_of(made) if made is not None else None
+    if made is None or data is None or made.arg("device") is not None:
         return None
     return Copy(made, data, call)
 
 
-def data_of(call: cst.Call, src: Source) -> cst.Arg | None:
+def data_of(call: View) -> View | None:
     """The argument that a call builds a tensor of."""
-    if src.has_star(call):
+    if call.op != "call" or call.has_star:
         return None
-    if is_new_tensor(call) or src.name(call.func) in OF_DATA:
-        return src.argument(call, "data", 0)
-    if src.name(call.func) in LEGACY_CONSTRUCTORS and len(call.args) == 1:
+    name = call.callee
+    if is_new_tensor(call) or name in OF_DATA:
+        return call.arg("data", 0)
+    if name in LEGACY_CONSTRUCTORS and len(call.operands) == 2:
         # Of a list it builds a tensor; a number is a size.
-        return call.args[0] if isinstance(only(src.value(call.args[0].value)), Sequence) else None
+        given = call.operands[1]
+        return given if isinstance(only(given.value), Sequence) else None
     return None
 
 
-def is_new_tensor(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "new_tensor"
+def is_new_tensor(call: View) -> bool:
+    return call.method == "new_tensor"
 
 
-def built_from(node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS) -> cst.Call | None:
+def built_from(at: View, steps: int = MAX_STEPS) -> View | None:
     """The call that builds a tensor of data, where all else is done to its result alone."""
     if steps == 0:
         return None
-    if isinstance(node, cst.Name):
-        before = bound_before(node, src)
-        return built_from(before, src, steps - 1) if before is not None else None
-    if isinstance(node, cst.Call) and not is_new_tensor(node) and data_of(node, src) is not None:
-        return node
-    step = operand_alone(node, src)
-    return built_from(step.operand, src, steps - 1) if step is not None else None
+    if at.op == READ:
+        made = built_from(at.origin, steps - 1)
+        return made if made is not None and is_only_read(at, at.origin) else None
+    if not is_new_tensor(at) and data_of(at) is not None:
+        return at if not is_bound(at) else None
+    step = operand_alone(at)
+    return built_from(step.operand, steps - 1) if step is not None else None
 
 
-def is_number(node: cst.BaseExpression, src: Source) -> bool:
+def is_number(at: View) -> bool:
     """Whether the expression is a Python number that nobody has just read from the device."""
-    value = src.value(node)
-    if not all(isinstance(atom, Host) and atom.kind in PLAIN_NUMBERS for atom in value):
+    if not all(isinstance(atom, Host) and atom.kind in PLAIN_NUMBERS for atom in at.value):
         return False
-    made = src.origin(node) if isinstance(node, cst.Name) else None
-    return not any(reads_device(call, src) for call in src.calls(made or node))
+    made = at.origin if at.origin.is_written else at
+    return not any(reads_device(at.of(call)) for call in at.source.calls(made.cst))
 
 
-def is_invariant(data: cst.BaseExpression, src: Source) -> bool:
+def is_invariant(data: View) -> bool:
     """Whether a number, or a list of numbers, is the same in every iteration."""
-    return literal(data) is not None or bool(src.ask(LoopInvariance, data))
+    return literal(data.cst) is not None or bool(data.ask(LoopInvariance))
 
 
-def repeats_number(node: cst.BaseExpression, src: Source) -> bool:
+def repeats_number(at: View) -> bool:
     """Ex) [index] * n"""
-    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+    if at.op != "binop" or at.operator != "Mult":
         return False
-    if not isinstance(node.left, cst.List | cst.Tuple) or len(node.left.elements) != 1:
+    left = at.operands[0]
+    if left.op not in ("list", "tuple") or len(left.operands) != 1:
         return False
-    repeated = node.left.elements[0].value
-    return is_number(repeated, src) or is_invariant(repeated, src)
+    repeated = left.operands[0]
+    return is_number(repeated) or is_invariant(repeated)
 
 
-def reads_device(call: cst.Call, src: Source) -> bool:
+def reads_device(call: View) -> bool:
     """Ex) loss.item(), float(loss)"""
-    if isinstance(call.func, cst.Attribute):
-        return call.func.attr.value in ("item", "tolist")
-    return src.name(call.func) in NUMBER_CONSTRUCTORS and any(
-        src.tensor(arg.value) for arg in call.args
+    if call.method:
+        return call.method in ("item", "tolist")
+    return call.callee in NUMBER_CONSTRUCTORS and any(
+        given.tensor is not None for _, _, given in call.arguments
     )
 
 
@@ -141,26 +154,25 @@ class Constant(NamedTuple):
     """
 
     shape: str
-    number: cst.BaseExpression
+    number: View
     is_counted: bool = True
 
 
-def constant_of(data: cst.BaseExpression, src: Source) -> Constant | None:
+def constant_of(data: View) -> Constant | None:
     """Ex) 0, [0, 0] and [value] * n"""
-    if isinstance(data, cst.List | cst.Tuple):
-        numbers = [element.value for element in data.elements]
-        texts = {src.text(number) for number in numbers}
-        if len(texts) != 1 or not is_literal(numbers[0], src):
+    if data.op in ("list", "tuple"):
+        numbers = [element.value for element in data.cst.elements]
+        texts = {data.source.text(number) for number in numbers}
+        if len(texts) != 1 or not is_literal(data.of(numbers[0])):
             return None
-        return Constant(f"({len(numbers)},)", numbers[0])
-    if isinstance(data, cst.BinaryOperation) and repeats_number(data, src):
-        count = only(src.value(data.right))
+        return Constant(f"({len(numbers)},)", data.of(numbers[0]))
+    if repeats_number(data):
+        repeated, times = data.operands
+        count = only(times.value)
         if not isinstance(count, Host) or count.kind != "int":
             return None
-        assert isinstance(data.left, cst.List | cst.Tuple)
-        number = data.left.elements[0].value
-        return Constant(f"({src.text(data.right)},)", number, is_counted=False)
-    return Constant("()", data) if is_literal(data, src) and is_number(data, src) else None
+        return Constant(f"({times.text},)", repeated.operands[0], is_counted=False)
+    return Constant("()", data) if is_literal(data) and is_number(data) else None
 
 
 @dataclass(frozen=True)
@@ -184,66 +196,65 @@ class Filling:
     is_placed: bool | None = None
 
 
-def filling(copy: Copy, constant: Constant, src: Source) -> Filling | None:
+def filling(copy: Copy, constant: Constant) -> Filling | None:
     """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
-    number = constant.number
-    made, torch = copy.made, src.imports.spell("torch")
-    keywords = {arg.keyword.value for arg in made.args if arg.keyword is not None}
-    if torch is None or len(made.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
+    number, made, move = constant.number, copy.made, copy.move
+    call, source = made.cst, made.source
+    torch, edits = source.imports.spell("torch"), source.edits
+    keywords = {keyword for _, keyword, _ in made.arguments if keyword is not None}
+    if torch is None or len(call.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
         return None
-    if any(isinstance(atom, Host) and atom.kind == "bool" for atom in src.value(number)):
+    if any(isinstance(atom, Host) and atom.kind == "bool" for atom in number.value):
         return None  # `torch.jit.trace` cannot record `torch.full` of a bool
-    if is_new_tensor(made):
-        called = src.edits.replace(made.func, src.text(made.func).removesuffix("tensor") + "full")
-    else:
-        called = src.edits.replace(made.func, f"{torch.text}.full")
-    edits = [called, src.edits.insert_argument(made, constant.shape), *torch.edits]
-    if number is not copy.data.value:
-        edits.append(src.edits.replace(copy.data.value, src.text(number)))
-    value = python_value(src.value(number))
+    value = python_value(number.value)
     if constant.shape != "()" and "dtype" in keywords and not fits(value, HALF_MAX):
         return None  # of a list, `torch.tensor` makes inf of what is beyond a dtype; this raises
-    literal, is_fitting = is_literal(number, src), fits(value, LARGEST)
+    written = source.text(call.func)
+    function = written.removesuffix("tensor") if is_new_tensor(made) else f"{torch.text}."
+    called = edits.replace(call.func, f"{function}full")
+    done = [called, edits.insert_argument(call, constant.shape), *torch.edits]
+    if number.cst is not copy.data.cst:
+        done.append(edits.replace(copy.data.cst, number.text))
     is_like = bare = placed = None
-    if is_new_tensor(made) and isinstance(made.func, cst.Attribute):
-        is_like = surely_tensor(made.func.value, src)
-    if copy.move is not made:
-        place = placement(copy, src)
-        if place is None or not isinstance(copy.move.func, cst.Attribute):
+    if is_new_tensor(made) and made.receiver is not None:
+        is_like = is_surely_tensor(made.receiver)
+    if move is not None and move.receiver is not None:
+        place = placement(copy, move)
+        if place is None:
             return None
-        bare = is_bare(copy.move.func.value, made, src)
+        bare = is_bare(move.receiver, made)
         arguments, placed = place
-        edits.append(src.edits.add_argument(made, *arguments))
-        edits.append(without_move(copy.move, copy.move.func.value, src))
-    whole = tuple(edit for edit in edits if edit is not None)
-    if len(whole) < len(edits):
+        done += [edits.add_argument(call, *arguments), without_move(move)]
+    whole = tuple(edit for edit in done if edit is not None)
+    if len(whole) < len(done):
         return None
-    return Filling(whole, literal, is_fitting, is_like, bare, placed)
+    return Filling(whole, is_literal(number), fits(value, LARGEST), is_like, bare, placed)
 
 
-def is_bare(node: cst.BaseExpression, made: cst.Call, src: Source) -> bool:
+def is_bare(at: View, made: View) -> bool:
     """Whether an expression is the tensor as it was built, by whatever names."""
-    while isinstance(node, cst.Name) and (before := src.origin(node)) is not None:
-        node = before
-    return node is made
+    return at.origin.cst is made.cst
 
 
-def placement(copy: Copy, src: Source) -> tuple[tuple[str, ...], bool] | None:
+def placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
     """The arguments that say where the move goes; and whether they round as it does: with a dtype,
     the number is rounded once, not to float32 first."""
-    if not src.variables.same_meaning(copy.move, copy.made):
+    if not moving.source.variables.same_meaning(moving.cst, copy.made.cst):
         return None  # what names the device may have another value where the tensor is made
-    move = move_of(copy.move, src)
+    move = move_of(moving)
     if move is not None and move.device is None:
         return None
-    if move is not None and move.dtype is None:
-        return (f"device={move.device}",), move.certain
     if move is not None:
-        return (f"device={move.device}", f"dtype={move.dtype}"), False
-    like = copy.move.args[0].value if len(copy.move.args) == 1 else None
-    if isinstance(like, cst.Name) and isinstance(only(src.value(like)), Tensor | TensorTree):
-        other = src.text(like)
-        return (f"dtype={other}.dtype", f"device={other}.device"), False
+        device = f"device={move.device}"
+        return (
+            ((device,), move.certain)
+            if move.dtype is None
+            else ((device, f"dtype={move.dtype.text}"), False)
+        )
+    given = moving.operands[1:]
+    like = given[0] if len(given) == 1 and isinstance(given[0].cst, cst.Name) else None
+    if like is not None and isinstance(only(like.value), Tensor | TensorTree):
+        return (f"dtype={like.text}.dtype", f"device={like.text}.device"), False
     return None
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amplint import FLOATS, Tensor, reachable
+from amplint import FLOATS, Tensor, View, reachable
 from amplint import libcst as cst
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .classes import AUTOGRAD_FUNCTION, bases_around, method_beside
-from .dtypes import SAME_DTYPE
+from .classes import AUTOGRAD_FUNCTION, method_beside
+from .dtypes import SAME_DTYPE, is_called_on, taken_by
 from .growth import growth_of
 from .local_values import definition, method_of, shaped, variables
 
@@ -46,14 +46,14 @@ class Met:
         dtype: its dtype, as far as that is known.
     """
 
-    tensor: cst.BaseExpression
+    tensor: View
     place: cst.CSTNode
     gives_size: bool
     is_float: bool
     dtype: str | None
 
 
-def tensor_met(made: cst.Call, result: cst.BaseExpression, src: Source) -> Met | None:
+def tensor_met(made: View, result: View) -> Met | None:
     """The tensor of floats that a new tensor meets, which has a name where that is built; one that
     may be of floats, if there is no other.
 
@@ -63,69 +63,77 @@ def tensor_met(made: cst.Call, result: cst.BaseExpression, src: Source) -> Met |
         made: the call that builds the new tensor.
         result: what is read of it, behind methods that fill or move it.
     """
-    if is_added_to(result, src):
+    if is_added_to(result):
         return None
     found = [
-        Met(tensor, place, isinstance(place, cst.Arg), is_float(tensor, src), dtype_of(tensor, src))
-        for other, place in (*operands_met(result, src), *sizes_of(made, src))
-        if (tensor := named_before(other, made, src)) is not None
+        Met(tensor, place, isinstance(place, cst.Arg), is_float(tensor), dtype_of(tensor))
+        for other, place in (*operands_met(result), *sizes_of(made))
+        if (tensor := named_before(other, made)) is not None
     ]
     met = [each for each in found if each.is_float or each.dtype is None]
     return next((each for each in met if each.is_float), met[0] if met else None)
 
 
-def readings(made: cst.BaseExpression, src: Source, depth: int = 4) -> Iterator[cst.BaseExpression]:
-    """The expressions that are the buffer: where it is made, where it is read, and what in-place
-    methods, shapes and slice assignments leave of it."""
-    for use in (made, *src.uses(made)):
-        yield use
-        kept = still_the_buffer(use, src) if depth else None
-        if kept is not None:
-            yield from readings(kept, src, depth - 1)
+def buffers(made: View) -> Iterable[View]:
+    """The operations whose value is the buffer: the one that makes it, in-place methods, shapes and
+    slice assignments."""
+    return reachable([made], lambda at: (each for each in taken_by(at) if leaves_buffer(each, at)))
 
 
-def still_the_buffer(use: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+def leaves_buffer(at: View, buffer: View) -> bool:
     """Ex) buffer.normal_(), buffer.unsqueeze(0), torch.triu(buffer), buffer[:n] = x"""
-    parent = src.parent(use)
-    if isinstance(parent, cst.Attribute) and parent.value is use:
-        call = src.parent(parent)
-        name = parent.attr.value
-        if isinstance(call, cst.Call) and call.func is parent:
-            return call if name.endswith("_") or name in SHAPE_METHODS else None
-    if isinstance(parent, cst.Arg):
-        call = src.parent(parent)
-        if isinstance(call, cst.Call) and src.name(call.func) in SHAPE_FUNCTIONS:
-            return call
-    if isinstance(parent, cst.Subscript) and parent.value is use:
-        target = src.parent(parent)
-        return parent if isinstance(target, cst.AssignTarget) else None
-    return None
+    if is_called_on(buffer, at):
+        return at.method.endswith("_") or at.method in SHAPE_METHODS
+    if at.op == "put":
+        return at.operands[0].is_same(buffer)
+    return at.callee in SHAPE_FUNCTIONS
 
 
-def operands_met(
-    result: cst.BaseExpression, src: Source
-) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
-    """The expressions beside the new tensor in operations, and these."""
-    for reading in readings(result, src):
-        for use in reachable([reading], lambda part: same_tensor(part, src)):
-            yield from (pair for pair in beside(use, src.parent(use), src) if pair[0] is not use)
+def operands_met(result: View) -> Sequence[tuple[View, cst.CSTNode]]:
+    """The expressions beside the new tensor in operations, and these, in the order of the text."""
+    found = [
+        (other, taker)
+        for buffer in buffers(result)
+        for use in reachable([buffer], same_tensors)
+        for taker in taken_by(use)
+        for other in beside(taker)
+        if not other.is_same(use)
+    ]
+    return [(other, taker.cst) for other, taker in sorted(found, key=lambda pair: pair[1].span)]
 
 
-def same_tensor(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpression]:
+def same_tensors(at: View) -> Iterator[View]:
     """Ex) x.data, for x"""
-    parent = src.parent(part)
-    if not isinstance(parent, cst.Attribute) or parent.value is not part:
+    return (each for each in at.uses if each.op == "attr" and each.method in SAME_TENSOR)
+
+
+def beside(taker: View) -> Iterable[View]:
+    """The operands of an operation, the new tensor included.
+
+    Ex) x of `new + x`, `new > x`, torch.cat([new, x]), f(x, new), x[i] = new, new[i] = x
+    """
+    if taker.op in ("binop", "compare"):
+        return taker.operands
+    if taker.op == "put":
+        value = taker.assigned
+        return taker.operands[:1] if value is None else (taker.operands[0], value)
+    if taker.op != "call":
         return ()
-    return (parent,) if parent.attr.value in SAME_TENSOR else ()
+    given = [argument for _, _, argument in taker.arguments]
+    if taker.callee in JOINS and given and given[0].op in ("list", "tuple"):
+        return given[0].operands
+    is_method = taker.called.name is None and taker.receiver is not None
+    return [*([taker.receiver] if is_method and taker.receiver is not None else []), *given]
 
 
-def is_added_to(result: cst.BaseExpression, src: Source) -> bool:
+def is_added_to(result: View) -> bool:
     """Whether the function adds to the new tensor, or to a part of it, at any time.
 
     Ex) t += x, t[i] += x, t.add_(x), t = t + x
     """
-    names = {src.assigned_name(each) for each in readings(result, src)} - {None}
-    function = src.function(result)
+    src = result.source
+    names = {src.assigned_name(each.cst) for each in buffers(result) if each.op != "put"} - {None}
+    function = src.function(result.cst)
     if function is None:
         return bool(names)  # other functions may
     nodes: Iterable[cst.CSTNode] = reachable([function.body], lambda node: node.children)
@@ -148,87 +156,39 @@ def root(node: cst.BaseExpression) -> str | None:
     return node.value if isinstance(node, cst.Name) else None
 
 
-def beside(
-    use: cst.BaseExpression, parent: cst.CSTNode | None, src: Source
-) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
-    """Ex) x of `use + x`, `use > x`, torch.cat([use, x]), f(x, use), x[i] = use, use[i] = x"""
-    if isinstance(parent, cst.BinaryOperation):
-        yield from ((other, parent) for other in (parent.left, parent.right))
-    elif isinstance(parent, cst.Comparison | cst.ComparisonTarget):
-        whole = src.parent(parent) if isinstance(parent, cst.ComparisonTarget) else parent
-        if isinstance(whole, cst.Comparison):
-            yield whole.left, whole
-            yield from ((each.comparator, whole) for each in whole.comparisons)
-    elif isinstance(parent, cst.Element):
-        container = src.parent(parent)
-        call = src.parent(src.parent(container))
-        joined = isinstance(call, cst.Call) and src.name(call.func) in JOINS
-        if joined and isinstance(container, cst.List | cst.Tuple) and call is not None:
-            yield from ((each.value, call) for each in container.elements)
-    elif isinstance(parent, cst.Arg):
-        call = src.parent(parent)
-        if isinstance(call, cst.Call):
-            if src.name(call.func) is None and isinstance(call.func, cst.Attribute):
-                yield call.func.value, call
-            yield from ((arg.value, call) for arg in call.args)
-    elif isinstance(parent, cst.Attribute) and parent.value is use:
-        call = src.parent(parent)
-        if isinstance(call, cst.Call) and call.func is parent:
-            yield from ((arg.value, call) for arg in call.args)
-    elif isinstance(parent, cst.AssignTarget) and isinstance(use, cst.Subscript):
-        statement = src.parent(parent)
-        if isinstance(statement, cst.Assign):
-            yield statement.value, statement
-    elif isinstance(parent, cst.Assign):
-        for target in parent.targets:
-            if isinstance(target.target, cst.Subscript):
-                yield target.target.value, parent
-
-
-def sizes_of(made: cst.Call, src: Source) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+def sizes_of(made: View) -> Iterator[tuple[View, cst.CSTNode]]:
     """The tensors whose sizes a call is given: x of f(x.size(0)), f(*x.shape), and of f(n) after
     `n, m = x.shape`."""
-    for arg in made.args:
-        yield from ((each, arg) for each in sized_by(arg.value, src))
+    for arg in made.cst.args:
+        yield from ((each, arg) for each in sized_by(made.of(arg.value)))
 
 
-def sized_by(given: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
+def sized_by(given: View) -> Iterator[View]:
     """The tensors whose shapes a size is taken from."""
+    source = given.source
 
     def behind(part: cst.BaseExpression) -> Iterable[cst.BaseExpression]:
-        held = definition(part, src)
-        whole = src.variables.unpacked(part) if isinstance(part, cst.Name) else None
+        held = definition(part, source)
+        whole = source.variables.unpacked(part) if isinstance(part, cst.Name) else None
         one = part.value if isinstance(part, cst.Subscript) else None
         return [each for each in (held, whole, one) if each is not None]
 
-    for part in reachable([given, *variables(given)], behind):
-        tensor = sized(part) or shaped(part, src)
+    for part in map(given.of, reachable([given.cst, *variables(given.cst)], behind)):
+        # Ex) x of x.size(0)
+        tensor = part.receiver if part.op == "call" and part.method == "size" else shaped(part)
         if tensor is not None:
             yield tensor
 
 
-def sized(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Ex) x of x.size(0)"""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return None
-    return node.func.value if node.func.attr.value == "size" else None
-
-
-def named_before(
-    node: cst.BaseExpression, made: cst.Call, src: Source
-) -> cst.BaseExpression | None:
+def named_before(at: View, made: View) -> View | None:
     """A name for a tensor of the same dtype, which it has where another tensor is built already.
 
     Ex) x, for y.contiguous() after `y = x.data[0]`
     """
-    return next(
-        (
-            part
-            for part in reachable([node], lambda part: same_dtype(part, src))
-            if is_plain(part) and is_tensor(part, src) and src.variables.same_at(part, made)
-        ),
-        None,
-    )
+    src = at.source
+    parts = reachable([at.cst], lambda part: same_dtype(part, src))
+    named = (part for part in parts if is_plain(part) and src.variables.same_at(part, made.cst))
+    return next((tensor for part in named if is_tensor(tensor := at.of(part))), None)
 
 
 def same_dtype(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpression]:
@@ -252,36 +212,33 @@ def is_plain(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name)
 
 
-def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
-    return src.tensor(node) is not None or is_differentiated(node, src)
+def is_tensor(at: View) -> bool:
+    return at.tensor is not None or is_differentiated(at)
 
 
-def dtype_of(node: cst.BaseExpression, src: Source) -> str | None:
-    tensor = src.tensor(node)
-    return tensor.dtype if tensor is not None else None
+def dtype_of(at: View) -> str | None:
+    return at.tensor.dtype if at.tensor is not None else None
 
 
-def is_float(node: cst.BaseExpression, src: Source) -> bool:
+def is_float(at: View) -> bool:
     """Whether a tensor is of floats: by its dtype, or since it has gradients, or is one."""
-    return any(
-        of_floats(src.tensor(part)) or is_differentiated(part, src)
-        for part in reachable([node], lambda part: same_dtype(part, src))
-    )
+    parts = reachable([at.cst], lambda part: same_dtype(part, at.source))
+    return any(of_floats(each.tensor) or is_differentiated(each) for each in map(at.of, parts))
 
 
 def of_floats(tensor: Tensor | None) -> bool:
     return tensor is not None and (tensor.dtype in FLOATS or tensor.grad is True)
 
 
-def is_differentiated(node: cst.BaseExpression, src: Source) -> bool:
+def is_differentiated(at: View) -> bool:
     """Whether it is a parameter of a Function's `forward` for which its `backward` returns a
     gradient, or one of `backward`, which are gradients."""
-    function = src.function(node)
-    param = src.parameter(node) if isinstance(node, cst.Name) else None
+    src, function = at.source, at.source.function(at.cst)
+    param = src.variables.parameter(at.cst) if isinstance(at.cst, cst.Name) else None
     if param is None or not isinstance(function, cst.FunctionDef):
         return False
     index = next((i for i, each in enumerate(function.params.params) if each is param), 0)
-    if index == 0 or AUTOGRAD_FUNCTION not in bases_around(function, src):
+    if index == 0 or AUTOGRAD_FUNCTION not in at.bases:
         return False
     if function.name.value == "backward":
         return True

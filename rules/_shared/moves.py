@@ -11,7 +11,7 @@ from amplint import libcst as cst
 from .local_values import definition, is_local
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import View
 
 NAMING = frozenset({"str", "int"})  # "cuda:0", or the index of a GPU
 
@@ -28,62 +28,58 @@ class Move:
     """
 
     device: str | None
-    dtype: str | None
+    dtype: View | None
     certain: bool
 
 
-def move_of(call: cst.Call, src: Source) -> Move | None:
+def move_of(call: View) -> Move | None:
     """Ex) x.cuda(), x.cuda(0), x.to(device), x.to("cuda", non_blocking=True)"""
-    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
+    target = call.arg("device", 0)
+    if call.op != "call" or call.has_star:
         return None
-    method = call.func.attr.value
-    if method == "cuda":
-        return move_by_cuda(call, src)
-    if method != "to" or src.keyword(call, "memory_format") is not None:
+    if call.method == "cuda":
+        return move_by_cuda(target)
+    if call.method != "to" or target is None or call.arg("memory_format") is not None:
         return None
-    target = src.argument(call, "device", 0)
-    if target is None or constant_device(target.value, src) == "cpu":
+    if constant_device(target) == "cpu":
         return None
-    certain = names_device(target.value, src)
-    if certain is None:
-        return None
-    dtype = src.argument(call, "dtype", 1)
-    return Move(src.text(target.value), src.text(dtype.value) if dtype else None, certain)
+    certain = names_device(target)
+    return None if certain is None else Move(target.text, call.arg("dtype", 1), certain)
 
 
-def move_by_cuda(call: cst.Call, src: Source) -> Move | None:
-    target = src.argument(call, "device", 0)
+def move_by_cuda(target: View | None) -> Move:
+    """Ex) x.cuda(), x.cuda(0), x.cuda(args.gpu)"""
     if target is None:
         return Move('"cuda"', None, True)
-    index, written = constant(src.value(target.value)), src.text(target.value)
+    index = constant(target.value)
     if isinstance(index, int) and not isinstance(index, bool):
-        certain = is_local(target.value, src)
-        return Move(f'"cuda:{index}"' if certain else written, None, certain)
-    if isinstance(only(src.value(target.value)), Device):
-        return Move(written, None, surely_device(target.value, src))
+        certain = is_local(target)
+        return Move(f'"cuda:{index}"' if certain else target.text, None, certain)
+    if isinstance(only(target.value), Device):
+        return Move(target.text, None, is_surely_device(target))
     return Move(None, None, False)
 
 
-def constant_device(node: cst.BaseExpression, src: Source) -> str | None:
-    value = constant(src.value(node))
+def constant_device(target: View) -> str | None:
+    value = constant(target.value)
     return value.partition(":")[0] if isinstance(value, str) else None
 
 
-def names_device(node: cst.BaseExpression, src: Source) -> bool | None:
+def names_device(target: View) -> bool | None:
     """Whether the argument of `.to` is a device: for every caller, only in the calls that are seen
     (False), or not at all (None)."""
-    atoms = src.value(node)
+    atoms = target.value
     if any(isinstance(a, DType | Tensor) for a in atoms):
         return None
     if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind in NAMING) for a in atoms):
         on_cpu = all(isinstance(a, Device) and a.kind == "cpu" for a in atoms)
-        return None if on_cpu else surely_device(node, src)
-    if isinstance(node, cst.Attribute) and node.attr.value == "index":
-        return False if is_called_device(node.value) else None  # that of the CPU is None
-    return True if is_called_device(node) else None
+        return None if on_cpu else is_surely_device(target)
+    if target.op == "attr" and target.method == "index" and target.receiver is not None:
+        return False if is_called_device(target.receiver.cst) else None  # that of the CPU is None
+    return True if is_called_device(target.cst) else None
 
 
-def surely_device(node: cst.BaseExpression, src: Source) -> bool:
+def is_surely_device(at: View) -> bool:
     """Whether what is used as a device is one for every caller.
 
     Ex) x.device, f"cuda:{rank}", torch.device(name), "cuda" if fast else "cpu", a constant
@@ -92,18 +88,17 @@ def surely_device(node: cst.BaseExpression, src: Source) -> bool:
     def choices(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         if isinstance(part, cst.IfExp):
             return (part.body, part.orelse)
-        made = None if is_called_device(part) else definition(part, src)
+        made = None if is_called_device(part) else definition(part, at.source)
         return () if made is None else (made,)
 
-    return all(choices(part) or gives_device(part, src) for part in reachable([node], choices))
+    parts = reachable([at.cst], choices)
+    return all(choices(part) or gives_device(at.of(part)) for part in parts)
 
 
-def gives_device(node: cst.BaseExpression, src: Source) -> bool:
-    if is_called_device(node) or isinstance(node, cst.BaseString):
+def gives_device(at: View) -> bool:
+    if is_called_device(at.cst) or isinstance(at.cst, cst.BaseString):
         return True
-    if isinstance(node, cst.Call) and src.name(node.func) == "torch.device":
-        return is_local(node.func, src)
-    return is_local(node, src)
+    return is_local(at.operands[0] if at.callee == "torch.device" else at)
 
 
 def is_called_device(node: cst.BaseExpression) -> bool:
@@ -112,24 +107,35 @@ def is_called_device(node: cst.BaseExpression) -> bool:
     return isinstance(named, cst.Name) and named.value.endswith("device")
 
 
-def bound_before(name: cst.Name, src: Source) -> cst.BaseExpression | None:
-    """The expression whose result the name holds, if this is the only place that reads it."""
-    made = src.origin(name)
-    if made is None or src.joined(made) or [use for use in src.uses(made) if use is not name]:
-        return None
+def bound_before(name: View) -> View | None:
+    """The expression whose result a variable holds, if this is the only place that reads it."""
+    return name.origin if is_only_read(name, name.origin) else None
+
+
+def is_only_read(name: View, made: View) -> bool:
+    """Whether what an expression has made is read by one variable at one place, and always."""
+    source = name.source
+    if not made.is_written:
+        return False
+    others = [use for use in source.variables.uses(made.cst) if use is not name.cst]
+    if others or source.variables.joined(made.cst):
+        return False
     # A move in an inner loop, or under a condition, does not always happen.
-    if src.parent(src.statement(made)) is not src.parent(src.statement(name)):
-        return None
-    return made
+    return is_beside(name, made)
 
 
-def without_move(move: cst.Call, receiver: cst.BaseExpression, src: Source) -> Edit | None:
+def is_beside(one: View, other: View) -> bool:
+    """Whether the statements of two expressions stand in one block."""
+    source = one.source
+    return source.parent(source.statement(one.cst)) is source.parent(source.statement(other.cst))
+
+
+def without_move(move: View) -> Edit | None:
     """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`"""
-    statement = src.layout.assignment(move)
-    if (
-        isinstance(receiver, cst.Name)
-        and statement is not None
-        and src.assigned_name(move) == receiver.value
-    ):
-        return src.edits.remove_statement(statement)
-    return src.edits.remove_between(receiver, move)
+    source, call = move.source, move.cst
+    moved = call.func.value
+    statement = source.layout.assignment(call)
+    name = moved.value if isinstance(moved, cst.Name) else None
+    if statement is not None and name is not None and source.assigned_name(call) == name:
+        return source.edits.remove_statement(statement)
+    return source.edits.remove_between(moved, call)

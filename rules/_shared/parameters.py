@@ -41,7 +41,7 @@ def _own_parameter(node: cst.BaseExpression, src: Source) -> cst.Param | None:
     """The parameter of the function that has the name of a variable, unless the variable certainly
     holds something else."""
     function = src.function(node)
-    if not isinstance(node, cst.Name) or function is None or src.origin(node) is not None:
+    if not isinstance(node, cst.Name) or function is None or src.variables.origin(node) is not None:
         return None
     params = (*function.params.posonly_params, *function.params.params)
     named = (*params, *function.params.kwonly_params)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from amplint import Device, Host, Object, Value, View, only
-from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 
 def scaler_at(at: View | None) -> Object | None:
@@ -34,14 +28,3 @@ def misplaced_device(call: View) -> View | None:
         return None
     first = call.arg("", 0)
     return first if first is not None and names_device(first.value) else call.arg("device")
-
-
-def device_out_of_place(call: cst.Call, src: Source) -> cst.Arg | None:
-    """As `misplaced_device`, of a LibCST node."""
-    api = SCALERS.get(src.name(call.func) or "")
-    if api is None or "device" in api.parameters or not call.args:
-        return None
-    first = call.args[0]
-    if first.keyword is None and not first.star and names_device(src.value(first.value)):
-        return first
-    return src.keyword(call, "device")

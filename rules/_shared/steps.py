@@ -132,22 +132,15 @@ def tests_missing(scaler: View, call: View) -> Tests | None:
         scaler: where it is used.
     """
     src, used = call.source, scaler.cst
-    here, top = tests_of(call.cst, src), src.function(call.cst) or [*src.ancestors(call.cst)][-1]
+    here = tests_of(call.cst, src)
     missing = new(tests_of(used, src), here)
     # Where the function is left before the scaler is used, it may be for the lack of one.
-    left = [
-        new(tests_of(each, src), here)
-        for each in within(top)
-        if is_jump(each) and starts(call.cst, each, src) and starts(each, used, src)
-    ]
+    jumps = between(call.cst, used, (cst.Break, cst.Continue, cst.Return, cst.Raise), src)
+    left = [new(tests_of(each, src), here) for each in jumps]
     is_tested = any(scaler.text in text for tests in (missing, *left) for text, _ in tests)
     if not is_tested and all(is_scaler(atom) for atom in scaler.value):
         return {}
     return missing if not left else None
-
-
-def is_jump(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Break | cst.Continue | cst.Return | cst.Raise)
 
 
 def is_scaler(atom: object) -> bool:
@@ -222,6 +215,15 @@ def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     return reachable([node], lambda each: each.children)
 
 
+def between(
+    first: cst.CSTNode, last: cst.CSTNode, kinds: tuple[type[cst.CSTNode], ...], src: Source
+) -> list[cst.CSTNode]:
+    """The nodes of some kinds that begin after one node of a function, and before another."""
+    top = src.function(first) or [*src.ancestors(first)][-1]
+    found = (each for each in within(top) if isinstance(each, kinds))
+    return [each for each in found if starts(first, each, src) and starts(each, last, src)]
+
+
 def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
     """Whether one node begins before another."""
     return src.span(one).start < src.span(other).start
@@ -246,30 +248,6 @@ def is_above(context: View, call: View) -> bool:
     src = call.source
     opened, around = src.statement(context.cst), [*src.ancestors(call.cst)]
     return opened in around or (src.parent(opened) in around and context.span < call.span)
-
-
-def regions_before(call: cst.Call, src: Source) -> Iterator[Autocast]:
-    """The enabled regions above a call, or around it, in the blocks that the call stands in."""
-    function, around = src.function(call), list(src.ancestors(call))
-    for block in around:
-        if block is function:
-            break
-        if isinstance(block, cst.With):
-            yield from regions(block, src)
-        if not isinstance(block, cst.IndentedBlock):
-            continue
-        for line in block.body:
-            if any(each is line for each in around):
-                break
-            if isinstance(line, cst.With):
-                yield from regions(line, src)
-
-
-def regions(opened: cst.With, src: Source) -> Iterator[Autocast]:
-    for item in opened.items:
-        for atom in src.value(item.item):
-            if isinstance(atom, Autocast) and atom.enabled is not False:
-                yield atom
 
 
 def region_dtype(region: Autocast) -> str | None:

@@ -17,7 +17,7 @@ from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
 from .classes import constructor_around
-from .local_values import is_local, method_of, resolved, shaped
+from .local_values import is_local, resolved, shaped
 from .parameters import holds_unannotated
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ OWN_CLASS = (
 )
 
 
-def has_own_classes(src: Source | View) -> bool:
+def has_own_classes(at: View) -> bool:
     """Whether the project has tensors of a class of their own, which results may take over."""
-    return src.matches(OWN_CLASS, "Tensor", "as_subclass", "distribute_tensor", "tv_tensors")
+    return at.matches(OWN_CLASS, "Tensor", "as_subclass", "distribute_tensor", "tv_tensors")
 
 
 # Ex) x.to_sparse(), torch.sparse_coo_tensor(i, v), x.to_mkldnn()
@@ -51,68 +51,13 @@ LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
 NESTED = r"\bnested_tensor"
 
 
-def has_nested(src: Source | View) -> bool:
-    return src.matches(NESTED, "nested_tensor")
+def has_nested(at: View) -> bool:
+    return at.matches(NESTED, "nested_tensor")
 
 
-def has_other_layouts(src: Source | View) -> bool:
+def has_other_layouts(at: View) -> bool:
     """Whether the project has tensors that are not strided: sparse ones, nested ones."""
-    return src.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
-
-
-def surely_tensor(node: cst.BaseExpression, src: Source, *, annotated: bool = True) -> bool:
-    """Whether the expression is a tensor, or the line raises.
-
-    Args:
-        annotated: whether the annotation of a parameter is believed, as it is of what is used as a
-            tensor. Of what `torch.tensor` is given, it is a habit: lists are as welcome there.
-    """
-    if not annotated and isinstance(node, cst.Name) and src.parameter(node) is not None:
-        return False
-    return src.tensor(node) is not None and any(
-        _is_of_torch(part, src)
-        for part in reachable([node], lambda part: tensor_operands(part, src))
-    )
-
-
-def detached(node: cst.BaseExpression, src: Source) -> str:
-    """A tensor as it is written, without its graph: as it is where it has none.
-
-    Ex) loss.detach() of `loss`; `(pred == y).sum()`, and `loss.detach() * 2`
-    """
-    written = src.edits.as_receiver(node)
-    return written if has_no_graph(node, src) else f"{written}.detach()"
-
-
-def has_no_graph(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether a tensor is known to carry no graph, or goes through what cuts it off."""
-    tensor = src.tensor(node)
-    if tensor is not None and (tensor.grad is False or tensor.dtype in INTEGRAL):
-        return True
-    return under_no_grad(node, src) or is_cut(node, src)
-
-
-def is_cut(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) loss.detach(), x.detach().sum(dim=1): by methods of that tensor alone"""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if node.func.attr.value == "detach":
-            return True
-        given = (atom for arg in node.args for atom in src.value(arg.value))
-        if not all(isinstance(atom, Host) for atom in given):
-            return False
-        node = node.func.value
-    return False
-
-
-def under_no_grad(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the node stands in a `with torch.no_grad()`."""
-    return any(
-        isinstance(atom, NoGrad)
-        for around in src.ancestors(node)
-        if isinstance(around, cst.With)
-        for item in around.items
-        for atom in src.value(item.item)
-    )
+    return at.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
 
 def is_registered(node: cst.BaseExpression, src: Source) -> bool:
@@ -125,73 +70,6 @@ def is_registered(node: cst.BaseExpression, src: Source) -> bool:
         for statement in constructor_around(node, src)
         for each in ast.walk(statement)
     )
-
-
-def surely_shape(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the expression is a `torch.Size`; the shape of an array is a tuple.
-
-    Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
-    """
-    receiver = shaped(node, src)
-    return receiver is not None and surely_tensor(receiver, src)
-
-
-def surely_vector(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether an expression is a tensor with at least one dimension."""
-    tensor = src.tensor(node)
-    return tensor is not None and tensor.rank == 1 and is_local(node, src)
-
-
-def surely_dtype(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
-    made = resolved(node, src)
-    if isinstance(made, cst.Attribute) and made.attr.value == "dtype":
-        return surely_tensor(made.value, src)
-    value = src.value(node)
-    return bool(value) and all(isinstance(each, DType) for each in value) and is_local(node, src)
-
-
-def tensor_operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """The operands each of which makes an expression a tensor by being one."""
-    if isinstance(node, cst.Call):
-        a_method = isinstance(node.func, cst.Attribute) and src.name(node.func) is None
-        return tensor_operands(node.func, src) if a_method else ()
-    if isinstance(node, cst.Name):
-        made = src.origin(node)
-        return () if made is None else (made,)
-    if isinstance(node, cst.Attribute | cst.Subscript):
-        return (node.value,)
-    if isinstance(node, cst.BinaryOperation):
-        return (node.left, node.right)
-    return (node.expression,) if isinstance(node, cst.UnaryOperation) else ()
-
-
-def _is_of_torch(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether torch computes the expression, of whatever the callers pass."""
-    if isinstance(node, cst.Call):
-        name = src.name(node.func)
-        if name is not None:
-            return (name in FACTORIES or name in RESULTS) and is_local(node.func, src)
-        return _is_torch_module(node.func, src) or method_of(node) in TENSOR_METHODS
-    if isinstance(node, cst.Name):
-        return _is_annotated(node, src)
-    return isinstance(node, cst.Attribute) and _is_torch_module(node.value, src)
-
-
-def _is_torch_module(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) self.proj, which is an nn.Linear"""
-    thing = only(src.value(node))
-    return isinstance(thing, Object) and thing.type in MODULES and not holds_unannotated(node, src)
-
-
-def _is_annotated(name: cst.Name, src: Source) -> bool:
-    """Whether the variable is a parameter that is declared to be a tensor."""
-    param = src.parameter(name)
-    declared = param.annotation if param is not None else None
-    return declared is not None and src.name(declared.annotation) == "torch.Tensor"
-
-
-# ----------------------------------------------------------------------------------------- Views
 
 
 def is_surely_tensor(at: View, *, annotated: bool = True) -> bool:
@@ -224,7 +102,7 @@ def is_of_torch(at: View) -> bool:
         function, name = at.operands[0], at.operands[0].name
         if name is not None:
             is_of_tables = name in FACTORIES or name in RESULTS
-            return is_of_tables and is_local(function.cst, at.source)
+            return is_of_tables and is_local(function)
         return is_torch_module(function) or at.method in TENSOR_METHODS
     if at.op == "param":  # what it is annotated with
         return any(each.name == "torch.Tensor" for each in at.operands)
@@ -283,20 +161,20 @@ def is_surely_shape(at: View) -> bool:
 
     Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
     """
-    receiver = shaped(at.cst, at.source)
-    return receiver is not None and is_surely_tensor(at.of(receiver))
+    receiver = shaped(at)
+    return receiver is not None and is_surely_tensor(receiver)
 
 
 def is_surely_vector(at: View) -> bool:
     """Whether an expression is a tensor with at least one dimension."""
     tensor = at.tensor
-    return tensor is not None and tensor.rank == 1 and is_local(at.cst, at.source)
+    return tensor is not None and tensor.rank == 1 and is_local(at)
 
 
 def is_surely_dtype(at: View) -> bool:
     """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
-    made = resolved(at.cst, at.source)
-    if isinstance(made, cst.Attribute) and made.attr.value == "dtype":
-        return is_surely_tensor(at.of(made.value))
+    made = resolved(at)
+    if made.op == "attr" and made.method == "dtype":
+        return is_surely_tensor(made.operands[0])
     are_dtypes = bool(at.value) and all(isinstance(each, DType) for each in at.value)
-    return are_dtypes and is_local(at.cst, at.source)
+    return are_dtypes and is_local(at)

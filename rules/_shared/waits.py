@@ -43,10 +43,10 @@ from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
 from .clocks import CLOCKS
-from .reads import is_non_blocking
+from .reads import returns_at_once
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Source, View
 
 # Optimizers whose step looks at its tensors.
 LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})
@@ -103,56 +103,95 @@ def evaluated(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield from evaluated(child)
 
 
-def may_wait(node: cst.CSTNode, src: Source) -> bool:
-    """Whether evaluating the node, its parts left aside, may wait for the device."""
+def waits(at: View) -> bool:
+    """Whether evaluating a place, its parts left aside, may wait for the device."""
+    node = at.cst
     if isinstance(node, cst.Call):
-        return call_may_wait(node, src)
+        return call_waits(at)
     if isinstance(node, cst.Subscript):
-        return on_device(src.value(node.value)) and not plain_index(node, src)
+        return on_device(at.of(node.value).value) and not has_plain_index(at)
     if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
-        return on_device(src.value(node.test))
+        return on_device(at.of(node.test).value)
     if isinstance(node, cst.BooleanOperation):
-        return on_device(src.value(node.left))
+        return on_device(at.of(node.left).value)
     if isinstance(node, cst.UnaryOperation):
-        return isinstance(node.operator, cst.Not) and on_device(src.value(node.expression))
+        return isinstance(node.operator, cst.Not) and on_device(at.of(node.expression).value)
     if isinstance(node, cst.FormattedStringExpression):
-        return on_device(src.value(node.expression))
+        return on_device(at.of(node.expression).value)
     if isinstance(node, cst.WithItem):
         # What a context does when it is left, only its maker knows.
-        return not is_autocast(src.value(node.item)) and not is_grad_mode(node.item, src)
+        entered = at.of(node.item)
+        return not is_autocast(entered.value) and entered.callee not in libraries.NO_GRAD
     if isinstance(node, cst.ComparisonTarget):
         asks = isinstance(node.operator, cst.In | cst.NotIn)
-        return asks and bool(tensors_in([src.value(node.comparator)]))
+        return asks and bool(tensors_in([at.of(node.comparator).value]))
     return isinstance(node, cst.Await | cst.Yield)
 
 
-def call_may_wait(call: cst.Call, src: Source) -> bool:
-    name = src.name(call.func)
-    if name is not None:
-        return function_may_wait(name, call, src)
-    atom = only(src.value(call.func))
+def call_waits(call: View) -> bool:
+    atom = only(call.called.value)
     if isinstance(atom, Method):
-        return method_may_wait(atom, call, src)
+        return method_waits(atom, call)
     if isinstance(atom, Object):
         return atom.type not in MODULES or MODULES[atom.type].kind == "container" or (
             atom.type in WAITS
         )  # fmt: skip
-    return True
+    return call.callee is None or function_waits(call.callee, call)
 
 
-def function_may_wait(name: str, call: cst.Call, src: Source) -> bool:
+def function_waits(name: str, call: View) -> bool:
     if name.startswith("builtins."):
         reads = name[9:] in BUILTIN_READS | ELEMENT_READS
-        known = not reads or all(is_host(src.value(arg.value)) for arg in call.args)
+        known = not reads or all(is_host(argument.value) for _, _, argument in call.arguments)
         return not known or name[9:] in ("input", "open", "exec", "eval", "next")
     if name in CLOCKS or name in libraries.AUTOCASTS or name in libraries.NO_GRAD:
         return False
     if name in GRADIENT_NORMS:
-        return src.keyword(call, "error_if_nonfinite") is not None
+        return call.arg("error_if_nonfinite") is not None
     if name in FACTORIES:
         copies = FACTORIES[name].dtype in ("data", "arg")
-        return copies and src.keyword(call, "device") is not None
+        return copies and call.arg("device") is not None
     return operation_may_wait(name)
+
+
+def method_waits(method: Method, call: View) -> bool:
+    of, name = method.of, method.name
+    if isinstance(of, Tensor | TensorTree):
+        full = f"Tensor.{name}"
+        if full in MOVES and name != "type":
+            return not (returns_at_once(call) or only_casts(call))
+        if of.device.kind == CPU.kind or full in FACTORIES:
+            return False
+        return operation_may_wait(full)
+    if isinstance(of, Object):
+        if of.kind == "optimizer" and name == "step":
+            known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
+            return not known or any(call.arguments)
+        if of.kind == "scheduler":
+            return any(call.arguments)  # ReduceLROnPlateau reads the metric
+        if of.kind == "scaler":
+            return name != "scale"
+        return name not in ("zero_grad", "train", "eval", "parameters", "named_parameters")
+    return not isinstance(of, Sequence | Mapping | Host)
+
+
+def only_casts(call: View) -> bool:
+    """Ex) x.to(torch.float16), which stays where it is"""
+    given = [argument for _, _, argument in call.arguments]
+    return len(given) == 1 and isinstance(only(given[0].value), DType)
+
+
+def has_plain_index(at: View) -> bool:
+    """Whether nothing but numbers, slices and integer tensors index the tensor."""
+    indices = (
+        at.of(each.slice.value) for each in at.cst.slice if isinstance(each.slice, cst.Index)
+    )
+    return all(is_plain(each.value) for each in indices)
+
+
+def is_plain(index: Value) -> bool:
+    atom = only(index)
+    return (isinstance(atom, Tensor) and atom.dtype == "int64") or is_host(index)
 
 
 def operation_may_wait(name: str) -> bool:
@@ -162,48 +201,6 @@ def operation_may_wait(name: str) -> bool:
     if name.rpartition(".")[2] in HOST_ATTRIBUTES:
         return False
     return name not in RESULTS or RESULTS[name].kind.startswith("host:")
-
-
-def method_may_wait(method: Method, call: cst.Call, src: Source) -> bool:
-    of, name = method.of, method.name
-    if isinstance(of, Tensor | TensorTree):
-        full = f"Tensor.{name}"
-        if full in MOVES and name != "type":
-            return not (is_non_blocking(call, src) or casts(call, src))
-        if of.device.kind == CPU.kind or full in FACTORIES:
-            return False
-        return operation_may_wait(full)
-    if isinstance(of, Object):
-        if of.kind == "optimizer" and name == "step":
-            known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
-            return not known or bool(call.args)
-        if of.kind == "scheduler":
-            return bool(call.args)  # ReduceLROnPlateau reads the metric
-        if of.kind == "scaler":
-            return name != "scale"
-        return name not in ("zero_grad", "train", "eval", "parameters", "named_parameters")
-    return not isinstance(of, Sequence | Mapping | Host)
-
-
-def casts(call: cst.Call, src: Source) -> bool:
-    """Ex) x.to(torch.float16), which stays where it is"""
-    given = [arg.value for arg in call.args]
-    return len(given) == 1 and isinstance(only(src.value(given[0])), DType)
-
-
-def is_grad_mode(item: cst.BaseExpression, src: Source) -> bool:
-    return isinstance(item, cst.Call) and src.name(item.func) in libraries.NO_GRAD
-
-
-def plain_index(node: cst.Subscript, src: Source) -> bool:
-    """Whether nothing but numbers, slices and integer tensors index the tensor."""
-    for each in node.slice:
-        if isinstance(each.slice, cst.Index):
-            atom = only(src.value(each.slice.value))
-            whole = isinstance(atom, Tensor) and atom.dtype == "int64"
-            if not whole and not is_host(src.value(each.slice.value)):
-                return False
-    return True
 
 
 def is_host(value: Value) -> bool:

@@ -29,9 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Autocast, Dtype, Finding, Group, Rule, View, nodes
+from amplint import Dtype, Finding, Group, Rule, View, nodes
 from amplint import libcst as cst
 
+from .._shared.forward import opens_region
 from .._shared.suspensions import suspensions
 
 # Decorators that leave a generator what it is.
@@ -81,10 +82,6 @@ def check_decorators(definition: View) -> Iterator[Finding]:
         if opens_region(decorator):
             message = f"`@{decorator.brief}` ends before the {what} runs: it computes in float32"
             yield decorator.finding(message)
-
-
-def opens_region(context: View) -> bool:
-    return any(isinstance(atom, Autocast) for atom in context.value)
 
 
 def makes_context(context: View) -> bool:

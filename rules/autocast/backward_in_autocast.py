@@ -47,7 +47,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.forward import follows_forward, lines_to_leave
+from .._shared.forward import belongs_after, lines_to_leave
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -151,7 +151,7 @@ def holds_no_forward(statement: cst.BaseStatement, call: View) -> bool:
         inner is node
         or inner is node.func
         or src.parent(inner) is node
-        or follows_forward(call.of(inner))
+        or belongs_after(call.of(inner))
         for inner in src.calls(statement)
     )
 

@@ -36,19 +36,19 @@ from amplint import (
     Edit,
     Finding,
     Fix,
+    FunctionTexts,
     Group,
     Object,
     Raises,
     Rule,
     Safety,
+    View,
     calls,
     evidence_of,
     only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
-
-from .._shared.code_texts import text_around
 
 if TYPE_CHECKING:
     from amplint import Region, Source
@@ -84,40 +84,45 @@ rule = Rule(
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),
     presumes=False,
-    candidates=calls(*BANNED) & IN_REGION,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = loss_of(call, src)
-    region = src.region(call) if name is not None else None
-    if name is None or region is None or region.enabled is False:
+@rule.on(calls(*BANNED) & IN_REGION)
+def check(call: View) -> Iterator[Finding]:
+    name, region = loss_of(call), call.enabled_region
+    if name is None or region is None or region.device not in REFUSING:
         return
-    if region.device not in REFUSING or policy(name, region.device) != "banned":
+    if policy(name, region.device) != "banned" or is_dropped_for_loss(call, region):
         return
-    if is_dropped_for_loss(call, region, src):
-        return
-    message = f"`{src.brief(call)}` raises in a CUDA autocast region; on the CPU it runs"
-    related = src.reasons(region.evidence)
-    yield src.finding(rule, call, message, take_logits(call, src), related)
+    message = f"`{call.brief}` raises in a CUDA autocast region; on the CPU it runs"
+    yield call.finding(message, [region.evidence], take_logits(call))
 
 
-def is_dropped_for_loss(call: cst.Call, region: Region, src: Source) -> bool:
+def loss_of(call: View) -> str | None:
+    """The function, or the class of the criterion, that is called."""
+    atom = only(call.operands[0].value)
+    if isinstance(atom, Object) and atom.kind == "criterion":
+        return atom.type
+    return LOSS if call.callee == LOSS else None
+
+
+def is_dropped_for_loss(call: View, region: Region) -> bool:
     """Whether no region is opened for this loss, by the attribute that chooses both."""
-    evidence = evidence_of(region.evidence)
-    dropped = set(dropping(text_around(evidence, src))) if evidence is not None else set()
+    opened = evidence_of(region.evidence)
+    text = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
+    dropped = set(dropping(text))
     return bool(dropped) and any(
-        not dropped.isdisjoint(cases(test, holds=True)) for test in choosing(call, src)
+        not dropped.isdisjoint(cases(test, holds=True)) for test in choosing(call)
     )
 
 
-def choosing(call: cst.Call, src: Source) -> Iterator[str]:
+def choosing(call: View) -> Iterator[str]:
     """The tests that hold where a loss is computed, or where the field that it is was set."""
-    yield from (src.text(test) for test in held(call, src))
-    cls = src.class_around(call)
-    field = re.escape(src.text(call.func))
-    if cls is not None and isinstance(call.func, cst.Attribute):
+    node, src = call.cst, call.source
+    yield from (src.text(test) for test in held(node, src))
+    cls = src.class_around(node)
+    if cls is not None and isinstance(node.func, cst.Attribute):
+        field = re.escape(src.text(node.func))
         set_where = re.compile(rf"\bif\s+([^\n]+):\s*{field}\s*=")
         yield from set_where.findall(ast.unparse(cls))
 
@@ -150,40 +155,31 @@ def cases(test: str, holds: bool) -> Iterator[Case]:
             yield from ((found["name"], value) for value in STRING.findall(found["values"]))
 
 
-def loss_of(call: cst.Call, src: Source) -> str | None:
-    """The function, or the class of the criterion, that is called."""
-    atom = only(src.value(call.func))
-    if isinstance(atom, Object) and atom.kind == "criterion":
-        return atom.type
-    return LOSS if src.name(call.func) == LOSS else None
-
-
-def take_logits(call: cst.Call, src: Source) -> Fix | None:
+def take_logits(call: View) -> Fix | None:
     """Ex) binary_cross_entropy(sigmoid(z), y) -> binary_cross_entropy_with_logits(z, y)"""
-    given = src.argument(call, "input", 0)
-    logits = operand_of_sigmoid(given.value, src) if given is not None else None
-    if src.name(call.func) != LOSS or given is None or logits is None:
+    given = call.arg("input", 0)
+    logits = operand_of_sigmoid(given) if given is not None else None
+    if call.callee != LOSS or given is None or logits is None:
         return None
+    edits, called = call.source.edits, call.cst.func
     function = f"{LOSS}_with_logits"
     rename: tuple[Edit, ...]
-    if isinstance(call.func, cst.Attribute):
-        rename = (src.edits.replace(call.func.attr, function.rpartition(".")[2]),)
+    if isinstance(called, cst.Attribute):
+        rename = (edits.replace(called.attr, function.rpartition(".")[2]),)
     else:
-        spelled = src.imports.spell(function)
+        spelled = call.source.imports.spell(function)
         if spelled is None:
             return None
-        rename = (src.edits.replace(call.func, spelled.text), *spelled.edits)
-    edits = (*rename, src.edits.replace(given.value, src.text(logits), parentheses=True))
-    return Fix("Compute the loss of the logits", edits, Safety.UNSAFE)
+        rename = (edits.replace(called, spelled.text), *spelled.edits)
+    replaced = edits.replace(given.cst, logits.text, parentheses=True)
+    return Fix("Compute the loss of the logits", (*rename, replaced), Safety.UNSAFE)
 
 
-def operand_of_sigmoid(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+def operand_of_sigmoid(at: View) -> View | None:
     """`z` of `torch.sigmoid(z)` and of `z.sigmoid()`"""
-    if not isinstance(node, cst.Call):
+    given = [argument for _, _, argument in at.arguments] if at.op == "call" else []
+    if at.callee in SIGMOIDS:
+        return given[0] if len(given) == 1 and not at.has_star else None
+    if at.op != "call" or at.method != "sigmoid" or given:
         return None
-    if src.name(node.func) in SIGMOIDS and len(node.args) == 1 and not node.args[0].star:
-        return node.args[0].value
-    method = node.func if isinstance(node.func, cst.Attribute) else None
-    if method is None or method.attr.value != "sigmoid" or node.args:
-        return None
-    return method.value if src.tensor(node) is not None or src.name(method) is None else None
+    return at.receiver if at.tensor is not None or at.operands[0].name is None else None

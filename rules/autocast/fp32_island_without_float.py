@@ -20,7 +20,6 @@ known are judged. Nothing is said where some file of the project casts models to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -33,26 +32,15 @@ from amplint import (
     Raises,
     Rule,
     Safety,
-    Spot,
+    View,
+    calls,
     nodes,
     only,
 )
-from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
-from .._shared.dtypes import (
-    SAME_DTYPE,
-    before,
-    differ,
-    dtype_places,
-    made_by_autocast,
-    product,
-    tensors_of,
-)
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import SAME_DTYPE, applied_product, differ, made_by_autocast, made_of
 
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...
@@ -65,13 +53,6 @@ HALF_WORDS = ("half", "float16", "dtype")
 MADE_HALF = r"\b{}\(.*\)(\.\w+\(\))*\.(half|bfloat16)\(\)"  # of an instance of the class
 
 
-def is_given_half(at: Spot) -> bool:
-    """Whether something that a region made half is used where autocast is off."""
-    region = at.region
-    off = region is not None and region.enabled is False and not region.inherited
-    return off and any(tensor.dtype in HALF for tensor in tensors_of(at))
-
-
 rule = Rule(
     "AMP306",
     __doc__,
@@ -82,54 +63,49 @@ rule = Rule(
     changes=frozenset({Change.DTYPE}),
     supersedes=("AMP206",),
     presumes=True,
-    candidates=nodes("call", "binop") & is_given_half & WITHIN_REGION,
 )
 
 
-@rule.check
-def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
-    region = src.region(node)
+@rule.on((calls(*EQUAL_DTYPES) | nodes("binop")) & WITHIN_REGION)
+def check(at: View) -> Iterator[Finding]:
+    region = at.region
     if region is None or region.enabled is not False or region.inherited:
         return
-    wrong = half_operand(node, src)
-    tensor = src.tensor(wrong) if wrong is not None else None
+    wrong = half_operand(at)
+    tensor = wrong.tensor if wrong is not None else None
     if wrong is None or tensor is None or not made_by_autocast(tensor):
         return
-    made = MADE_HALF.format(src.layout.scope(node).partition(".")[0])
-    if src.matches(HALF_WEIGHTS, *HALF_WORDS) or src.matches(made, *HALF_WORDS):
+    made = MADE_HALF.format(at.function.qualname.partition(".")[0])
+    if at.matches(HALF_WEIGHTS, *HALF_WORDS) or at.matches(made, *HALF_WORDS):
         return
-    message = f"`{src.brief(wrong)}` is {tensor.dtype}, and autocast is off here: this raises"
-    fix = Fix("Cast it to float32", (src.edits.append_call(wrong, "float()"),), Safety.UNSAFE)
-    places = dtype_places(src, tensor)
-    opened = src.reasons(region.evidence)
-    yield src.finding(rule, wrong, message, fix, (*places, *opened))
+    message = f"`{wrong.brief}` is {tensor.dtype}, and autocast is off here: this raises"
+    edit = at.source.edits.append_call(wrong.cst, "float()")
+    fix = Fix("Cast it to float32", (edit,), Safety.UNSAFE)
+    yield wrong.finding(message, (tensor.dtype_evidence, region.evidence), fix)
 
 
-def half_operand(node: cst.Call | cst.BinaryOperation, src: Source) -> cst.BaseExpression | None:
+def half_operand(at: View) -> View | None:
     """The half operand of a layer in float32, or of a product with an operand in float32."""
-    found = product(node, src)
-    if found is None or not found.operands:
-        return None
-    if isinstance(node, cst.Call) and any(arg.star for arg in node.args):
+    found = applied_product(at)
+    if found is None or not found.operands or at.has_star:
         return None
     if found.module is not None:
         return found.operands[0] if is_float32_layer(found.module) else None
-    dtypes = [dtype_of(operand, src) for operand in found.operands[:2]]
+    dtypes = [dtype_of(operand) for operand in found.operands[:2]]
     if len(dtypes) < 2 or not differ(*dtypes):
         return None
-    first, second, *_ = found.operands
-    return first if dtypes[0] in HALF else second
+    return found.operands[0 if dtypes[0] in HALF else 1]
 
 
-def dtype_of(operand: cst.BaseExpression, src: Source) -> str | None:
+def dtype_of(operand: View) -> str | None:
     """The dtype of a tensor; float32 for the weight of a layer, if nothing says otherwise."""
-    tensor = src.tensor(operand)
+    tensor = operand.tensor
     if tensor is None or tensor.dtype is not None:
         return tensor.dtype if tensor is not None else None
-    weight = before(operand, SAME_DTYPE, src)
-    if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
+    weight = made_of(operand, SAME_DTYPE)
+    if weight.op != "attr" or weight.method not in ("weight", "bias"):
         return None
-    layer = only(src.value(weight.value))
+    layer = only(weight.operands[0].value)
     return "float32" if isinstance(layer, Object) and is_float32_layer(layer) else None
 
 

@@ -31,10 +31,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, calls
+from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, View, calls
 from amplint import libcst as cst
 
-from .._shared.classes import AUTOGRAD_FUNCTION, bases_around, method_beside
+from .._shared.classes import AUTOGRAD_FUNCTION, method_beside
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -53,33 +53,30 @@ rule = Rule(
     help="decorate `forward` by `torch.amp.custom_fwd`, `backward` by `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
     presumes=True,
-    candidates=calls(".save_for_backward") & WITHIN_REGION,
 )
 
 
-@rule.check
-def check(forward: cst.FunctionDef, src: Source) -> Iterator[Finding]:
-    if forward.name.value != "forward" or AUTOGRAD_FUNCTION not in bases_around(forward, src):
+@rule.on(calls(".save_for_backward") & WITHIN_REGION)
+def check(saving: View) -> Iterator[Finding]:
+    if saving.function.name != "forward" or AUTOGRAD_FUNCTION not in saving.bases:
         return
-    written = method_beside(forward, "backward", src)
+    others = (each for each in saving.operations("call") if each.method == "save_for_backward")
+    if next(others, saving) != saving:
+        return
+    src = saving.source
+    forward, written = src.function(saving.cst), method_beside(saving.cst, "backward", src)
     backward = src.layout.node_for(written) if written is not None else None
+    if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
+        return
     product = next(products(forward), None)
-    if (
-        not isinstance(backward, cst.FunctionDef)
-        or product is None
-        or casts(forward, src)
-        or casts(backward, src)
-    ):
+    region = saving.of(product[0]).region if product is not None else None
+    if region is None or region.enabled is not True or casts(forward, src) or casts(backward, src):
         return
-    region = src.region(product[0])
-    if region is None or region.enabled is not True:
-        return
-    clash = clashing(backward, saved_inputs(forward, src), src)
-    if clash is None:
-        return
-    message = "`backward` runs outside of the region of this, and raises: half meets float32"
-    related = (src.related_node(clash, "half with float32"), *src.reasons(region.evidence))
-    yield src.finding(rule, forward.name, message, related=related)
+    clash = clashing(backward, saving)
+    if clash is not None:
+        message = "`backward` runs outside of the region of this, and raises: half meets float32"
+        because = (src.related_node(clash, "half with float32"), region.evidence)
+        yield saving.finding(message, because, place=forward.name)
 
 
 def casts(method: cst.FunctionDef, src: Source) -> bool:
@@ -88,32 +85,23 @@ def casts(method: cst.FunctionDef, src: Source) -> bool:
     return decorators != {"staticmethod"} or CASTING.search(src.text(method.body)) is not None
 
 
-def saved_inputs(forward: cst.FunctionDef, src: Source) -> tuple[cst.BaseExpression, ...]:
-    """The arguments of `save_for_backward`, in order."""
-    for call in src.calls(forward.body):
-        function = call.func
-        if isinstance(function, cst.Attribute) and function.attr.value == "save_for_backward":
-            return () if src.has_star(call) else tuple(arg.value for arg in call.args)
-    return ()
-
-
-def is_float32_input(saved: cst.BaseExpression, src: Source) -> bool:
+def is_float32_input(saved: View) -> bool:
     """Whether it is a parameter of `forward`, and comes as float32."""
-    tensor = src.tensor(saved)
-    if not isinstance(saved, cst.Name) or tensor is None or src.parameter(saved) is None:
+    tensor, node = saved.tensor, saved.cst
+    if tensor is None or tensor.dtype != "float32" or not isinstance(node, cst.Name):
         return False
-    return tensor.dtype == "float32" and not src.variables.written_into(saved)
+    variables = saved.source.variables
+    return variables.parameter(node) is not None and not variables.written_into(node)
 
 
-def clashing(
-    backward: cst.FunctionDef, saved: tuple[cst.BaseExpression, ...], src: Source
-) -> cst.BaseExpression | None:
+def clashing(backward: cst.FunctionDef, saving: View) -> cst.BaseExpression | None:
     """A product of the gradient of the output with an input that is float32."""
     params = [param.name.value for param in backward.params.params]
+    saved = [] if saving.has_star else [argument for _, _, argument in saving.arguments]
     wide = {
         name
-        for name, given in zip(restored(backward, src), saved, strict=False)
-        if is_float32_input(given, src)
+        for name, given in zip(restored(backward, saving.source), saved, strict=False)
+        if is_float32_input(given)
     }
     if len(params) != 2:  # of several outputs, not all need be half
         return None

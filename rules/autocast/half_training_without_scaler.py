@@ -28,25 +28,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import HOT, Differs, Finding, Frameworks, Group, Rule, Spot, calls
-from amplint import libcst as cst
+from amplint import HOT, Differs, Finding, Frameworks, Group, Rule, View, calls
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
-from .._shared.classes import in_backward_of_function
-from .._shared.reads import heat_places, training_heat
-from .._shared.steps import region_dtype, regions_before
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-
-def is_unscaled(at: Spot) -> bool:
-    """Whether a backward pass may follow a region of float16."""
-    half = any(region_dtype(context) == "float16" for context in at.contexts)
-    return half and at.runs_backward(at.number) == ()
-
+from .._shared.classes import AUTOGRAD_FUNCTION
+from .._shared.steps import region_dtype, regions_above
 
 rule = Rule(
     "AMP308",
@@ -55,25 +42,28 @@ rule = Rule(
     since="0.1",
     help="scale the loss with a GradScaler, or use bfloat16, which needs none",
     witness=Differs(rtol=0.5),
-    candidates=calls(".backward") & is_unscaled & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.backward(call) != () or not isinstance(call.func, cst.Attribute):
-        return
-    # Within the backward pass of a function, gradients are scaled, or not, by who has begun it.
-    if call.func.attr.value != "backward" or in_backward_of_function(call, src):
-        return
-    heat = training_heat(call, src)
-    regions = regions_before(call, src) if heat is not None else ()
+@rule.on(calls(".backward") & HOT)
+def check(call: View) -> Iterator[Finding]:
+    heat = call.hotness if call.backward == () else None
+    regions = regions_above(call, "float16") if heat is not None else []
     region = next((each for each in regions if region_dtype(each) == "float16"), None)
-    if heat is None or region is None or src.says(SCALES_BY_HAND):
+    if heat is None or region is None or is_in_backward_pass(call) or may_be_scaled(call):
         return
-    by_framework = src.fact(Frameworks).scaling()
-    if src.says(re.compile(rf"\b({'|'.join(by_framework)})\b")):
-        return
-    message = f"`{src.brief(call)}` is not scaled in float16: small gradients become 0"
-    related = (*src.reasons(region.evidence), *heat_places(heat, src))
-    yield src.finding(rule, call, message, related=related)
+    message = f"`{call.brief}` is not scaled in float16: small gradients become 0"
+    yield call.finding(message, (region.evidence, *heat.chain))
+
+
+def is_in_backward_pass(call: View) -> bool:
+    """Whether it is in the backward pass of a function: there gradients are scaled, or not, by who
+    has begun it."""
+    return call.function.name == "backward" and AUTOGRAD_FUNCTION in call.bases
+
+
+def may_be_scaled(call: View) -> bool:
+    """Whether something in the file multiplies losses by hand, or by a framework."""
+    by_framework = "|".join(call.fact(Frameworks).scaling())
+    says = call.source.says
+    return says(SCALES_BY_HAND) or says(re.compile(rf"\b({by_framework})\b"))

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -39,31 +38,23 @@ from amplint import (
     Group,
     Raises,
     Rule,
-    Spot,
     Tensor,
+    View,
     calls,
     constant,
 )
-from amplint import libcst as cst
 from amplint.knowledge.casts import NO_BFLOAT16, NO_HALF, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,
-    Operation,
-    before,
-    cast_dtype,
+    applied,
     device_type,
-    dtype_places,
-    enabled_region,
+    dtype_of_cast,
     made_by_autocast,
-    operation,
+    made_of,
     outputs_are_cast,
-    tensors_of,
 )
 from .._shared.guards import is_caught, is_wished
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 MATRIX_NORM = "torch.linalg.matrix_norm"
 BY_SINGULAR_VALUES = (2, -2, "nuc")  # orders of the norm that need them; the others take half
@@ -71,10 +62,6 @@ BFLOAT16 = frozenset({"bfloat16"})
 CAST = "the operand is cast to half in this function: the line can only raise"
 ASKS = re.compile(r"\bdtype\b|is_autocast")
 CONJUGATES = re.compile(r"\bconj(_physical)?\(")
-
-
-def is_given_half(at: Spot) -> bool:
-    return any(tensor.dtype in HALF for tensor in tensors_of(at))
 
 
 rule = Rule(
@@ -87,60 +74,63 @@ rule = Rule(
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
     presumes=False,
-    candidates=calls(*NO_HALF, *NO_BFLOAT16, MATRIX_NORM) & is_given_half,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    found = operation(call, src)
-    lacking = dtypes_lacking(found, call, src) if found is not None else None
+@rule.on(calls(*NO_HALF, *NO_BFLOAT16, MATRIX_NORM))
+def check(call: View) -> Iterator[Finding]:
+    found = applied(call)
+    lacking = dtypes_lacking(found.name, call) if found is not None else None
     if found is None or lacking is None:
         return
-    wrong = [(o, t) for o in found.operands if (t := src.tensor(o)) and t.dtype in lacking]
-    if not wrong or is_cast(found.name, call, [t for _, t in wrong], src):
+    wrong = [each for each in found.operands if (t := each.tensor) and t.dtype in lacking]
+    tensors = [tensor for each in wrong if (tensor := each.tensor)]
+    if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
         return
-    if enabled_region(call, src) is None and not leaves_region([t for _, t in wrong], src):
-        return
-    if is_caught(call, src) or is_wished(call, ASKS, src):
-        return
-    around = src.function(call)
-    if around is not None and CONJUGATES.search(src.text(around)):
-        return
-    operand, tensor = wrong[0]
     function = found.name.rpartition(".")[2]
-    message = (
-        f"`{src.brief(operand)}` is {tensor.dtype}, which `{function}` does not take: RuntimeError"
-    )
+    given = f"`{wrong[0].brief}` is {tensors[0].dtype}"
+    append = call.source.edits.append_call
     fix = Fix.safe_if(
         "Cast it to float32",
-        tuple(src.edits.append_call(each, "float()") for each, _ in wrong),
-        {CAST: all(is_cast_here(each, src) for each, _ in wrong)},
+        tuple(append(each.cst, "float()") for each in wrong),
+        {CAST: all(map(is_cast_here, wrong))},
     )
-    yield src.finding(rule, operand, message, fix, dtype_places(src, *(t for _, t in wrong)))
+    yield wrong[0].finding(
+        f"{given}, which `{function}` does not take: RuntimeError",
+        (tensor.dtype_evidence for tensor in tensors),
+        fix,
+    )
 
 
-def leaves_region(tensors: list[Tensor], src: Source) -> bool:
+def is_left_alone(call: View, tensors: list[Tensor]) -> bool:
+    """Whether nothing says that half was not meant, or that it raises."""
+    if call.enabled_region is None and not leaves_region(call, tensors):
+        return True
+    if is_caught(call) or is_wished(call, ASKS):
+        return True
+    around = call.source.function(call.cst)
+    return around is not None and CONJUGATES.search(call.source.text(around)) is not None
+
+
+def leaves_region(call: View, tensors: list[Tensor]) -> bool:
     """Whether what a region has made half is so outside of it."""
-    return any(made_by_autocast(tensor) for tensor in tensors) and not outputs_are_cast(src)
+    return any(map(made_by_autocast, tensors)) and not outputs_are_cast(call)
 
 
-def dtypes_lacking(found: Operation, call: cst.Call, src: Source) -> frozenset[str] | None:
+def dtypes_lacking(name: str, call: View) -> frozenset[str] | None:
     """The dtypes that an operation has no kernel for; None if it takes half."""
-    if found.name in NO_HALF:
+    if name in NO_HALF:
         return HALF
-    if found.name in NO_BFLOAT16:
+    if name in NO_BFLOAT16:
         return BFLOAT16
-    if found.name == MATRIX_NORM:
-        order = src.argument(call, "ord", 1)
-        known = constant(src.value(order.value)) if order is not None else None
-        return HALF if known in BY_SINGULAR_VALUES else None
-    return None
+    order = call.arg("ord", 1) if name == MATRIX_NORM else None
+    known = constant(order.value) if order is not None else None
+    return HALF if known in BY_SINGULAR_VALUES else None
 
 
-def is_cast(name: str, call: cst.Call, tensors: list[Tensor], src: Source) -> bool:
+def is_cast(name: str, call: View, tensors: list[Tensor]) -> bool:
     """Whether the region around the call casts the operands, on a device that it may be for."""
-    region = enabled_region(call, src)
+    region = call.enabled_region
     if region is None or name == MATRIX_NORM:  # that one looks at the dtype before it casts
         return False
     device = device_type(region, tensors)
@@ -148,8 +138,6 @@ def is_cast(name: str, call: cst.Call, tensors: list[Tensor], src: Source) -> bo
     return any(policy(name, device) not in (None, "unknown") for device in devices)
 
 
-def is_cast_here(operand: cst.BaseExpression, src: Source) -> bool:
+def is_cast_here(operand: View) -> bool:
     """Ex) x.half(), or h after h = x.to(torch.float16)"""
-    made = src.origin(operand) if isinstance(operand, cst.Name) else operand
-    cast = before(made, SAME_DTYPE, src) if made is not None else None
-    return isinstance(cast, cst.Call) and cast_dtype(cast, src) in HALF
+    return dtype_of_cast(made_of(operand.origin, SAME_DTYPE)) in HALF

@@ -27,51 +27,21 @@ alone. So is what was cast to half by name.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from amplint import (
-    HALF,
-    IN_REGION,
-    Dtype,
-    Finding,
-    Group,
-    Region,
-    Related,
-    Rule,
-    Spot,
-    Tensor,
-    calls,
-    nodes,
-)
-from amplint import libcst as cst
+from amplint import HALF, IN_REGION, Dtype, Finding, Group, Rule, Tensor, View, calls, nodes
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import (
-    device_type,
-    differ,
-    enabled_region,
-    made_by_autocast,
-    operation,
-    tensors_of,
-)
+from .._shared.dtypes import applied, device_type, differ, made_by_autocast
 from .._shared.guards import is_caught
-
-if TYPE_CHECKING:
-    from amplint import Source
 
 PRODUCTS = frozenset(name for name in AUTOCAST["cuda"] if name in EQUAL_DTYPES)
 FLOAT32 = ("fp32", "fp32-unless-dtype")
 WIDE = frozenset(name for name, how in AUTOCAST["cuda"].items() if how in FLOAT32)
 IN_PLACE = frozenset(f"{name}_" for name in PRODUCTS | WIDE if f"{name}_" in RESULTS)
 
-
 POWER = "Tensor.__pow__"
-
-
-def has_half(at: Spot) -> bool:
-    return any(tensor.dtype in HALF for tensor in tensors_of(at))
 
 
 rule = Rule(
@@ -83,69 +53,55 @@ rule = Rule(
     help="use the operation that returns a new tensor, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=False,
-    candidates=(
-        nodes("aug") & (lambda at: at.node.data == "Pow" and has_half(at))
-        | calls(*IN_PLACE) & has_half
-        | calls(*PRODUCTS, *WIDE) & (lambda at: at.given("out") >= 0 and has_half(at))
-    )
-    & IN_REGION,
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls(*IN_PLACE, *PRODUCTS, *WIDE) & IN_REGION)
+def check_call(call: View) -> Iterator[Finding]:
     """Ex) h.exp_(), torch.exp(h, out=h), cov.addmm_(a, b), torch.mm(a, b, out=c)"""
-    found = operation(call, src)
-    if found is None:
-        return
-    out = src.keyword(call, "out")
-    if out is None and found.name not in IN_PLACE:
+    out = call.arg("out")
+    found = applied(call)
+    if found is None or (out is None and found.name not in IN_PLACE):
         return
     name = found.name if out is not None else found.name.removesuffix("_")
-    tensors = [tensor for operand in found.operands if (tensor := src.tensor(operand)) is not None]
     if name in PRODUCTS:
-        yield from report_product(call, tensors, src)
+        yield from report_product(call, found.tensors)
     elif name in WIDE:
-        operands = [found.operands[0], *([out.value] if out is not None else [])]
-        yield from report_half(call, operands, name, src)
+        given = [*found.operands[:1], *([out] if out is not None else [])]
+        yield from report_half(call, given, name)
 
 
-@rule.check
-def check_power(assign: cst.AugAssign, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("aug") & IN_REGION)
+def check_power(assign: View) -> Iterator[Finding]:
     """Ex) h **= 2"""
-    if isinstance(assign.operator, cst.PowerAssign):
-        yield from report_half(assign, [assign.target], POWER, src)
+    if assign.operator == "Pow":
+        yield from report_half(assign, assign.operands[:1], POWER)
 
 
-def report_product(call: cst.Call, tensors: list[Tensor], src: Source) -> Iterator[Finding]:
+def report_product(call: View, tensors: Sequence[Tensor]) -> Iterator[Finding]:
     """A product, whose operands autocast would have brought to one dtype."""
     pairs = itertools.combinations(tensors, 2)
     pair = next((pair for pair in pairs if differ(pair[0].dtype, pair[1].dtype)), None)
-    region = enabled_region(call, src)
-    if pair is None or region is None or is_caught(call, src):
+    region = call.enabled_region
+    if pair is None or region is None or is_caught(call):
         return
-    dtypes = f"{pair[0].dtype} and {pair[1].dtype}"
-    message = f"`{src.brief(call)}` mixes {dtypes} and casts neither: RuntimeError"
-    related = places(region, src, *pair)
-    yield src.finding(rule, call, message, related=related, group=Group.CORRECTNESS)
+    one, other = pair
+    message = f"`{call.brief}` mixes {one.dtype} and {other.dtype} and casts neither: RuntimeError"
+    because = (one.dtype_evidence, other.dtype_evidence, region.evidence)
+    yield call.finding(message, because, group=Group.CORRECTNESS)
 
 
-def report_half(
-    node: cst.CSTNode, operands: list[cst.BaseExpression], name: str, src: Source
-) -> Iterator[Finding]:
+def report_half(at: View, operands: Sequence[View], name: str) -> Iterator[Finding]:
     """An operation that autocast would run in float32, where operand and result are half."""
-    first, *others = (src.tensor(operand) for operand in operands)
+    first, *others = (operand.tensor for operand in operands)
     if first is None or not made_by_autocast(first):
         return
     if any(tensor is None or tensor.dtype not in HALF for tensor in others):
         return
-    region = enabled_region(operands[0], src)
+    region = at.enabled_region
     device = device_type(region, [first]) if region is not None else None
     if region is None or device is None or policy(name, device) not in FLOAT32:
         return
-    message = f"`{src.brief(operands[-1])}` stays {first.dtype}: out of place this runs in float32"
-    yield src.finding(rule, node, message, related=places(region, src, first))
-
-
-def places(region: Region, src: Source, *tensors: Tensor) -> tuple[Related, ...]:
-    return src.reasons(*(tensor.dtype_evidence for tensor in tensors), region.evidence)
+    kept = f"`{operands[-1].brief}` stays {first.dtype}"
+    because = (first.dtype_evidence, region.evidence)
+    yield at.finding(f"{kept}: out of place this runs in float32", because)

@@ -24,10 +24,8 @@ cast their outputs to float32.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
-    HALF,
     WITH_HALF,
     Change,
     Dtype,
@@ -37,25 +35,14 @@ from amplint import (
     OutsideRegions,
     Rule,
     Safety,
-    Spot,
+    View,
     calls,
 )
-from amplint import libcst as cst
 from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import (
-    Operation,
-    dtype_places,
-    made_by_autocast,
-    operation,
-    outputs_are_cast,
-    tensors_of,
-)
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import applied, made_by_autocast, outputs_are_cast
 
 LOSSES = frozenset(
     name
@@ -78,10 +65,6 @@ OF_CLASSES = frozenset(
 )
 
 
-def is_given_half(at: Spot) -> bool:
-    return at.is_outside and any(tensor.dtype in HALF for tensor in tensors_of(at))
-
-
 rule = Rule(
     "AMP305",
     __doc__,
@@ -91,39 +74,30 @@ rule = Rule(
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     presumes=False,
-    candidates=calls(*LOSSES) & is_given_half & WITH_HALF,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    found = operation(call, src)
-    if found is None or found.name not in LOSSES or not found.operands:
+@rule.on(calls(*LOSSES) & WITH_HALF)
+def check(call: View) -> Iterator[Finding]:
+    given = operands_of_loss(call) if call.ask(OutsideRegions) else []
+    half = [t for each in given if (t := each.tensor) is not None and made_by_autocast(t)]
+    if not half or len(half) < len(given) or outputs_are_cast(call):
         return
-    given = operands_of_loss(found, call, src)
-    tensors = [src.tensor(operand) for operand in given]
-    half = [tensor for tensor in tensors if tensor is not None and made_by_autocast(tensor)]
-    if (
-        not half
-        or len(half) < len(given)
-        or not src.ask(OutsideRegions, call)
-        or outputs_are_cast(src)
-    ):
-        return
-    message = f"`{src.brief(given[0])}` is {half[0].dtype}, and so is this loss out of the region"
-    edits = tuple(src.edits.append_call(operand, "float()") for operand in given)
+    message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss out of the region"
+    append = call.source.edits.append_call
+    edits = tuple(append(operand.cst, "float()") for operand in given)
     fix = Fix("Cast it to float32", edits, Safety.UNSAFE)
-    yield src.finding(rule, given[0], message, fix, dtype_places(src, *half))
+    yield given[0].finding(message, (tensor.dtype_evidence for tensor in half), fix)
 
 
-def operands_of_loss(
-    found: Operation, call: cst.Call, src: Source
-) -> tuple[cst.BaseExpression, ...]:
+def operands_of_loss(call: View) -> list[View]:
     """The operands that decide the dtype of a loss: logits alone, or both sides."""
-    first, second = src.argument(call, "input", 0), src.argument(call, "target", 1)
-    if first is None:
-        return ()
+    found = applied(call)
+    first, second = call.arg("input", 0), call.arg("target", 1)
+    if found is None or found.name not in LOSSES or first is None:
+        return []
     if found.name in OF_CLASSES:
-        return (first.value,)
+        return [first]
     # Weights would be a third side.
-    return (first.value, second.value) if second is not None and len(call.args) == 2 else ()
+    is_all = second is not None and len([*call.arguments]) == 2
+    return [first, second] if second is not None and is_all else []

@@ -31,8 +31,6 @@ likewise a flag of the command line.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from amplint import (
     Device,
@@ -46,24 +44,20 @@ from amplint import (
     Raises,
     Rule,
     Safety,
-    Spot,
     Tensor,
     TensorTree,
     Value,
+    View,
     calls,
     constant,
     nodes,
     only,
-    symbol,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES, AutocastApi
+from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES
 
 from .._shared.guards import is_caught
-from .._shared.tensors import surely_tensor
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.tensors import is_surely_tensor
 
 RAISES = "the line can only raise, and what is meant is known"
 KIND = "the argument is of that kind for every caller"
@@ -79,23 +73,6 @@ NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is writ
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
 
 
-def is_miscalled(at: Spot) -> bool:
-    """Whether an argument may be of the wrong kind, or nothing enters what is made."""
-    if not at.is_used or any(at.graph.nodes[user].op == "bool" for user in at.users):
-        return True
-    device, dtype = at.given("device_type", 0), at.given("dtype", 1)
-    named = constant(at.of(device))
-    wrong = (
-        device < 0
-        or isinstance(only(at.of(device)), Device)
-        or is_flag(at.of(device))
-        or (isinstance(named, str) and meant_type(named) is not None)
-        or is_flag(at.of(dtype))
-        or isinstance(constant(at.of(dtype)), str)
-    )
-    return wrong and any(name in AUTOCASTS and AUTOCASTS[name].device is None for name in at.names)
-
-
 rule = Rule(
     "AMP307",
     __doc__,
@@ -105,29 +82,33 @@ rule = Rule(
     witness=Raises("Expected `device_type` of type `str`"),
     supersedes=("AMP701",),
     safe_if=(RAISES, KIND, UNCAUGHT),
-    candidates=calls(*AUTOCASTS) & is_miscalled
-    | nodes("context") & (lambda at: symbol(at.value) in AUTOCASTS),
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    api = api_of(call.func, src)
-    if api is None or any(arg.star for arg in call.args):
+@rule.on(calls(*AUTOCASTS))
+def check_call(call: View) -> Iterator[Finding]:
+    api = AUTOCASTS.get(call.callee or "")
+    if api is None or call.has_star:
         return
     if api.device is None:  # the new signature, where the caller names the device
-        yield from check_device(call, src)
-        yield from check_dtype(call, src)
-    if isinstance(src.parent(call), cst.Expr):
-        message = f"`{src.brief(call)}` opens no region: nothing enters it"
-        yield replace(src.finding(rule, call, message), help=ENTER)
-    yield from not_entered(call, src)
+        yield from check_device(call)
+        yield from check_dtype(call)
+    uses = list(call.uses)
+    if not uses and not any(map(call.is_same, call.contexts)) and is_alone(call):
+        yield call.finding(f"`{call.brief}` opens no region: nothing enters it", help=ENTER)
+    if any(use.op == "bool" for use in uses):
+        yield from not_entered(call)
 
 
-def not_entered(call: cst.Call, src: Source) -> Iterator[Finding]:
+def is_alone(call: View) -> bool:
+    return isinstance(call.source.parent(call.cst), cst.Expr)
+
+
+def not_entered(call: View) -> Iterator[Finding]:
     """Ex) with torch.autocast("cuda") and torch.no_grad(): -> a comma"""
-    both = src.parent(call)
-    if not isinstance(both, cst.BooleanOperation) or both.left is not call:
+    src = call.source
+    both = src.parent(call.cst)
+    if not isinstance(both, cst.BooleanOperation) or both.left is not call.cst:
         return
     if not isinstance(both.operator, cst.And) or not isinstance(src.parent(both), cst.WithItem):
         return
@@ -135,109 +116,54 @@ def not_entered(call: cst.Call, src: Source) -> Iterator[Finding]:
     if not both.lpar:
         edit = src.edits.replace(both, f"{src.text(both.left)}, {src.text(both.right)}")
         fix = Fix("Enter both contexts", (edit,), Safety.UNSAFE)
-    message = f"`{src.brief(call)}` is not entered: `and` yields only its right side"
+    message = f"`{call.brief}` is not entered: `and` yields only its right side"
     # At the operator: a deprecated call on its left is another mistake, and AMP701 speaks there.
-    yield src.finding(rule, both.operator, message, fix)
+    yield call.finding(message, fix=fix, place=both.operator)
 
 
-@rule.check
-def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
-    api = api_of(decorator.decorator, src)
-    raises = (
-        "raises ValueError" if api and api.device is None else "the first call raises TypeError"
-    )
-    yield from not_called(decorator.decorator, raises, src)
-
-
-@rule.check
-def check_with(item: cst.WithItem, src: Source) -> Iterator[Finding]:
-    yield from not_called(item.item, "a class is no context, and raises", src)
-
-
-def not_called(context: cst.BaseExpression, raises: str, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("context"))
+def check_context(context: View) -> Iterator[Finding]:
     """Ex) @torch.autocast -> @torch.autocast("cuda")"""
-    api = api_of(context, src)
-    if api is not None:
-        # Which device the new API is to be called with has to be guessed.
-        given = "" if api.device else '"cuda"'
-        edit = src.edits.insert_after(context, f"({given})")
-        fix = Fix.safe_if("Call autocast", (edit,), raising(context, src, api.device is not None))
-        yield src.finding(rule, context, f"`{src.text(context)}` is not called: {raises}", fix)
-
-
-def raising(node: cst.BaseExpression, src: Source, raises: bool = True) -> dict[str, bool]:
-    return {RAISES: raises, UNCAUGHT: not is_caught(node, src)}
-
-
-def api_of(node: cst.BaseExpression, src: Source) -> AutocastApi | None:
-    name = src.name(node)
-    return AUTOCASTS.get(name) if name is not None else None
-
-
-def check_device(call: cst.Call, src: Source) -> Iterator[Finding]:
-    given = src.argument(call, "device_type", 0)
-    if given is None:
-        opening = src.edits.insert_argument(call, '"cuda"')
-        fix = Fix("Name the device type", (opening,), Safety.UNSAFE) if opening else None
-        message = f"`{src.brief(call)}` names no device type: raises TypeError"
-        yield src.finding(rule, call, message, fix)
+    api = AUTOCASTS.get(context.name or "")
+    if api is None:
         return
-    name = constant(src.value(given.value))
-    if is_device(given.value, src):
-        edit = src.edits.append_call(given.value, "type")
-        conditions = {**raising(call, src), KIND: is_surely_device(given.value, src)}
-        fix = Fix.safe_if("Give the type of the device", (edit,), conditions)
-        message = f"`{src.brief(given.value)}` is a torch.device, not a type: raises ValueError"
-        yield replace(src.finding(rule, call, message, fix), help=GIVE_TYPE)
-    elif is_flag(src.value(given.value)):
-        message = f"`{src.brief(given.value)}` is taken for the device type: raises ValueError"
-        yield src.finding(rule, call, message, name_flag(call, given, src))
-    elif isinstance(name, str) and (meant := meant_type(name)) is not None:
-        literal = isinstance(given.value, cst.SimpleString)
-        edit = src.edits.replace(given.value, f'"{meant}"')
-        fix = Fix("Name the device type", (edit,), Safety.UNSAFE) if literal else None
-        yield src.finding(rule, call, f'"{name}" is no device type: raises RuntimeError', fix)
+    raises = "a class is no context, and raises"
+    if isinstance(context.source.parent(context.cst), cst.Decorator):
+        raises = "the first call raises TypeError" if api.device else "raises ValueError"
+    # Which device the new API is to be called with has to be guessed.
+    given = "" if api.device else '"cuda"'
+    edit = context.source.edits.insert_after(context.cst, f"({given})")
+    conditions = raising(context, is_known=api.device is not None)
+    fix = Fix.safe_if("Call autocast", (edit,), conditions)
+    yield context.finding(f"`{context.text}` is not called: {raises}", fix=fix)
 
 
-def is_device(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether an expression is a torch.device, by more than an annotation."""
-    atom = only(src.value(node))
-    if not isinstance(atom, Device):
-        return False
-    if isinstance(node, cst.Attribute) and node.attr.value == "device":
-        owner = only(src.value(node.value))
-        return isinstance(owner, Tensor | TensorTree | Object)
-    made = src.origin(node) if isinstance(node, cst.Name) else node
-    called = isinstance(made, cst.Call) and src.name(made.func) == "torch.device"
-    return called or atom.kind is not None
+def raising(at: View, is_known: bool = True) -> dict[str, bool]:
+    return {RAISES: is_known, UNCAUGHT: not is_caught(at)}
 
 
-def is_surely_device(node: cst.BaseExpression, src: Source) -> bool:
-    """Ex) x.device of what torch has computed, torch.device("cuda"), a variable that holds it"""
-    if isinstance(node, cst.Attribute):
-        return node.attr.value == "device" and surely_tensor(node.value, src)
-    made = src.origin(node) if isinstance(node, cst.Name) else node
-    return isinstance(made, cst.Call) and src.name(made.func) == "torch.device"
+# ------------------------------------------------------------------------------ the device type
 
 
-def is_surely_flag(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether a flag is none of a parameter that may be given a dtype."""
-    param = src.parameter(node) if isinstance(node, cst.Name) else None
-    if param is None:
-        return True
-    return param.annotation is not None and src.text(param.annotation.annotation) == "bool"
-
-
-def is_flag(value: Value) -> bool:
-    return bool(value) and all(isinstance(atom, Host) and atom.kind == "bool" for atom in value)
-
-
-def name_flag(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
-    """Ex) torch.autocast(use_amp) -> torch.autocast("cuda", enabled=use_amp)"""
-    if given.keyword is not None or len([arg for arg in call.args if arg.keyword is None]) > 1:
-        return None
-    edit = src.edits.insert_before(given.value, '"cuda", enabled=')
-    return Fix("Name the device type", (edit,), Safety.UNSAFE)
+def check_device(call: View) -> Iterator[Finding]:
+    given = call.arg("device_type", 0)
+    if given is None:
+        message = f"`{call.brief}` names no device type: raises TypeError"
+        opening = call.source.edits.insert_argument(call.cst, '"cuda"')
+        yield call.finding(message, fix=guess_type(opening) if opening else None)
+        return
+    name = constant(given.value)
+    meant = meant_type(name) if isinstance(name, str) else None
+    if is_device(given):
+        message = f"`{given.brief}` is a torch.device, not a type: raises ValueError"
+        yield call.finding(message, fix=take_type(call, given), help=GIVE_TYPE)
+    elif is_flag(given.value):
+        message = f"`{given.brief}` is taken for the device type: raises ValueError"
+        yield call.finding(message, fix=name_flag(call, given))
+    elif meant is not None:
+        edit = call.source.edits.replace(given.cst, f'"{meant}"')
+        fix = guess_type(edit) if isinstance(given.cst, cst.SimpleString) else None
+        yield call.finding(f'"{name}" is no device type: raises RuntimeError', fix=fix)
 
 
 def meant_type(name: str) -> str | None:
@@ -247,34 +173,86 @@ def meant_type(name: str) -> str | None:
     return meant if plain != meant and meant in DEFAULT_DTYPES else None
 
 
-def check_dtype(call: cst.Call, src: Source) -> Iterator[Finding]:
-    given = src.argument(call, "dtype", 1)
+def is_device(at: View) -> bool:
+    """Whether an expression is a torch.device, by more than an annotation."""
+    atom = only(at.value)
+    if not isinstance(atom, Device):
+        return False
+    if at.op == "attr" and at.method == "device":
+        return isinstance(only(at.operands[0].value), Tensor | TensorTree | Object)
+    return atom.kind is not None or at.origin.callee == "torch.device"
+
+
+def is_surely_device(at: View) -> bool:
+    """Ex) x.device of what torch has computed, torch.device("cuda"), a variable that holds it"""
+    if at.op == "attr":
+        return at.method == "device" and is_surely_tensor(at.operands[0])
+    return at.origin.callee == "torch.device"
+
+
+def take_type(call: View, device: View) -> Fix:
+    edit = call.source.edits.append_call(device.cst, "type")
+    conditions = {**raising(call), KIND: is_surely_device(device)}
+    return Fix.safe_if("Give the type of the device", (edit,), conditions)
+
+
+def name_flag(call: View, flag: View) -> Fix | None:
+    """Ex) torch.autocast(use_amp) -> torch.autocast("cuda", enabled=use_amp)"""
+    positional = [argument for _, keyword, argument in call.arguments if keyword is None]
+    if positional != [flag]:
+        return None
+    return guess_type(call.source.edits.insert_before(flag.cst, '"cuda", enabled='))
+
+
+def guess_type(edit: Edit) -> Fix:
+    return Fix("Name the device type", (edit,), Safety.UNSAFE)
+
+
+# ------------------------------------------------------------------------------------- the dtype
+
+
+def check_dtype(call: View) -> Iterator[Finding]:
+    given = call.arg("dtype", 1)
+    name = constant(given.value) if given is not None else None
     if given is None:
         return
-    if is_flag(src.value(given.value)):
-        message = f"`{src.brief(given.value)}` is taken for the dtype: raises TypeError"
-        yield src.finding(rule, call, message, name_flags(call, given, src))
-        return
-    name = constant(src.value(given.value))
-    if isinstance(name, str):
-        torch = src.imports.bound_as("torch")
-        known = name in DTYPES and torch is not None and isinstance(given.value, cst.SimpleString)
-        edit = src.edits.replace(given.value, f"{torch}.{name}")
-        fix = Fix("Give the dtype", (edit,), Safety.UNSAFE) if known else None
+    if is_flag(given.value):
+        message = f"`{given.brief}` is taken for the dtype: raises TypeError"
+        yield call.finding(message, fix=name_flags(call, given))
+    elif isinstance(name, str):
         message = f'"{name}" is a string, not a dtype: raises TypeError'
-        yield replace(src.finding(rule, call, message, fix), help=GIVE_DTYPE)
+        yield call.finding(message, fix=give_dtype(given, name), help=GIVE_DTYPE)
 
 
-def name_flags(call: cst.Call, given: cst.Arg, src: Source) -> Fix | None:
+def is_flag(value: Value) -> bool:
+    return bool(value) and all(isinstance(atom, Host) and atom.kind == "bool" for atom in value)
+
+
+def is_surely_flag(at: View) -> bool:
+    """Whether a flag is none of a parameter that may be given a dtype."""
+    param = at.origin
+    return param.op != "param" or any(each.name == "builtins.bool" for each in param.operands)
+
+
+def name_flags(call: View, flag: View) -> Fix | None:
     """Ex) torch.autocast("cuda", False) -> torch.autocast("cuda", enabled=False)"""
-    positional = [arg for arg in call.args if arg.keyword is None]
-    others = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    if given.keyword is not None or len(positional) > 3 or "enabled" in others:
+    positional = [argument for _, keyword, argument in call.arguments if keyword is None]
+    if flag not in positional or len(positional) > 3 or call.arg("enabled") is not None:
         return None
-    edits: list[Edit] = [src.edits.insert_before(given.value, "enabled=")]
+    insert_before = call.source.edits.insert_before
+    edits = [insert_before(flag.cst, "enabled=")]
     if len(positional) == 3:  # `("cuda", True, torch.float16)`, as in the old signature
-        if not isinstance(only(src.value(positional[2].value)), DType):
+        if not isinstance(only(positional[2].value), DType):
             return None
-        edits.append(src.edits.insert_before(positional[2].value, "dtype="))
-    conditions = {**raising(call, src), KIND: is_surely_flag(given.value, src)}
+        edits.append(insert_before(positional[2].cst, "dtype="))
+    conditions = {**raising(call), KIND: is_surely_flag(flag)}
     return Fix.safe_if("Name the argument", tuple(edits), conditions)
+
+
+def give_dtype(given: View, name: str) -> Fix | None:
+    """Ex) "float16" -> torch.float16"""
+    torch = given.source.imports.bound_as("torch")
+    if name not in DTYPES or torch is None or not isinstance(given.cst, cst.SimpleString):
+        return None
+    edit = given.source.edits.replace(given.cst, f"{torch}.{name}")
+    return Fix("Give the dtype", (edit,), Safety.UNSAFE)

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     WITHIN_REGION,
-    Autocast,
     Classes,
     Finding,
     Group,
@@ -47,6 +46,8 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
+
+from .._shared.forward import opens_region
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -115,12 +116,8 @@ def are_in_one_region(first: View, second: View) -> bool:
 
 def outermost_region(call: View) -> cst.BaseExpression | None:
     """The outermost context around a call that casts; None where it is entered elsewhere."""
-    opened = [each for each in call.contexts_around if is_region(each) and each.region is None]
+    opened = [each for each in call.contexts_around if opens_region(each) and each.region is None]
     return opened[-1].cst if opened else None
-
-
-def is_region(context: View) -> bool:
-    return any(isinstance(atom, Autocast) for atom in context.value)
 
 
 def repeats(second: View, first: View, block: cst.With) -> bool:

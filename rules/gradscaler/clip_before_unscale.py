@@ -30,6 +30,7 @@ from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 from amplint import libcst as cst
 
 from .._shared.steps import (
+    between,
     calls_around,
     loops_of,
     methods,
@@ -39,7 +40,6 @@ from .._shared.steps import (
     starts,
     tests_of,
     unsafe,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def unscaled(call: View, misuse: Misuse) -> Fix | None:
 def clippings(call: View, misuse: Misuse) -> list[cst.Call]:
     """The calls around a call, and itself, that clip what the same backward pass has left."""
     found = ((each.cst, each.misuse(rule.violation)) for each in calls_around(call))
-    return [each for each, its in found if its and its.other.place == misuse.other.place]
+    return [each for each, its in found if its and is_same(its, misuse)]
 
 
 def line_above(calls: list[cst.Call], src: Source) -> cst.BaseStatement | None:
@@ -108,20 +108,16 @@ def leads(line: cst.BaseStatement, step: cst.Call, call: View, misuse: Misuse) -
     """Whether the step comes once for each time that the line does, with no other backward pass to
     be clipped in between."""
     src = call.source
-    function = src.function(step)
-    assert function is not None
-    nodes = within(function.body)
-    between = (each for each in nodes if starts(line, each, src) and starts(each, step, src))
     same_loops = loops_of(line, src) == loops_of(step, src)
-    return same_loops and not any(
-        isinstance(each, cst.Break | cst.Continue | cst.Return)
-        or (
-            isinstance(each, cst.Call)
-            and (found := call.of(each).misuse(rule.violation)) is not None
-            and found.other.place != misuse.other.place
-        )
-        for each in between
-    )
+    jumps = between(line, step, (cst.Break, cst.Continue, cst.Return), src)
+    calls = between(line, step, (cst.Call,), src)
+    found = (call.of(each).misuse(rule.violation) for each in calls)
+    return same_loops and not jumps and all(its is None or is_same(its, misuse) for its in found)
+
+
+def is_same(one: Misuse, other: Misuse) -> bool:
+    """Whether one backward pass has left what two calls clip."""
+    return one.other.place == other.other.place
 
 
 report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

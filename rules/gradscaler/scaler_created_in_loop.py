@@ -50,7 +50,7 @@ def check(call: View) -> Iterator[Finding]:
     if target is None or is_made_once(call, target):
         return
     message = f"`{call.brief}` is made for every batch: its scale never adapts"
-    edits = above_loops(call.cst, call.source)
+    edits = above_loops(call)
     fix = unsafe("Make the scaler before the loop", *edits) if edits else None
     yield call.finding(message, heat.chain, fix)
 

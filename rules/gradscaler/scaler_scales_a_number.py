@@ -24,7 +24,7 @@ from amplint.knowledge.libraries import SCALERS
 
 from .._shared.guards import is_caught
 from .._shared.scalers import scaler_at
-from .._shared.tensors import surely_tensor
+from .._shared.tensors import is_surely_tensor
 
 SCALER = "the scaler is made by torch in this function: the line can only raise"
 TENSOR = "the number is read from a tensor for every caller"
@@ -73,7 +73,7 @@ def tensor(call: View, loss: View) -> Fix | None:
         return None
     conditions = {
         SCALER: after.attr.value == "backward" and is_made_here(call),
-        TENSOR: surely_tensor(read.cst, src),
+        TENSOR: is_surely_tensor(read),
         UNCAUGHT: not is_caught(call.cst, src),
     }
     edit = src.edits.remove_between(read.cst, loss.cst)
@@ -83,6 +83,6 @@ def tensor(call: View, loss: View) -> Fix | None:
 def is_made_here(call: View) -> bool:
     """Ex) scaler = torch.amp.GradScaler("cuda"), of whatever is switched off and on"""
     scaler = call.cst.func.value
-    made = call.source.origin(scaler) if isinstance(scaler, cst.Name) else None
+    made = call.source.variables.origin(scaler) if isinstance(scaler, cst.Name) else None
     name = call.of(made).callee if made is not None else None
     return name is not None and name in SCALERS and name.startswith("torch.")

@@ -58,7 +58,7 @@ from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.host_reads import takes_size
 
 from .._shared.reads import read_of_training, tensor_of_read
-from .._shared.tensors import detached
+from .._shared.tensors import without_graph
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -169,7 +169,7 @@ def keep_on_device(call: View) -> Fix | None:
     after = src.edits.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
     if after is None:
         return None
-    edits = (src.edits.replace(call.cst, detached(read.cst, src)), after)
+    edits = (src.edits.replace(call.cst, without_graph(read)), after)
     return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
 
 

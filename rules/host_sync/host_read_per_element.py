@@ -23,7 +23,7 @@ and functions that collate are left alone, and so are elements of lists of tenso
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -35,18 +35,21 @@ from amplint import (
     HandedReads,
     Rule,
     Safety,
-    Spot,
     Syncs,
-    Tensor,
     TensorCertainty,
+    View,
     calls,
     nodes,
 )
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import PREPARES_ITEMS
 
+from .._shared.reads import last_operand
+
 if TYPE_CHECKING:
     from amplint import Source
+
+    Loop = cst.For | cst.CompFor
 
 READING = frozenset({"item", "tolist"})
 NUMBERS = frozenset({"builtins.float", "builtins.int"})
@@ -54,39 +57,9 @@ FINITE = frozenset({"torch.isnan", "torch.isinf", "torch.isfinite"})
 COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 
-def takes_element(at: Spot, number: int) -> bool:
-    """Whether a node may be an element of a tensor that is not known to be on the CPU."""
-    element = at.tensor(number)
-    if element is None or element.device.kind == CPU.kind:
-        return False
-    nodes_of = at.graph.nodes
-    while number >= 0 and nodes_of[number].op == "narrow":
-        number = nodes_of[number].operands[0]
-    return number >= 0 and nodes_of[number].op in ("iter", "unpack", "subscript")
-
-
-def reads_element(at: Spot) -> bool:
-    if at.method in READING:
-        return takes_element(at, at.receiver)
-    return at.name in NUMBERS and len(at.arguments) == 1 and takes_element(at, at.arguments[0])
-
-
-def hands_element(at: Spot) -> bool:
-    """Ex) as_number(index), where that is `index.item()`"""
-    given = at.arguments
-    return len(given) == 1 and takes_element(at, given[0]) and at.ask(HandedReads) is not None
-
-
-def asks_element(at: Spot) -> bool:
-    """Ex) if score < 0.5:, if not torch.isnan(losses[i]):"""
-    asked = at.node
-    while asked.op in ("narrow", "unary"):
-        asked = at.graph.nodes[asked.operands[0]]
-    if asked.op not in ("compare", "call"):
-        return False
-    read = asked.operands[0] if asked.op == "compare" else asked.argument(0)
-    return read >= 0 and takes_element(at, read)
-
+# Which object it is, is known to the host.
+IDENTITY = frozenset({"Is", "IsNot"})
+ELEMENTS = frozenset({"iter", "unpack", "subscript"})  # what makes elements
 
 rule = Rule(
     "AMP113",
@@ -96,99 +69,99 @@ rule = Rule(
     help="read all elements at once by `.tolist()`, before the loop",
     witness=Syncs(before=8, after=1),
     cost=Cost.ELEMENT,
-    candidates=calls(*(f".{name}" for name in READING), *NUMBERS) & reads_element
-    | nodes("call") & hands_element
-    | nodes("test") & asks_element,
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    yield from reading(call, src)
+@rule.on(calls(*(f".{name}" for name in READING), *NUMBERS))
+def check_number(call: View) -> Iterator[Finding]:
+    yield from reading(call, element_read(call))
 
 
-@rule.check
-def check_test(
-    node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
-) -> Iterator[Finding]:
-    yield from reading(node, src)
+@rule.on(nodes("call"))
+def check_handed(call: View) -> Iterator[Finding]:
+    if call.ask(HandedReads) is not None:
+        yield from reading(call, element_read(call))
 
 
-@rule.check
-def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
-    yield from reading(node, src)
+@rule.on(nodes("test"))
+def check_test(test: View) -> Iterator[Finding]:
+    test = last_operand(test)
+    yield from reading(test, element_tested(test))
 
 
-def reading(node: cst.CSTNode, src: Source) -> Iterator[Finding]:
+def reading(read: View, element: View | None) -> Iterator[Finding]:
     """The finding at a loop's first read of an element of what it goes through.
 
     What has to be changed is the loop, however many elements it reads in a round.
     """
-    for read, tensor, loop in reads_at(node, src):
-        reads = [each for inside in within(loop, src) for each in reads_at(inside, src)]
-        places = sorted({src.span(each) for each, _, around in reads if around is loop})
-        start, *later = places or [src.span(read)]
-        if src.span(read) != start:
-            continue
-        message = f"`{src.brief(read)}` waits for each element of `{src.brief(tensor)}`"
-        related = [src.related_node(loop.iter, "in this loop")]
-        shown = {src.span(each): each for each, _, _ in reads}
-        related += [src.related_node(shown[each], "and here") for each in later]
-        yield src.finding(rule, read, message, read_before(tensor, loop, src), related)
+    found = element_of(element) if element is not None and is_read_back(read, element) else None
+    if found is None:
+        return
+    tensor, loop = found
+    places = {read.span: read, **{each.span: each for each in other_reads(read, loop)}}
+    start, *later = sorted(places)
+    if read.span == start:
+        message = f"`{read.brief}` waits for each element of `{tensor.brief}`"
+        related = [read.of(loop.iter).related("in this loop")]
+        related += [places[each].related("and here") for each in later]
+        yield read.finding(message, related, read_before(tensor, loop))
 
 
-def reads_at(
-    node: cst.CSTNode, src: Source
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.For | cst.CompFor]]:
-    """The reads of elements that a node is or asks for, each with the tensor and the loop that goes
-    through all of them."""
-    for read, element in elements_read(node, src):
-        found = element_of(element, src)
-        if found is None or src.tensor(element) is None:
-            continue
-        tensor, loop = found
-        if is_read_back(tensor, src) and not is_in_worker(read, src):
-            yield read, tensor, loop
+def other_reads(at: View, loop: Loop) -> Iterator[View]:
+    """The reads of elements in a loop, of what it goes through."""
+    for node in within(loop, at.source):
+        for read, element in elements_read(at.of(node)):
+            if element is not None and is_read_back(read, element):
+                found = element_of(element)
+                if found is not None and found[1] is loop:
+                    yield read
 
 
-def elements_read(
-    node: cst.CSTNode, src: Source
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """The expressions that read what may be an element, each with that.
+def elements_read(at: View) -> Iterator[tuple[View, View | None]]:
+    """The expressions that an operation or a statement asks for an element, each with that."""
+    tested: Sequence[View] = ()
+    if at.op == "call":
+        yield at, element_read(at)
+    elif at.op == "bool":
+        tested = at.operands[:-1]
+    elif at.op == "unary" and at.operator == "Not":
+        tested = at.operands
+    elif isinstance(at.cst, cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf):
+        tested = (at.of(at.cst.test),)
+    for each in map(last_operand, tested):
+        yield each, element_tested(each)
 
-    Ex) index.item(), float(scores[i]), if score < 0.5:, score < 0.5 and index > 0
+
+def element_read(call: View) -> View | None:
+    """What a call reads, if that may be an element.
+
+    Ex) index.item(), float(scores[i]), as_number(index) where that is `index.item()`
     """
-    if isinstance(node, cst.Call):
-        function = node.func
-        if isinstance(function, cst.Attribute) and function.attr.value in READING and not node.args:
-            yield node, function.value
-        elif len(node.args) == 1 and (
-            src.name(function) in NUMBERS or src.ask(HandedReads, node) is not None
-        ):
-            yield node, node.args[0].value  # float(index), as_number(index)
-    elif isinstance(node, cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf):
-        yield from tested(node.test, src)
-    elif isinstance(node, cst.BooleanOperation):
-        for operand in (node.left, node.right):
-            if not isinstance(operand, cst.BooleanOperation):
-                yield from tested(operand, src)
+    given = [argument for _, _, argument in call.arguments]
+    if call.method in READING and not given:
+        return call.receiver
+    reads = call.callee in NUMBERS or call.ask(HandedReads) is not None
+    return given[0] if len(given) == 1 and reads else None
 
 
-def tested(
-    test: cst.BaseExpression, src: Source
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """The expressions that a test reads, each with the test that it is in."""
-    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        test = test.expression
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        # Which object it is, is known to the host.
-        if not isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
-            yield test, test.left
-    elif isinstance(test, cst.Call) and src.name(test.func) in FINITE and len(test.args) == 1:
-        yield test, test.args[0].value
+def element_tested(test: View) -> View | None:
+    """What a test reads, if that may be an element: score < 0.5, torch.isnan(losses[i])"""
+    if test.op == "compare" and len(test.operators) == 1:
+        return test.operands[0] if IDENTITY.isdisjoint(test.operators) else None
+    given = [argument for _, _, argument in test.arguments]
+    return given[0] if len(given) == 1 and test.callee in FINITE else None
 
 
-def within(loop: cst.For | cst.CompFor, src: Source) -> Iterator[cst.CSTNode]:
+def is_read_back(read: View, element: View) -> bool:
+    """Whether an element surely is a tensor that is not known to be on the CPU, nor read by a
+    dataset or a function that collates: there, tensors are on the CPU."""
+    tensor = element.tensor
+    if tensor is None or tensor.device.kind == CPU.kind or element.origin.op not in ELEMENTS:
+        return False
+    return not any(word in read.function.name for word in PREPARES_ITEMS)
+
+
+def within(loop: Loop, src: Source) -> Iterator[cst.CSTNode]:
     """The nodes of a loop; of one in a comprehension, those of the comprehension."""
     whole: cst.CSTNode = loop
     if isinstance(loop, cst.CompFor):
@@ -200,32 +173,39 @@ def within(loop: cst.For | cst.CompFor, src: Source) -> Iterator[cst.CSTNode]:
         stack.extend(node.children)
 
 
-def element_of(
-    node: cst.BaseExpression, src: Source
-) -> tuple[cst.BaseExpression, cst.For | cst.CompFor] | None:
-    """The tensor of which an expression is an element, and the loop that goes through it.
+def element_of(element: View) -> tuple[View, Loop] | None:
+    """The tensor with elements of which an expression is one, and the loop that goes through it.
 
     Ex) `x` in `for x in tensor`, `tensor[i]` in `for i in range(n)`
     """
+    found = element_at(element)
+    tensor = found[0].tensor if found is not None else None
+    if found is None or tensor is None or tensor.rank == 0 or tensor.device.kind == CPU.kind:
+        return None
+    return found if found[0].ask(TensorCertainty) else None
+
+
+def element_at(element: View) -> tuple[View, Loop] | None:
+    """The same, be it a tensor or not."""
+    node, src = element.cst, element.source
     if isinstance(node, cst.Name):
-        return element_named(node, src)
+        return element_named(element)
     if not isinstance(node, cst.Subscript):
         return None
-    if isinstance(node.value, cst.Name) and (row := element_named(node.value, src)) is not None:
+    container = element.of(node.value)
+    if isinstance(node.value, cst.Name) and (row := element_named(container)) is not None:
         return row  # `row[0]` in `for row in tensor`
     for index in indices(node):
         loop = loop_of(index, src)
-        if loop is not None and counts(loop, src) and stays(node.value, loop, src):
-            return node.value, loop
+        if loop is not None and counts(element.of(loop.iter)) and stays(node.value, loop, src):
+            return container, loop
     return None
 
 
-def element_named(
-    name: cst.Name, src: Source
-) -> tuple[cst.BaseExpression, cst.For | cst.CompFor] | None:
+def element_named(name: View) -> tuple[View, Loop] | None:
     """The same of a variable."""
-    loop = loop_of(name, src)
-    tensor = gone_through(loop, name.value, src) if loop is not None else None
+    loop = loop_of(name.cst, name.source)
+    tensor = gone_through(name, loop) if loop is not None else None
     return (tensor, loop) if tensor is not None and loop is not None else None
 
 
@@ -236,13 +216,13 @@ def indices(node: cst.Subscript) -> Iterator[cst.Name]:
             yield element.slice.value
 
 
-def loop_of(name: cst.Name, src: Source) -> cst.For | cst.CompFor | None:
+def loop_of(name: cst.Name, src: Source) -> Loop | None:
     """The loop whose target binds a name, with no other binding since."""
     inner: cst.CSTNode = name
     for around in src.ancestors(name):
         if isinstance(around, cst.FunctionDef | cst.Lambda | cst.ClassDef):
             return None
-        loops: list[cst.For | cst.CompFor] = []
+        loops: list[Loop] = []
         if isinstance(around, cst.For) and inner is around.body:
             loops = [around]
         elif isinstance(around, cst.BaseComp):
@@ -254,9 +234,9 @@ def loop_of(name: cst.Name, src: Source) -> cst.For | cst.CompFor | None:
     return None
 
 
-def nested(loop: cst.CompFor | None) -> list[cst.For | cst.CompFor]:
+def nested(loop: cst.CompFor | None) -> list[Loop]:
     """The loops of a comprehension, the innermost first."""
-    found: list[cst.For | cst.CompFor] = []
+    found: list[Loop] = []
     while loop is not None:
         found.insert(0, loop)
         loop = loop.inner_for_in
@@ -273,62 +253,45 @@ def targets(target: cst.BaseExpression) -> tuple[str | None, ...]:
     return ()
 
 
-def gone_through(loop: cst.For | cst.CompFor, name: str, src: Source) -> cst.BaseExpression | None:
+def gone_through(name: View, loop: Loop) -> View | None:
     """The tensor whose elements a loop binds to a name.
 
     Ex) `t` of `for x in t`, `for i, x in enumerate(t)` and `for x, y in zip(t, other)`
     """
-    iterated, position = loop.iter, targets(loop.target).index(name)
+    iterated = name.of(loop.iter)
     if isinstance(loop.target, cst.Name):
         return iterated
-    called = src.name(iterated.func) if isinstance(iterated, cst.Call) else None
-    if not isinstance(iterated, cst.Call) or src.has_star(iterated):
-        return None
-    if called == "builtins.enumerate" and position == 1:
-        return iterated.args[0].value
-    if called == "builtins.zip" and position < len(iterated.args):
-        return iterated.args[position].value
+    position = targets(loop.target).index(name.cst.value)
+    given = [] if iterated.has_star else [argument for _, _, argument in iterated.arguments]
+    if iterated.callee == "builtins.enumerate" and position == 1:
+        return given[0] if given else None
+    if iterated.callee == "builtins.zip" and position < len(given):
+        return given[position]
     return None
 
 
-def counts(loop: cst.For | cst.CompFor, src: Source) -> bool:
+def counts(iterated: View) -> bool:
     """Ex) for i in range(n), for i, name in enumerate(names)"""
-    return isinstance(loop.iter, cst.Call) and src.name(loop.iter.func) in COUNTS
+    return iterated.callee in COUNTS
 
 
-def stays(tensor: cst.BaseExpression, loop: cst.For | cst.CompFor, src: Source) -> bool:
+def stays(tensor: cst.BaseExpression, loop: Loop, src: Source) -> bool:
     """Whether a loop leaves a tensor as it is."""
     if not isinstance(tensor, cst.Name) or src.variables.bound_within(tensor, loop):
         return False
     return not src.variables.written_into(tensor)
 
 
-def is_read_back(tensor: cst.BaseExpression, src: Source) -> bool:
-    """Whether an expression surely is a tensor with elements that is not known to be on the CPU."""
-    value = src.tensor(tensor)
-    if not isinstance(value, Tensor) or value.rank == 0 or value.device.kind == CPU.kind:
-        return False
-    return bool(src.ask(TensorCertainty, tensor))
-
-
-def is_in_worker(node: cst.CSTNode, src: Source) -> bool:
-    """Whether a dataset or a function that collates reads: there, tensors are on the CPU."""
-    function = src.function(node)
-    return isinstance(function, cst.FunctionDef) and any(
-        word in function.name.value for word in PREPARES_ITEMS
-    )
-
-
-def read_before(tensor: cst.BaseExpression, loop: cst.For | cst.CompFor, src: Source) -> Fix | None:
+def read_before(tensor: View, loop: Loop) -> Fix | None:
     """Ex) for x in t: f(x.item()) -> for x in t.tolist(): f(x)"""
-    value = src.tensor(tensor)
-    if tensor is not loop.iter or value is None or value.rank != 1:
+    src, value = tensor.source, tensor.tensor
+    if tensor.cst is not loop.iter or value is None or value.rank != 1:
         return None
     if not isinstance(loop, cst.For) or not isinstance(loop.target, cst.Name):
         return None
-    uses = src.uses(loop.target)
+    uses = src.variables.uses(loop.target)
     reads = [src.parent(src.parent(use)) for use in uses]
-    edits = [src.edits.append_call(tensor, "tolist()")]
+    edits = [src.edits.append_call(tensor.cst, "tolist()")]
     for use, read in zip(uses, reads, strict=True):
         if not isinstance(read, cst.Call) or src.text(read) != f"{src.text(use)}.item()":
             return None

@@ -30,12 +30,12 @@ a number that Python needs as well, or that reaches the operation through anothe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from amplint import (
     FLOATS,
     HOT,
+    READ,
     Change,
     Finding,
     Fix,
@@ -44,6 +44,8 @@ from amplint import (
     Rule,
     Syncs,
     Tensor,
+    View,
+    calls,
     is_unknown,
     only,
 )
@@ -51,12 +53,9 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import CHOICES
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
-from .._shared.dtypes import decided_within
-from .._shared.reads import READS, device_tensor, hot_evidence, tensor_of_training
-from .._shared.tensors import detached, has_own_classes
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import is_decided_within
+from .._shared.reads import device_tensor, hot_tensor, read_of_training
+from .._shared.tensors import has_own_classes, without_graph
 
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
@@ -65,6 +64,8 @@ PLAIN = "the project has no tensors of a class of their own"
 HERE = "both are made in this function"
 ALIKE = "both have one known dtype and device, and no gradient"
 
+EXACT = frozenset({"Add", "Sub", "Mult"})
+ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
 FILLS = frozenset({"torch.full", "torch.full_like", "torch.tensor", "torch.as_tensor"})
 # Those that have two bounds -> how many arguments they have with one.
 CLAMPS = {
@@ -83,21 +84,7 @@ rule = Rule(
     supersedes=("AMP101",),
     safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
     changes=frozenset({Change.ROUNDING}),
-    candidates=READS & HOT,
 )
-
-
-@dataclass(frozen=True)
-class Read:
-    """A call that brings one number to the host.
-
-    Args:
-        operand: the expression that is read.
-        method: whether it is `.item()`; `float()` and `int()` take numbers as well.
-    """
-
-    operand: cst.BaseExpression
-    method: bool
 
 
 @dataclass(frozen=True)
@@ -105,219 +92,206 @@ class Use:
     """Where a number goes back to the device.
 
     Args:
-        node: the operation or assignment.
+        at: the operation or assignment.
         other: the tensor on the device that it is combined with; None where passing the tensor
             alone would not do.
         exact: whether the operation has the same result with a tensor of the same dtype.
     """
 
-    node: cst.CSTNode
+    at: View
     other: Tensor | None
     exact: bool
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    read = scalar_read(call, src)
-    if read is None:
+@rule.on(calls(".item", "builtins.float", "builtins.int") & HOT)
+def check(call: View) -> Iterator[Finding]:
+    operand = scalar_read(call)
+    if operand is None:
         return
-    tensor = tensor_of_training(read.operand, src, receiver=read.method)
-    evidence = hot_evidence(call, tensor, src)
-    if evidence is None:
-        return
-    places = [call] if src.assigned_name(call) is None else readers(call, src)
-    uses = [fed_back(place, src) for place in places]
-    if not uses or None in uses:
-        return
+    tensor = hot_tensor(operand, receiver=call.method == "item")
+    reasons = read_of_training(call, tensor)
+    uses = [fed_back(call, use) for use in call.uses] if reasons is not None else []
     used = [use for use in uses if use is not None]
-    there = [
-        src.related_node(use.node, "goes back to the device here") for use in used[:1]
-        if places != [call]
-    ]  # fmt: skip
-    message = f"`{src.brief(call)}` is read by the host and goes straight back to the device"
-    fix = pass_tensor(call, read, used, src) if isinstance(tensor, Tensor) else None
-    yield src.finding(rule, call, message, fix, (*evidence, *there))
+    if reasons is None or not uses or None in uses or not is_used_there_alone(call):
+        return
+    used.sort(key=lambda use: use.at.span)
+    named = call.source.assigned_name(call.cst) is not None
+    there = [use.at.related("goes back to the device here") for use in used[:1] if named]
+    message = f"`{call.brief}` is read by the host and goes straight back to the device"
+    fix = pass_tensor(call, operand, used) if isinstance(tensor, Tensor) else None
+    yield call.finding(message, (*reasons, *there), fix)
 
 
-def scalar_read(call: cst.Call, src: Source) -> Read | None:
-    """Ex) t.item(), float(t), int(n)"""
-    function = call.func
-    if isinstance(function, cst.Attribute):
-        item = function.attr.value == "item" and not call.args
-        return Read(function.value, True) if item else None
-    name = src.name(function)
-    if name not in ("builtins.float", "builtins.int") or len(call.args) != 1 or call.args[0].star:
+def scalar_read(call: View) -> View | None:
+    """The expression of which a call brings one number to the host: t.item(), float(t), int(n)"""
+    given = [argument for _, _, argument in call.arguments]
+    if call.method:
+        return call.receiver if call.method == "item" and not given else None
+    if call.callee not in ("builtins.float", "builtins.int") or len(given) != 1:
         return None
-    operand = call.args[0].value
-    atom = only(src.value(operand))
     # `int()` of a float cuts it off, and of what is unknown may do so.
-    whole = isinstance(atom, Tensor) and atom.dtype is not None and atom.dtype not in FLOATS
-    return Read(operand, False) if name == "builtins.float" or whole else None
+    tensor = given[0].tensor
+    whole = tensor is not None and tensor.dtype is not None and tensor.dtype not in FLOATS
+    return given[0] if call.callee == "builtins.float" or whole else None
 
 
-def readers(call: cst.Call, src: Source) -> Sequence[cst.BaseExpression]:
-    """The places that read the variable a call is assigned to; none where they may not be all."""
-    name, function = src.assigned_name(call), src.function(call)
-    if name is None or function is None or src.joined(call):
-        return ()
-    uses = src.uses(call)
-    return uses if src.layout.occurrences(name, function) == len(uses) + 1 else ()
+def is_used_there_alone(call: View) -> bool:
+    """Whether these uses are all that there is of a number, also of the variable that it is
+    assigned to."""
+    src, number = call.source, call.cst
+    if call.is_merged:
+        return False
+    if not isinstance(src.parent(number), cst.Assign | cst.AnnAssign | cst.NamedExpr):
+        return True
+    target, function = src.layout.assigned(number), src.function(number)
+    if not isinstance(target, cst.Name) or function is None:
+        return isinstance(target, cst.Subscript)
+    reads = src.variables.uses(number)
+    taken = [each for use in call.uses for each in taken_by(use) if each.is_same(call)]
+    # Ex) not of `if number:`, which is a read that no operation takes
+    return len(taken) == len(reads) == src.layout.occurrences(target.value, function) - 1
 
 
-def fed_back(number: cst.BaseExpression, src: Source) -> Use | None:
-    """The operation on the device that the number goes into, and nothing else does with it."""
-    parent = src.parent(number)
-    if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Minus):
-        return fed_back(parent, src)
-    if isinstance(parent, cst.BinaryOperation):
-        other = parent.right if parent.left is number else parent.left
-        tensor = device_operand(other, src)
+def taken_by(use: View) -> Iterator[View]:
+    """The operands of an operation, and what is in tuples and lists among them."""
+    for operand in use.operands:
+        yield from operand.operands if operand.op in ("tuple", "list") else (operand,)
+
+
+def fed_back(number: View, use: View) -> Use | None:
+    """The operation on the device that a number goes into, and nothing else does with it."""
+    if use.op == "unary" and use.operator == "USub":
+        return beyond(use)
+    if use.op == "binop":
+        left, right = use.operands
+        other = right if left.is_same(number) else left
+        tensor = device_operand(other)
         if tensor is not None:
-            return Use(
-                parent, tensor, isinstance(parent.operator, (cst.Add, cst.Subtract, cst.Multiply))
-            )
+            return Use(use, tensor, use.operator in EXACT)
         # `2 * t.item() * x`: first a number with a number, or with whatever may join tensors.
-        joins = is_number(other, src) or is_unknown(src.value(other))
-        beyond = fed_back(parent, src) if joins else None
-        return Use(beyond.node, beyond.other, False) if beyond is not None else None
-    if isinstance(parent, cst.ComparisonTarget):
-        return compared(src.parent(parent), src)
-    if isinstance(parent, cst.Comparison):
-        return compared(parent, src)
-    if isinstance(parent, cst.AugAssign) and parent.value is number:
-        tensor = device_operand(parent.target, src)
-        exact = isinstance(parent.operator, (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign))
-        return Use(parent, tensor, exact) if tensor is not None else None
-    if isinstance(parent, cst.Assign):
-        return stored(parent, src)
-    if isinstance(parent, cst.Arg):
-        call = src.parent(parent)
-        return passed(parent, call, src) if isinstance(call, cst.Call) else None
-    if isinstance(parent, cst.Element):
-        return listed(parent, src)
-    return None
+        further = beyond(use) if is_number(other) or is_unknown(other.value) else None
+        return replace(further, exact=False) if further is not None else None
+    if use.op == "compare":
+        return compared(use)
+    if use.op == "aug":
+        target, value = use.operands
+        tensor = device_operand(target) if value.is_same(number) else None
+        return Use(use, tensor, use.operator in EXACT) if tensor is not None else None
+    if use.op == "put":
+        return stored(number, use)
+    return passed(number, use) if use.op == "call" else None
 
 
-def compared(comparison: cst.CSTNode | None, src: Source) -> Use | None:
+def beyond(number: View) -> Use | None:
+    """The same for a number that is computed of the one that is read, where it stands."""
+    uses = list(number.uses)
+    if len(uses) != 1 or any(each.op == READ for each in uses[0].operands if each.is_same(number)):
+        return None
+    return fed_back(number, uses[0])
+
+
+def compared(comparison: View) -> Use | None:
     """Ex) scores > threshold.item()"""
-    if not isinstance(comparison, cst.Comparison) or len(comparison.comparisons) != 1:
+    if len(comparison.operators) != 1 or not ASKING.isdisjoint(comparison.operators):
         return None
-    if isinstance(comparison.comparisons[0].operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
-        return None
-    for side in (comparison.left, comparison.comparisons[0].comparator):
-        tensor = device_operand(side, src)
-        if tensor is not None:
-            return Use(comparison, tensor, True)
-    return None
+    tensors = filter(None, map(device_operand, comparison.operands))
+    return next((Use(comparison, tensor, True) for tensor in tensors), None)
 
 
-def stored(assign: cst.Assign, src: Source) -> Use | None:
+def stored(number: View, put: View) -> Use | None:
     """Ex) losses[step] = loss.item()
 
     Not `x[mask] = t.item()`, which would read a tensor on the device by itself.
     """
-    target = assign.targets[0].target if len(assign.targets) == 1 else None
-    if not isinstance(target, cst.Subscript):
+    container, index, value = put.operands
+    tensor = device_operand(container)
+    parts = index.operands if index.op == "tuple" else (index,)
+    plain = all(part.op == "slice" or is_number(part) for part in parts)
+    if tensor is None or not plain or not value.is_same(number):
         return None
-    tensor = device_operand(target.value, src)
-    plain = all(
-        isinstance(each.slice, cst.Slice)
-        or (isinstance(each.slice, cst.Index) and is_number(each.slice.value, src))
-        for each in target.slice
-    )
-    return Use(assign, tensor, False) if tensor is not None and plain else None
+    assign = put.source.parent(put.source.parent(put.cst))
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+        return None
+    return Use(put.of(assign), tensor, False)
 
 
-def passed(arg: cst.Arg, call: cst.Call, src: Source) -> Use | None:
-    """Ex) x.clamp(min=t.item()), torch.where(mask, x, t.item()), torch.full(size, t.item())"""
-    name = src.name(call.func)
+def passed(number: View, call: View) -> Use | None:
+    """Ex) x.clamp(min=t.item()), torch.where(mask, x, t.item()), torch.full(size, t.item()),
+    torch.tensor([loss.item(), count.item()], device="cuda")"""
+    name = call.callee or ""
     if name in FILLS:
-        return filled(call, src)
-    function = call.func
-    receiver = function.value if isinstance(function, cst.Attribute) and name is None else None
-    if receiver is not None:
-        tensor = device_operand(receiver, src)
-        name = f"Tensor.{function.attr.value}" if isinstance(function, cst.Attribute) else None
-    else:
-        others = [other.value for other in call.args if other is not arg and not other.star]
-        tensor = next(filter(None, (device_operand(other, src) for other in others)), None)
-    if tensor is None or src.has_star(call):
+        return filled(call)
+    given = list(call.arguments)
+    others = [argument for _, _, argument in given if not argument.is_same(number)]
+    if name.startswith("Tensor.") and call.receiver is not None:
+        others = [call.receiver]
+    tensor = next(filter(None, map(device_operand, others)), None)
+    if tensor is None or call.has_star:
         return None
     if name == "Tensor.new_full":
-        return filled(call, src)
-    if name in CLAMPS and len(call.args) > CLAMPS[name]:
+        return filled(call)
+    if name in CLAMPS and len(given) > CLAMPS[name]:
         return Use(call, None, False)  # beside a bound that is a number, a tensor is read
-    takes = TAKES_TENSOR.get(name or "", ())
-    keyword = arg.keyword.value if arg.keyword is not None else None
-    position = next(i for i, each in enumerate(call.args) if each is arg)
-    return Use(call, tensor, False) if (keyword or position) in takes else None
+    takes = TAKES_TENSOR.get(name, ())
+    places = [keyword or position for position, keyword, each in given if each.is_same(number)]
+    return Use(call, tensor, False) if places and all(each in takes for each in places) else None
 
 
-def listed(element: cst.Element, src: Source) -> Use | None:
-    """Ex) torch.tensor([loss.item(), count.item()], device="cuda")"""
-    sequence = src.parent(element)
-    arg = src.parent(sequence)
-    call = src.parent(arg)
-    if not isinstance(sequence, cst.List | cst.Tuple) or not isinstance(arg, cst.Arg):
-        return None
-    built = isinstance(call, cst.Call) and src.name(call.func) in FILLS
-    return filled(call, src) if built and isinstance(call, cst.Call) else None
-
-
-def filled(call: cst.Call, src: Source) -> Use | None:
+def filled(call: View) -> Use | None:
     """Where the tensor that is filled is on the device, or moves there at once."""
-    if device_operand(call, src) is not None:
+    if device_operand(call) is not None:
         return Use(call, None, False)
-    attribute = src.parent(call)
-    move = src.parent(attribute)
-    if isinstance(attribute, cst.Attribute) and isinstance(move, cst.Call):
-        moves = attribute.attr.value in ("cuda", "to") and move.func is attribute
-        if moves and device_operand(move, src) is not None:
-            return Use(move, None, False)
-    return None
+    moves = (
+        move
+        for attribute in call.uses
+        if attribute.op == "attr" and attribute.operands[0].op != READ
+        for move in attribute.uses
+        if move.method in ("cuda", "to") and device_operand(move) is not None
+    )
+    return next((Use(move, None, False) for move in moves), None)
 
 
-def device_operand(node: cst.BaseExpression, src: Source) -> Tensor | None:
-    found = device_tensor(src.value(node), certain=True)
+def device_operand(at: View) -> Tensor | None:
+    found = device_tensor(at.value, certain=True)
     return found if isinstance(found, Tensor) else None
 
 
-def is_number(node: cst.BaseExpression, src: Source) -> bool:
-    atom = only(src.value(node))
+def is_number(at: View) -> bool:
+    atom = only(at.value)
     return isinstance(atom, Host) and atom.kind in ("int", "float", "bool", "number")
 
 
-def pass_tensor(call: cst.Call, read: Read, uses: Sequence[Use], src: Source) -> Fix | None:
+def pass_tensor(call: View, operand: View, uses: Sequence[Use]) -> Fix | None:
     """Ex) x * t.item() -> x * t.detach()"""
-    tensor = src.tensor(read.operand)
+    tensor, edits = operand.tensor, call.source.edits
     others = [use.other for use in uses if use.other is not None]
-    if tensor is None or tensor.rank == 1 or len(others) < len(uses) or not read.method:
+    if tensor is None or tensor.rank == 1 or len(others) < len(uses) or call.method != "item":
         return None
-    named = src.assigned_name(call) is not None
+    named = call.source.assigned_name(call.cst) is not None
     conditions = {
         INLINE: not named,
         ROUNDS: all(use.exact for use in uses),
-        NEW: not any(writes(use.node, read.operand, src) for use in uses),
-        PLAIN: not has_own_classes(src),
-        HERE: all(decided_within(each, call, src) for each in (tensor, *others)),
+        NEW: not any(writes(use.at, operand) for use in uses),
+        PLAIN: not has_own_classes(call),
+        HERE: all(is_decided_within(each, call) for each in (tensor, *others)),
         ALIKE: all(same_kind(tensor, other) for other in others),
     }
     # A name outlives what it is read from: that may be changed in place before it is used.
     alike = not named and all(conditions.values())
-    passed = src.edits.as_receiver(read.operand) if alike else detached(read.operand, src)
-    edits = (src.edits.replace(call, f"{passed}.clone()" if named else passed),)
-    return Fix.safe_if("Pass the tensor itself", edits, conditions)
+    passed = edits.as_receiver(operand.cst) if alike else without_graph(operand)
+    edit = edits.replace(call.cst, f"{passed}.clone()" if named else passed)
+    return Fix.safe_if("Pass the tensor itself", (edit,), conditions)
 
 
-def writes(node: cst.CSTNode, operand: cst.BaseExpression, src: Source) -> bool:
+def writes(at: View, operand: View) -> bool:
     """Whether an operation writes into memory that the number may be read from.
 
     Ex) x -= x[0].item(), t.item() * t.zero_(); not x -= (t * t).item()
     """
-    in_place = isinstance(node, cst.AugAssign) and not isinstance(operand, cst.BinaryOperation)
+    in_place = at.op == "aug" and operand.op != "binop"
     return in_place or any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
-        for call in src.calls(node)
+        for call in at.source.calls(at.cst)
     )
 
 

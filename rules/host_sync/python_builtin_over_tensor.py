@@ -29,11 +29,11 @@ AMP103, AMP105). With `key=` the results of the key are compared, which may be n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from amplint import (
     HOT,
+    READ,
     Cost,
     Finding,
     Fix,
@@ -53,15 +53,11 @@ from amplint import (
     only,
     reachable,
 )
-from amplint import libcst as cst
 from amplint.knowledge.host_reads import ELEMENT_READS
 
 from .._shared.parameters import holds_argument
 from .._shared.reads import device_tensor, hot_tensor, read_of_training
-from .._shared.tensors import surely_tensor, tensor_operands
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.tensors import is_surely_tensor, operands_of_tensor
 
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
 BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
@@ -173,25 +169,23 @@ def is_taken(number: object, dtype: str | None) -> bool:
 def is_tensor_on_every_path(at: View) -> bool:
     """Whether more than an argument or a field makes an expression a tensor: they may be Python
     numbers on another path, and these have no `clamp`."""
-    node, src = at.cst, at.source
     if at.tensor is None:
         return False
-    parts = reachable([node], lambda part: operands(part, src))
-    return surely_tensor(node, src) or any(
-        not operands(part, src) and not holds_argument(part, src) and not is_number(part, src)
-        for part in parts
+    return is_surely_tensor(at) or any(
+        not made_of(part)
+        and not holds_argument(part.cst, part.source)
+        and not isinstance(only(part.value), Host)
+        for part in reachable([at], made_of)
     )
 
 
-def operands(node: cst.BaseExpression, src: Source) -> tuple[cst.BaseExpression, ...]:
+def made_of(at: View) -> Iterable[View]:
     """The operands that make an expression a tensor; a function of the project is known by
     its returns."""
-    if isinstance(node, cst.Comparison):
-        return (node.left, *(each.comparator for each in node.comparisons))
-    if isinstance(node, cst.Call) and isinstance(only(src.value(node.func)), Function):
+    if at.op == READ:
+        return (at.origin,) if at.origin.is_written else ()
+    if at.op == "compare":
+        return at.operands
+    if at.op == "call" and isinstance(only(at.called.value), Function):
         return ()
-    return tensor_operands(node, src)
-
-
-def is_number(node: cst.BaseExpression, src: Source) -> bool:
-    return isinstance(only(src.value(node)), Host)
+    return operands_of_tensor(at)

@@ -87,9 +87,7 @@ def told(operand: View) -> str:
 
 
 def is_rare(at: View) -> bool:
-    src = at.source
-    around = (node for node in src.ancestors(at.cst) if isinstance(node, cst.Call))
-    return any(src.name(call.func) in RARE for call in around)
+    return any(at.of(around).callee in RARE for around in at.source.ancestors(at.cst))
 
 
 def in_percent(at: View) -> Sequence[View]:

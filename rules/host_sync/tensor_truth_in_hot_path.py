@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
+    READ,
     Finding,
     Group,
-    Related,
     Rule,
     Sequence,
-    Spot,
     Syncs,
     Tensor,
     TensorTree,
+    View,
     calls,
     constant,
     nodes,
@@ -45,10 +45,10 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.reads import device_tensor, hot_evidence, presumed_tensor, tensor_of_training
+from .._shared.reads import hot_tensor, last_operand, read_of_training
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from .._shared.reads import Reasons
 
 BOOL = "builtins.bool"
 SEARCHING = frozenset({"In", "NotIn"})
@@ -59,34 +59,6 @@ COMPARING_FUNCTIONS = frozenset(f"torch.{name}" for name in COMPARING)
 SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
 
 
-def asks_truth(at: Spot) -> bool:
-    """Whether the truth of a tensor may be read: `if x:`, and both sides of `if x and y:`"""
-    stack = [at.number]
-    while stack:
-        number = stack.pop()
-        node = at.graph.nodes[number]
-        if node.op == "bool":
-            stack.extend(node.operands)
-        elif presumed_tensor(at, number) is not None:
-            return True
-    return False
-
-
-def compares(at: Spot) -> bool:
-    """Ex) torch.equal(x, y), x.allclose(y)"""
-    if at.name in COMPARING_FUNCTIONS:
-        given = (device_tensor(at.of(each), receiver=True, presumed=True) for each in at.arguments)
-        return any(tensor is not None for tensor in given)
-    return any(presumed_tensor(at, each) is not None for each in (at.receiver, *at.arguments))
-
-
-def searches(at: Spot) -> bool:
-    """Ex) x in tensors"""
-    return not SEARCHING.isdisjoint(at.node.data) and any(
-        presumed_tensor(at, each) is not None for each in at.node.operands
-    )
-
-
 rule = Rule(
     "AMP103",
     __doc__,
@@ -95,171 +67,126 @@ rule = Rule(
     help="decide on the device (`torch.where`, `torch._assert_async`), or test every N steps",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP113",),
-    candidates=(
-        nodes("test") & asks_truth
-        | calls(BOOL) & (lambda at: any(presumed_tensor(at, n) for n in at.arguments))
-        | calls(*COMPARING_FUNCTIONS, *(f".{name}" for name in COMPARING)) & compares
-        | nodes("compare") & searches
-    )
-    & HOT,
 )
 
 
-@rule.check
-def check_test(
-    node: cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf, src: Source
-) -> Iterator[Finding]:
-    yield from truth(node.test, src)
+@rule.on((nodes("test") | calls(BOOL)) & HOT)
+def check(at: View) -> Iterator[Finding]:
+    """Ex) if x:, x of `x and y`, not x, bool(x)
 
-
-@rule.check
-def check_operands(node: cst.BooleanOperation, src: Source) -> Iterator[Finding]:
-    # The last operand is the result; a test of that reads it.
-    yield from truth(node.left, src)
-    if is_tested(node, src):
-        yield from truth(node.right, src)
-
-
-@rule.check
-def check_not(node: cst.UnaryOperation, src: Source) -> Iterator[Finding]:
-    if isinstance(node.operator, cst.Not):
-        yield from truth(node.expression, src)
-
-
-@rule.check
-def check_bool(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) == BOOL and len(call.args) == 1 and not call.args[0].star:
-        yield from truth(call.args[0].value, src)
-
-
-@rule.check
-def check_comparison(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) torch.equal(x, y), x.allclose(y)"""
-    operands = [each.value for each in call.args if each.keyword is None and not each.star][:2]
-    takes_tensors = src.name(call.func) in COMPARING_FUNCTIONS
-    if not takes_tensors:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in COMPARING:
-            return
-        operands = [call.func.value, *operands][:2]
-    if any(reading(each, src) is not None for each in others_asked(call, src)[0]):
-        return  # what has to be changed is the condition as a whole
-    for operand in operands:
-        evidence = hot_evidence(operand, tensor_of_training(operand, src, takes_tensors), src)
-        if evidence is not None:
-            message = f"`{src.brief(call)}` makes the host wait in every iteration"
-            yield src.finding(rule, call, message, None, evidence)
-            return
-
-
-@rule.check
-def check_membership(node: cst.Comparison, src: Source) -> Iterator[Finding]:
-    for comparison in node.comparisons:
-        if isinstance(comparison.operator, cst.In | cst.NotIn):
-            inside = comparison.comparator
-            if isinstance(constant(src.value(node.left)), str):
-                continue  # what holds strings is no tensor
-            # A dict looks for the object, not for its value.
-            searched = isinstance(only(src.value(inside)), Sequence)
-            for operand in (node.left, inside) if searched else (inside,):
-                evidence = hot_evidence(node, tensor_of_training(operand, src), src)
-                if evidence is not None:
-                    message = f"`{src.brief(node)}` makes the host wait in every iteration"
-                    yield src.finding(rule, node, message, None, evidence)
-                    return
-
-
-def truth(test: cst.BaseExpression, src: Source) -> Iterator[Finding]:
-    if isinstance(test, cst.BooleanOperation):
-        return  # its operands are tested one by one
-    evidence = reading(test, src)
-    if evidence is None:
+    The last operand of a tested `and` or `or` is tested too: it is the result.
+    """
+    test = last_operand(tested_by_bool(at) or at)
+    reasons = reading(test)
+    if reasons is None:
         return
-    earlier, later = others_asked(test, src)
-    if any(reading(each, src) is not None for each in earlier):
+    earlier, later = others_asked(test)
+    if any(reading(each) is not None for each in earlier):
         return  # what has to be changed is the condition as a whole
-    message = f"testing `{src.brief(test)}` makes the host wait in every iteration"
-    also = [src.related_node(each, "and here") for each in later if reading(each, src) is not None]
-    yield src.finding(rule, test, message, None, (*evidence, *also))
+    also = [each.related("and here") for each in later if reading(each) is not None]
+    message = f"testing `{test.brief}` makes the host wait in every iteration"
+    yield test.finding(message, (*reasons, *also))
 
 
-def reading(test: cst.BaseExpression, src: Source) -> tuple[Related, ...] | None:
+@rule.on(calls(*COMPARING_FUNCTIONS, *(f".{name}" for name in COMPARING)) & HOT)
+def check_comparison(call: View) -> Iterator[Finding]:
+    """Ex) torch.equal(x, y), x.allclose(y)"""
+    given = [
+        each for _, keyword, each in call.arguments if keyword is None and each.op != "starred"
+    ]
+    takes_tensors = call.callee in COMPARING_FUNCTIONS
+    receiver = call.receiver if not takes_tensors else None
+    for operand in (given if receiver is None else [receiver, *given])[:2]:
+        reasons = read_of_training(operand, hot_tensor(operand, receiver=takes_tensors))
+        if reasons is not None:
+            if not any(reading(each) is not None for each in others_asked(call)[0]):
+                yield call.finding(told(call), reasons)
+            return
+
+
+@rule.on(nodes("compare") & HOT)
+def check_membership(at: View) -> Iterator[Finding]:
+    """Ex) x in tensors"""
+    left, *others = at.operands
+    for operator, inside in zip(at.operators, others, strict=True):
+        if operator not in SEARCHING or isinstance(constant(left.value), str):
+            continue  # what holds strings is no tensor
+        # A dict looks for the object, not for its value.
+        searched = isinstance(only(inside.value), Sequence)
+        for operand in (left, inside) if searched else (inside,):
+            reasons = read_of_training(at, hot_tensor(operand))
+            if reasons is not None:
+                yield at.finding(told(at), reasons)
+                return
+
+
+def told(at: View) -> str:
+    return f"`{at.brief}` makes the host wait in every iteration"
+
+
+def reading(test: View) -> Reasons | None:
     """Why the truth of an expression is read from the device for every batch; None if it is not."""
-    for deciding in (test, *last_operand(test, src)):
-        tensor = tensor_of_training(deciding, src)
-        if tensor is None or (tensor.device.kind is None and may_be_size(deciding, tensor, src)):
+    made = test.origin
+    # Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
+    for deciding in (test, last_operand(made)) if made.op == "bool" else (test,):
+        tensor = hot_tensor(deciding)
+        if tensor is None or (tensor.device.kind is None and may_be_size(deciding, tensor)):
             continue
-        evidence = hot_evidence(test, tensor, src)
-        if evidence is not None:
-            return evidence
+        reasons = read_of_training(test, tensor)
+        if reasons is not None:
+            return reasons
     return None
 
 
-def last_operand(test: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
-    """The last operand of the `and` or `or` that a tested variable holds: the result, unless one
-    before it, whose truth was asked there, has decided the matter.
-
-    Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
-    """
-    made = src.origin(test) if isinstance(test, cst.Name) else None
-    if isinstance(made, cst.BooleanOperation):
-        while isinstance(made, cst.BooleanOperation):
-            made = made.right
-        yield made
+def tested_by_bool(at: View) -> View | None:
+    """Ex) x of bool(x)"""
+    given = [each for _, _, each in at.arguments if each.op != "starred"]
+    return given[0] if len(given) == 1 and at.callee == BOOL else None
 
 
-def others_asked(
-    test: cst.BaseExpression, src: Source
-) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+def others_asked(test: View) -> tuple[list[View], list[View]]:
     """The other parts of a condition that are tested, before an expression and after it."""
-    part: cst.CSTNode = test
-    earlier: list[cst.BaseExpression] = []
-    later: list[cst.BaseExpression] = []
-    for around in src.ancestors(test):
-        if isinstance(around, cst.BooleanOperation):
-            if part is around.right:
-                earlier += asked(around.left, src)
-            elif is_tested(around, src):
-                later += asked(around.right, src)
-        elif not passes_truth(around, src):
+    asked = list(asked_in(condition(test)))
+    earlier = [each for each in asked if each.span.end <= test.span.start]
+    return earlier, [each for each in asked if each.span.start >= test.span.end]
+
+
+def condition(test: View) -> View:
+    """The whole of what stands around an expression and does nothing but ask for truths."""
+    whole = test
+    for node in test.source.ancestors(test.cst):
+        around = test.of(node)
+        joins = isinstance(node, cst.BooleanOperation)  # of `a and b and c`, two are one operation
+        if joins or is_not(around) or tested_by_bool(around) is not None:
+            whole = around
+        elif not isinstance(node, cst.Arg):
             break
-        part = around
-    return earlier, later
+    return whole
 
 
-def passes_truth(node: cst.CSTNode, src: Source) -> bool:
-    """Whether a node asks for the truth of what is in it, and nothing else: `not x`, `bool(x)`."""
-    if isinstance(node, cst.UnaryOperation):
-        return isinstance(node.operator, cst.Not)
-    return isinstance(node, cst.Arg) or (isinstance(node, cst.Call) and src.name(node.func) == BOOL)
+def asked_in(whole: View) -> Iterator[View]:
+    """The expressions whose truth a condition asks for: both `a` and `b` of `not a or bool(b)`."""
+    is_tested = getattr(whole.source.parent(whole.cst), "test", None) is whole.cst
+    stack = [(whole, is_tested)]
+    while stack:
+        at, is_tested = stack.pop()
+        inner = at.operands[0] if is_not(at) else tested_by_bool(at)
+        if at.op == "bool":
+            *others, last = at.operands
+            stack += [(last, is_tested), *((each, True) for each in reversed(others))]
+        elif inner is not None:
+            stack.append((inner, True))
+        elif is_tested:
+            yield at
 
 
-def asked(test: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
-    """The expressions whose truth a test asks for: both `a` and `b` of `not a or bool(b)`."""
-    if isinstance(test, cst.BooleanOperation):
-        yield from asked(test.left, src)
-        yield from asked(test.right, src)
-    elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        yield from asked(test.expression, src)
-    elif isinstance(test, cst.Call) and len(test.args) == 1 and src.name(test.func) == BOOL:
-        yield from asked(test.args[0].value, src)
-    else:
-        yield test
+def is_not(at: View) -> bool:
+    return at.op == "unary" and at.operator == "Not"
 
 
-def may_be_size(test: cst.BaseExpression, tensor: Tensor | TensorTree, src: Source) -> bool:
+def may_be_size(test: View, tensor: Tensor | TensorTree) -> bool:
     """Whether what is tested may be a size, which a tensor of the CPU holds: `if channels`,
     `x.shape[1] == channels`. Asked only where nothing says where the tensor lives."""
-    if isinstance(test, cst.Comparison):
-        equality = isinstance(test.comparisons[0].operator, cst.Equal | cst.NotEqual)
-        return equality and SIZE.search(src.text(test)) is not None
-    return isinstance(test, cst.Name) and isinstance(tensor, Tensor) and tensor.dtype is None
-
-
-def is_tested(node: cst.BooleanOperation, src: Source) -> bool:
-    """Whether the result's truth is asked for: by a statement, a `not`, or another operation."""
-    parent = src.parent(node)
-    if isinstance(parent, cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf):
-        return parent.test is node
-    if isinstance(parent, cst.BooleanOperation):
-        return parent.left is node or is_tested(parent, src)
-    return isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+    if test.op == "compare":
+        return test.operators[0] in ("Eq", "NotEq") and SIZE.search(test.text) is not None
+    return test.op in (READ, "name") and isinstance(tensor, Tensor) and tensor.dtype is None

@@ -29,22 +29,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
+    READ,
+    CalledTexts,
     Device,
     Finding,
     Group,
     Instance,
-    Method,
     Object,
     Rule,
     Shows,
-    Spot,
-    Tensor,
-    TensorTree,
     Unrun,
+    View,
     calls,
     evidence_of,
     only,
@@ -56,12 +54,7 @@ from amplint.knowledge.operations import RESULTS
 from amplint.knowledge.vocabulary import TIMES_THE_HOST
 
 from .._shared.clocks import CLOCKS
-from .._shared.code_texts import called_texts
-from .._shared.reads import device_places
-from .._shared.waits import between, may_wait, operation_may_wait
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.waits import between, operation_may_wait, waits
 
 # What a model may do to wait for the device, in the text of its functions.
 WAITING = re.compile(
@@ -69,20 +62,6 @@ WAITING = re.compile(
 )
 RUN = frozenset({"module", "criterion"})
 LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views
-
-
-def is_stop(at: Spot) -> bool:
-    """Whether a time is subtracted in a function that works on the device."""
-    nodes = at.graph.nodes
-    return any(node.op == "binop" and node.data == "Sub" for node in nodes) and any(
-        node.op == "call" and is_work(at, number) for number, node in enumerate(nodes)
-    )
-
-
-def is_work(at: Spot, call: int) -> bool:
-    return at.runs_backward(call) == () or any(
-        tensor.device.kind == ACCELERATOR for tensor in tensors_in([at.of(call)])
-    )
 
 
 rule = Rule(
@@ -95,96 +74,89 @@ rule = Rule(
         "on the CPU, work is done when the call returns",
         "https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     ),
-    candidates=calls(*CLOCKS) & is_stop,
 )
 
 
-@rule.check
-def check(stop: cst.Call, src: Source) -> Iterator[Finding]:
-    start = start_of(stop, src) if src.name(stop.func) in CLOCKS else None
-    nodes = between(start, stop, src) if start is not None else None
-    if start is None or nodes is None or spans_rounds(start, stop, nodes, src):
+@rule.on(calls(*CLOCKS))
+def check(stop: View) -> Iterator[Finding]:
+    start = start_of(stop)
+    nodes = between(start.cst, stop.cst, stop.source) if start is not None else None
+    if start is None or nodes is None or spans_rounds(start, stop, nodes):
         return
-    work = [node for node in nodes if isinstance(node, cst.Call) and works(node, src)]
-    if not work or any(node not in work and may_wait(node, src) for node in nodes):
+    places = [stop.of(node) for node in nodes]
+    work = [each for each in places if works(each)]
+    if not work or any(waits(each) for each in places if each not in work):
         return
-    if any(WAITING.search(text) for call in work for text in called_texts(call, src)):
+    if any(WAITING.search(text) for call in work for text in call.ask(CalledTexts) or ()):
         return
-    device = next(filter(None, (seen_device(call, src) for call in work)), None)
+    device = next(filter(None, map(seen_device, work)), None)
     if device is None:
         return
-    related = [
-        src.related_node(start, "the time begins here"),
-        src.related_node(work[-1], "the device may still work on this"),
-        *device_places(Tensor(device=device), src),
-    ]
-    message = f"this times the launch of `{src.brief(work[-1])}` alone, not its work"
-    yield src.finding(rule, stop, message, None, related)
+    message = f"this times the launch of `{work[-1].brief}` alone, not its work"
+    begins = start.related("the time begins here")
+    runs = work[-1].related("the device may still work on this")
+    yield stop.finding(message, (begins, runs, device.evidence))
 
 
-def start_of(stop: cst.Call, src: Source) -> cst.Call | None:
+def start_of(stop: View) -> View | None:
     """The earlier read of a clock that is subtracted from this one."""
-    reads = [stop] if src.assigned_name(stop) is None else src.uses(stop)
-    for read in reads:
-        difference = src.parent(read)
-        if (
-            isinstance(difference, cst.BinaryOperation)
-            and isinstance(difference.operator, cst.Subtract)
-            and difference.left is read
-            and isinstance(difference.right, cst.Name)
-        ):
-            start = src.origin(difference.right)
-            timed = isinstance(start, cst.Call) and src.name(start.func) in CLOCKS
-            statement = src.statement(difference)
-            meant = statement is not None and TIMES_THE_HOST.search(src.text(statement))
-            if timed and not meant and isinstance(start, cst.Call):
-                return start
+    differences = [use for use in stop.uses if is_time(use, stop)]
+    for difference in sorted(differences, key=lambda use: use.span):
+        statement = stop.source.statement(difference.cst)
+        if statement is None or not TIMES_THE_HOST.search(stop.source.text(statement)):
+            return difference.operands[1].origin
     return None
 
 
-def spans_rounds(
-    start: cst.Call, stop: cst.Call, nodes: Iterable[cst.CSTNode], src: Source
-) -> bool:
+def is_time(difference: View, stop: View) -> bool:
+    """Ex) stop - start, time.time() - start"""
+    if difference.op != "binop" or difference.operator != "Sub":
+        return False
+    left, right = difference.operands
+    return left.is_same(stop) and right.op == READ and right.origin.callee in CLOCKS
+
+
+def spans_rounds(start: View, stop: View, nodes: Iterable[cst.CSTNode]) -> bool:
     """Whether the time is that of a loop over batches, or runs on while a loop goes round."""
-    around = {id(each) for each in src.ancestors(start)}
-    within = [each for each in src.ancestors(stop) if id(each) not in around]
+    src = stop.source
+    around = {id(each) for each in src.ancestors(start.cst)}
+    within = [each for each in src.ancestors(stop.cst) if id(each) not in around]
     if any(isinstance(each, cst.For | cst.While) for each in within):
         return True
     return any(
         isinstance(node, cst.While | cst.BaseComp)
-        or (isinstance(node, cst.For) and not counts_rounds(node, src))
+        or (isinstance(node, cst.For) and not counts_rounds(node, stop))
         for node in nodes
     )
 
 
-def counts_rounds(loop: cst.For, src: Source) -> bool:
+def counts_rounds(loop: cst.For, at: View) -> bool:
     """Ex) for _ in range(100): model(x)"""
-    counted = isinstance(loop.iter, cst.Call) and src.name(loop.iter.func) == "builtins.range"
-    return counted and all(src.backward(call) is None for call in src.calls(loop))
+    counted = at.of(loop.iter).callee == "builtins.range"
+    return counted and all(at.of(call).backward is None for call in at.source.calls(loop))
 
 
-def works(call: cst.Call, src: Source) -> bool:
-    """Whether the call is a backward pass, a model's or an operation of torch on the device."""
-    if src.backward(call) == ():
-        return True
-    if not any(t.device.kind == ACCELERATOR for t in tensors_in([src.value(call)])):
+def works(at: View) -> bool:
+    """Whether it is a backward pass, a call of a model or an operation of torch on the device."""
+    if not isinstance(at.cst, cst.Call):
         return False
-    atom = only(src.value(call.func))
+    if at.backward == ():
+        return True
+    if not any(tensor.device.kind == ACCELERATOR for tensor in tensors_in([at.value])):
+        return False
+    atom, name = only(at.called.value), at.callee
     if isinstance(atom, Instance) or (isinstance(atom, Object) and atom.kind in RUN):
         return True
-    name = src.name(call.func) or ""
-    if isinstance(atom, Method) and isinstance(atom.of, Tensor | TensorTree):
-        name = f"Tensor.{atom.name}"
     launched = name in RESULTS and RESULTS[name].kind in LAUNCHED and name not in MOVES
-    return launched and not operation_may_wait(name)
+    return name is not None and launched and not operation_may_wait(name)
 
 
-def seen_device(call: cst.Call, src: Source) -> Device | None:
+def seen_device(call: View) -> Device | None:
     """The device of the model or of an operand, where the text says that it is one."""
-    values = [src.value(arg.value) for arg in call.args]
-    values += [src.value(call.func.value)] if isinstance(call.func, cst.Attribute) else []
+    values = [argument.value for _, _, argument in call.arguments]
+    values += [call.receiver.value] if call.receiver is not None else []
     found = [tensor.device for tensor in tensors_in(values)]
-    atom = only(src.value(call.func))
+    atom = only(call.called.value)
     found += [atom.device] if isinstance(atom, Object | Instance) else []
     return next((d for d in found if d.kind == ACCELERATOR and is_seen(d)), None)
 

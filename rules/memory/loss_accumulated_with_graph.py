@@ -50,8 +50,8 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.operations import OF_IT_ALONE
 
-from .._shared.growth import begins_anew, growth_of, loop_over_batches
-from .._shared.tensors import under_no_grad
+from .._shared.growth import begins_anew, growth_of, is_kept, loop_of_batches
+from .._shared.tensors import is_under_no_grad
 
 DETACHING = frozenset({"item", "tolist", "detach"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
@@ -78,11 +78,11 @@ def check(at: View) -> Iterator[Finding]:
         place = loss.ask(BackpropagatedValues) if holds_tensor(loss) else None
         if place is None or not grows(at, variable):
             continue
-        loop = loop_over_batches(at.cst, at.source)
+        loop = loop_of_batches(at)
         heat = heat_within(loop, at) if loop is not None else None
         if loop is None or heat is None or shrinks(variable, loop):
             continue
-        if under_no_grad(at.cst, at.source) or trains(variable):
+        if is_under_no_grad(at) or trains(variable):
             continue
         message = f"`{variable.brief}` keeps the graph of every batch alive"
         yield loss.finding(message, (place, *heat.chain), detached(variable, loss))
@@ -103,11 +103,6 @@ def additions(at: View) -> Iterator[tuple[View, View]]:
             yield left, right
         if is_sum(right) and at.op == "binop" and at.operator == "Add" and is_kept(right):
             yield right, left
-
-
-def is_kept(variable: View) -> bool:
-    """Whether what an operand reads may have been bound in an earlier iteration."""
-    return variable.is_joined or variable.op in ("attr", "name", "subscript")
 
 
 def is_sum(variable: View) -> bool:

@@ -36,7 +36,7 @@ alone.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -47,10 +47,11 @@ from amplint import (
     Rule,
     Safety,
     Unrun,
+    View,
     calls,
     constant,
+    in_functions_with,
     nodes,
-    symbol,
 )
 from amplint import libcst as cst
 
@@ -92,40 +93,48 @@ rule = Rule(
         "apex is not on PyPI (what is there under this name is another project)",
         "https://nvidia.github.io/apex/amp.html",
     ),
-    candidates=calls(*PUBLIC, PARALLEL)
-    | (nodes("context") & (lambda at: symbol(at.value) in PUBLIC)),
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = src.name(call.func) or ""
-    if not name.startswith("apex."):
-        return
+@rule.on(calls(*PUBLIC, PARALLEL))
+def check_call(call: View) -> Iterator[Finding]:
+    function, name = call.operands[0], call.callee or ""
     if name == PARALLEL:
-        message = f"`{src.text(call.func)}` is superseded by `torch.nn.parallel`"
-        yield src.finding(rule, call.func, message)
+        message = f"`{function.text}` is superseded by `torch.nn.parallel`"
+        yield call.finding(message, place=function.cst)
     elif name == INITIALIZE:
-        level = opt_level(call, src)
+        level = opt_level(call)
         message = f"apex is superseded by `torch.amp`: {SUCCESSORS.get(level, SUCCESSORS[None])}"
-        others = [each for each in calls_around(call, src) if each is not call]
-        related = [src.related_node(other, "belongs to it") for other in others]
-        fix = Migration(call, src).fix() if level == "O1" and not is_option(src) else None
-        yield src.finding(rule, call, message, fix, related)
-    elif name in PUBLIC and not initialized(call, src):
-        yield src.finding(rule, call, f"`{src.text(call.func)}` is superseded by `torch.amp`")
+        others = [each for each in calls_around(call) if each != call]
+        because = [other.related("belongs to it") for other in others]
+        wanted = level == "O1" and not is_option(call.source)
+        yield call.finding(message, because, Migration(call, others).fix() if wanted else None)
+    elif name in PUBLIC and all(each.callee != INITIALIZE for each in calls_around(call)):
+        yield call.finding(f"`{function.text}` is superseded by `torch.amp`")
 
 
-@rule.check
-def check_decorator(decorator: cst.Decorator, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("context") & in_functions_with(PUBLIC))
+def check_decorator(decorator: View) -> Iterator[Finding]:
     """Ex) @amp.float_function, without a call"""
-    name = src.name(decorator.decorator) or ""
+    name = decorator.name or ""
     if name in PUBLIC:
-        text = src.text(decorator.decorator)
-        message = f"`{text}` is superseded by `torch.amp`: open a region with `enabled=False`"
-        if not name.endswith("float_function"):
-            message = f"`{text}` is superseded by `torch.amp`"
-        yield src.finding(rule, decorator.decorator, message)
+        message = f"`{decorator.text}` is superseded by `torch.amp`"
+        if name.endswith("float_function"):
+            message += ": open a region with `enabled=False`"
+        yield decorator.finding(message)
+
+
+def calls_around(call: View) -> list[View]:
+    """The calls of apex.amp in the function that holds a call."""
+    return [each for each in call.operations("call") if each.callee in PUBLIC]
+
+
+def opt_level(call: View) -> str | None:
+    given = call.arg("opt_level")
+    if given is None:
+        return None if call.has_star or len([*call.arguments]) > 2 else "O1"
+    level = constant(given.value)
+    return level if isinstance(level, str) else None
 
 
 def is_option(src: Source) -> bool:
@@ -151,43 +160,26 @@ def imports_apex(line: ast.stmt) -> bool:
     return any(name.partition(".")[0] == "apex" for name in names)
 
 
-def opt_level(call: cst.Call, src: Source) -> str | None:
-    given = src.keyword(call, "opt_level")
-    if given is None:
-        return None if src.has_star(call) or len(call.args) > 2 else "O1"
-    level = constant(src.value(given.value))
-    return level if isinstance(level, str) else None
-
-
-def calls_around(call: cst.Call, src: Source) -> list[cst.Call]:
-    """The calls of apex.amp in the function that holds a call, or in the unit."""
-    function = src.function(call)
-    return [
-        each
-        for each in src.calls(function or list(src.ancestors(call))[-1])
-        if src.function(each) is function and src.name(each.func) in PUBLIC
-    ]
-
-
-def initialized(call: cst.Call, src: Source) -> bool:
-    """Whether the finding stands at an `initialize` of the same function."""
-    return any(src.name(each.func) == INITIALIZE for each in calls_around(call, src))
-
-
 class Migration:
-    """The edits of one function that is to use torch.amp."""
+    """The edits of one function that is to use torch.amp.
 
-    def __init__(self, call: cst.Call, src: Source) -> None:
-        self.call = call
-        self.src = src
+    Args:
+        call: of `initialize`.
+        others: the calls of apex.amp besides.
+    """
+
+    def __init__(self, call: View, others: Sequence[View]) -> None:
+        self.at = call
+        self.call: cst.Call = call.cst
+        self.src = call.source
+        self.others = others
         self.edits: list[Edit | None] = []
 
     def fix(self) -> Fix | None:
         """All edits, or none where one of the calls is not understood."""
         function = self.src.function(self.call)
         spelled = self.src.imports.spell("torch")
-        others = [each for each in calls_around(self.call, self.src) if each is not self.call]
-        scales = any(self.src.name(each.func) == SCALE_LOSS for each in others)
+        scales = any(each.callee == SCALE_LOSS for each in self.others)
         if not isinstance(function, cst.FunctionDef) or spelled is None or not scales:
             return None
         if any(name.value == "scaler" for name in self.src.layout.names(function)):
@@ -202,7 +194,7 @@ class Migration:
         model, optimizer = names
         made = f'scaler = {self.torch}.amp.GradScaler("cuda")'
         self.edits += [*spelled.edits, self.src.edits.replace(statement.body[0], made)]
-        understood = all(self._rewrite(each, model, optimizer) for each in others)
+        understood = all(self._rewrite(each, model, optimizer) for each in self.others)
         steps = [self._step(each, optimizer) for each in self.src.calls(function)]
         if not understood or not any(steps):
             return None
@@ -225,8 +217,8 @@ class Migration:
         names = [self.src.text(element.value) for element in target.elements]
         return (names[0], names[1]) if given == names and len(names) == 2 else None
 
-    def _rewrite(self, call: cst.Call, model: str, optimizer: str) -> bool:
-        name = self.src.name(call.func) or ""
+    def _rewrite(self, at: View, model: str, optimizer: str) -> bool:
+        name, call = at.callee, at.cst
         if name == SCALE_LOSS:
             return self._scale(call, model, optimizer)
         if name == MASTER_PARAMS:
@@ -281,7 +273,7 @@ class Migration:
 
     def _belongs_after(self, statement: cst.BaseStatement) -> bool:
         calls = list(self.src.calls(statement))
-        return bool(calls) and all(belongs_after(call, self.src) for call in calls)
+        return bool(calls) and all(belongs_after(self.at.of(call)) for call in calls)
 
     def _runs(self, statement: cst.BaseStatement, model: str) -> bool:
         return any(self.src.text(call.func) == model for call in self.src.calls(statement))

@@ -27,8 +27,7 @@ for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from amplint import (
     WITH_HALF,
@@ -37,23 +36,18 @@ from amplint import (
     Finding,
     Fix,
     Group,
-    Host,
     Rule,
     Safety,
-    Spot,
     Tensor,
+    View,
     calls,
-    constant,
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import dtype_places
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import finding_on_dtype
 
 HOMES = ("", "torch", "torch.nn.functional")
 
@@ -80,21 +74,6 @@ WITHOUT_TENSOR = frozenset({"full"})
 MASKING = frozenset({"masked_fill", "masked_fill_"})
 
 
-def fills_half(at: Spot) -> bool:
-    """Whether what is filled is half, and a number is among the operands."""
-    filled = at.tensor(at.node.operands[0] if at.node.op == "put" else at.number)
-    half = filled is not None and half_on_a_path(filled.dtype) in CONVERTS
-    return half and any(is_large(at, each) for each in at.node.operands)
-
-
-def is_large(at: Spot, number: int) -> bool:
-    """Whether a number may be beyond the range: what is known of it does not say otherwise."""
-    value = constant(at.of(number))
-    if isinstance(value, int | float):
-        return abs(value) >= min(CONVERTS.values())
-    return any(isinstance(atom, Host) for atom in at.of(number))
-
-
 rule = Rule(
     "AMP801",
     __doc__,
@@ -105,136 +84,108 @@ rule = Rule(
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
     presumes=True,
-    candidates=(
-        calls(".where", "torch.where", *(f"{home}.{name}" for home in HOMES for name in FILLING))
-        | nodes("binop", "put")
-    )
-    & fills_half
-    & WITH_HALF,
 )
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = function_name(call.func, src)
+@rule.on(
+    calls(".where", "torch.where", *(f"{home}.{name}" for home in HOMES for name in FILLING))
+    & WITH_HALF
+)
+def check_call(call: View) -> Iterator[Finding]:
+    result, name = call.tensor, function_name(call)
+    if result is None or half_on_a_path(result.dtype) not in CONVERTS:
+        return
     if name == "where":
-        yield from check_where(call, src)
+        yield from check_where(call, result)
         return
-    if name not in FILLING:
-        return
+    is_function = (call.callee or "").startswith("torch.")
     keyword, position = FILLING[name]
-    function = (src.name(call.func) or "").startswith("torch.")
-    given = src.argument(call, keyword, position + (function and name not in WITHOUT_TENSOR))
-    if given is None:
-        return
-    result = src.tensor(call)
-    number = beyond(given.value, result, CONVERTS, src)
-    if number is not None:
-        filled = call.args[0].value if function and call.args else receiver(call)
-        fix = within(given.value, filled, number, src) if name in MASKING else None
-        yield from loud(call, given.value, "raises RuntimeError", result, fix, src)
+    given = call.arg(keyword, position + (is_function and name not in WITHOUT_TENSOR))
+    number = beyond(given, result, CONVERTS)
+    if given is not None and number is not None:
+        filled = call.arg("input", 0) if is_function else call.receiver
+        fix = within(given, filled, number) if name in MASKING else None
+        yield loud(call, given, "raises RuntimeError", result, fix)
 
 
-def check_where(call: cst.Call, src: Source) -> Iterator[Finding]:
+def check_where(call: View, result: Tensor) -> Iterator[Finding]:
     """Ex) torch.where(mask, scores, -1e9)
 
     Both are made tensors on the device of the other (where of ATen/native/TensorCompare.cpp, which
     calls scalar_tensor): on CUDA that converts as `full` does, on the CPU it does not look.
     """
-    result = src.tensor(call)
-    branches = [arg.value for arg in call.args[-2:]] if len(call.args) == 3 else []
+    given = [argument for _, _, argument in call.arguments]
+    branches = given[1:] if len(given) == 3 else []
     for branch, other in zip(branches, reversed(branches), strict=True):
-        number = beyond(branch, result, CONVERTS, src)
+        number = beyond(branch, result, CONVERTS)
         if number is not None:
             how = "raises RuntimeError on a GPU"
-            yield from loud(call, branch, how, result, within(branch, other, number, src), src)
+            yield loud(call, branch, how, result, within(branch, other, number))
 
 
-@rule.check
-def check_arithmetic(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("binop") & WITH_HALF)
+def check_arithmetic(at: View) -> Iterator[Finding]:
     """Ex) scores + -1e9, (1.0 - mask) * -1e9"""
-    if isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply)):
-        for side in (node.left, node.right):
-            yield from silent(node, side, None, src.tensor(node), src)
+    if at.operator in ("Add", "Sub", "Mult"):
+        for side in at.operands:
+            yield from silent(at, side, None, at.tensor)
 
 
-@rule.check
-def check_write(node: cst.Assign, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("put") & WITH_HALF)
+def check_write(at: View) -> Iterator[Finding]:
     """Ex) scores[mask] = -1e9"""
-    for each in node.targets:
-        if isinstance(each.target, cst.Subscript):
-            written = each.target.value
-            yield from silent(each.target, node.value, written, src.tensor(written), src)
-
-
-def loud(
-    call: cst.Call,
-    value: cst.BaseExpression,
-    how: str,
-    result: Tensor | None,
-    fix: Fix | None,
-    src: Source,
-) -> Iterator[Finding]:
-    """The finding on a number that is converted, which does not go unnoticed."""
-    if result is None:
+    written, _, value = at.operands
+    result = written.tensor
+    if result is None or half_on_a_path(result.dtype) not in ROUNDS or value.tensor is not None:
         return
-    dtype = half_on_a_path(result.dtype)
-    message = f"`{src.brief(value)}` overflows {dtype}: {how}"
-    places, anywhere = dtype_places(src, result), result.dtype in CHOICES
-    yield src.finding(rule, call, message, fix, places, anywhere=anywhere)
+    assigned = at.assigned
+    if assigned is not None:
+        yield from silent(at, assigned, written, result)
 
 
-def silent(
-    node: cst.BaseExpression,
-    value: cst.BaseExpression,
-    tensor: cst.BaseExpression | None,
-    result: Tensor | None,
-    src: Source,
-) -> Iterator[Finding]:
-    number = beyond(value, result, ROUNDS, src)
+def loud(call: View, value: View, how: str, result: Tensor, fix: Fix | None) -> Finding:
+    """The finding on a number that is converted, which does not go unnoticed."""
+    message = f"`{value.brief}` overflows {half_on_a_path(result.dtype)}: {how}"
+    return finding_on_dtype(call, result, message, fix)
+
+
+def silent(at: View, value: View, filled: View | None, result: Tensor | None) -> Iterator[Finding]:
+    """The finding on a number that is rounded to infinity."""
+    number = beyond(value, result, ROUNDS)
     if number is None or result is None:
         return
     infinity = "inf" if number > 0 else "-inf"
-    message = f"`{src.brief(value)}` is {infinity} in {half_on_a_path(result.dtype)}"
-    fix = within(value, tensor, number, src) if tensor is not None else None
-    places, anywhere = dtype_places(src, result), result.dtype in CHOICES
-    yield src.finding(rule, node, message, fix, places, Group.PRECISION, anywhere)
+    message = f"`{value.brief}` is {infinity} in {half_on_a_path(result.dtype)}"
+    fix = within(value, filled, number)
+    yield finding_on_dtype(at, result, message, fix, group=Group.PRECISION)
 
 
-def function_name(function: cst.BaseExpression, src: Source) -> str | None:
+def function_name(call: View) -> str:
     """The name of a function of torch, or of a method."""
-    name = src.name(function)
-    if name is not None:
-        return name.rpartition(".")[2] if name.startswith("torch.") else None
-    return function.attr.value if isinstance(function, cst.Attribute) else None
+    name = call.callee
+    if name is None or name.startswith("Tensor."):
+        return call.method
+    return name.rpartition(".")[2]
 
 
-def receiver(call: cst.Call) -> cst.BaseExpression | None:
-    return call.func.value if isinstance(call.func, cst.Attribute) else None
-
-
-def beyond(
-    node: cst.BaseExpression, tensor: Tensor | None, limits: dict[str, float], src: Source
-) -> float | None:
+def beyond(at: View | None, tensor: Tensor | None, limits: Mapping[str, float]) -> float | None:
     """The number that an expression is, if it is finite and the tensor's dtype does not have it."""
     limit = limits.get(half_on_a_path(tensor.dtype) or "") if tensor is not None else None
-    number = number_of(node, src) if limit is not None else None
+    number = number_of(at) if at is not None and limit is not None else None
     if number is None or limit is None or abs(number) == float("inf"):
         return None
     exact = limits is CONVERTS
     return number if abs(number) > limit or (abs(number) == limit and not exact) else None
 
 
-def within(
-    value: cst.BaseExpression, tensor: cst.BaseExpression | None, number: float, src: Source
-) -> Fix | None:
+def within(value: View, tensor: View | None, number: float) -> Fix | None:
     """Ex) -1e9 -> torch.finfo(scores.dtype).min"""
-    if not isinstance(tensor, cst.Name):
+    if tensor is None or not isinstance(tensor.cst, cst.Name):
         return None
-    spelled = src.imports.spell("torch.finfo")
+    spelled = value.source.imports.spell("torch.finfo")
     if spelled is None:
         return None
     end = "max" if number > 0 else "min"
-    edit = src.edits.replace(value, f"{spelled.text}({tensor.value}.dtype).{end}")
-    title = f"Use torch.finfo(...).{end}"
-    return Fix(title, (*spelled.edits, edit), Safety.UNSAFE)
+    limit = f"{spelled.text}({tensor.cst.value}.dtype).{end}"
+    edit = value.source.edits.replace(value.cst, limit)
+    return Fix(f"Use torch.finfo(...).{end}", (*spelled.edits, edit), Safety.UNSAFE)

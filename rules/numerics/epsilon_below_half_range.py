@@ -21,19 +21,13 @@ is an option, is taken for bfloat16, which has these numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from amplint import WITH_HALF, Differs, Finding, Group, Host, Rule, Spot, Tensor, nodes
-from amplint import libcst as cst
+from amplint import WITH_HALF, Differs, Finding, Group, Rule, Tensor, View, calls, nodes
 from amplint.knowledge.casts import HALF_OF_LEAST
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import dtype_places
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import finding_on_dtype
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
@@ -47,31 +41,7 @@ DEFAULTS = {
 }
 
 
-def has_small(at: Spot) -> bool:
-    """Whether a sum, or a limit, may have a number that is nearly 0 or 1."""
-    if at.node.op == "binop":
-        return at.node.data == "Add" and any(is_number(at, each) for each in at.node.operands)
-    limits = at.method in LIMITING | LOWER or at.name in DEFAULTS
-    called = (at.name or "").rpartition(".")[2] in LIMITING | LOWER
-    return limits or called
-
-
-def is_number(at: Spot, number: int) -> bool:
-    return any(isinstance(atom, Host) for atom in at.of(number))
-
-
-def has_half(at: Spot) -> bool:
-    """Whether the result is float16, or what a number is added to or limits."""
-    numbers = [at.number, *(at.node.operands if at.node.op == "binop" else at.arguments[:1])]
-    if at.receiver >= 0:
-        numbers.append(at.receiver)
-    return any(is_float16(at.tensor(number)) for number in numbers)
-
-
-def is_float16(tensor: Tensor | None) -> bool:
-    """Whether it is, on one path at least."""
-    return tensor is not None and half_on_a_path(tensor.dtype) == "float16"
-
+LIMITS = tuple(f"{home}.{name}" for home in ("", "torch") for name in LIMITING | LOWER)
 
 rule = Rule(
     "AMP802",
@@ -81,58 +51,63 @@ rule = Rule(
     help="compute this in float32, or use a limit that float16 can hold",
     witness=Differs(rtol=0.1),
     presumes=True,
-    candidates=nodes("binop", "call") & has_half & has_small & WITH_HALF,
 )
 
 
-@rule.check
-def check_sum(node: cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("binop") & WITH_HALF)
+def check_sum(at: View) -> Iterator[Finding]:
     """Ex) x + 1e-8"""
-    if isinstance(node.operator, cst.Add):
-        for side, other in ((node.left, node.right), (node.right, node.left)):
-            if vanishes(number_of(side, src)):
-                divides = any(is_divisor(each, src) for each in (node, *src.uses(node)))
-                what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
-                message = f"`{src.brief(side)}` is 0 in float16: {what}"
-                help_ = DIVIDE if divides else None
-                yield from in_half(node, other, message, src, help_)
-
-
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = src.name(call.func)
-    if name in DEFAULTS:
-        keyword, position, default = DEFAULTS[name]
-        given = src.argument(call, keyword, position)
-        number = default if given is None else number_of(given.value, src)
-        if vanishes(number) and not any(arg.star for arg in call.args):
-            message = f"`eps={number:g}` is 0 in float16: a row of zeros becomes nan"
-            yield from in_half(call, None, message, src, GIVE_FLOAT)
+    if at.operator != "Add":
         return
-    limited = call.func.value if name is None and isinstance(call.func, cst.Attribute) else None
-    for limit, lower in limits(call, name, src):
-        number = number_of(limit, src)
-        if lower and vanishes(number):
-            message = f"`{src.brief(limit)}` is 0 in float16: as a limit, it leaves zeros"
-            yield from in_half(call, limited, message, src)
-            return
-        if not lower and number is not None and 0 < 1 - number <= HALF_STEP_BELOW_ONE:
-            message = f"`{src.brief(limit)}` is 1 in float16: as a limit, it leaves ones"
-            yield from in_half(call, limited, message, src)
+    for side, other in (at.operands, [*reversed(at.operands)]):
+        half = float16_of(at, other)
+        if half is not None and vanishes(number_of(side)):
+            divides = is_divisor(at)
+            what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
+            message = f"`{side.brief}` is 0 in float16: {what}"
+            yield finding_on_dtype(at, half, message, help=DIVIDE if divides else "")
+
+
+@rule.on(calls(*DEFAULTS) & WITH_HALF)
+def check_default(call: View) -> Iterator[Finding]:
+    """Ex) F.normalize(x)"""
+    half = float16_of(call)
+    if half is None or call.has_star or call.callee not in DEFAULTS:
+        return
+    keyword, position, default = DEFAULTS[call.callee]
+    given = call.arg(keyword, position)
+    number = default if given is None else number_of(given)
+    if vanishes(number):
+        message = f"`eps={number:g}` is 0 in float16: a row of zeros becomes nan"
+        yield finding_on_dtype(call, half, message, help=GIVE_FLOAT)
+
+
+@rule.on(calls(*LIMITS) & WITH_HALF)
+def check_limit(call: View) -> Iterator[Finding]:
+    """Ex) x.clamp(1e-8), torch.clamp(p, max=1 - 1e-7)"""
+    is_function = (call.callee or "").startswith("torch.")
+    half = float16_of(call) or (None if is_function else float16_of(call.receiver))
+    if half is None:
+        return
+    for limit, is_lower in limits(call, int(is_function)):
+        if (vanishes if is_lower else is_rounded_to_one)(number_of(limit)):
+            end, left = ("0", "zeros") if is_lower else ("1", "ones")
+            message = f"`{limit.brief}` is {end} in float16: as a limit, it leaves {left}"
+            yield finding_on_dtype(call, half, message)
             return
 
 
-def limits(
-    call: cst.Call, name: str | None, src: Source
-) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """The limits that a call sets, and whether they are lower ones."""
-    function = name is not None and name.startswith("torch.")
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    method = name.rpartition(".")[2] if function and name is not None else method
-    if method in LIMITING | LOWER:
-        first = src.argument(call, "min", int(function))
-        second = src.argument(call, "max", 1 + function) if method in LIMITING else None
-        yield from ((arg.value, arg is first) for arg in (first, second) if arg is not None)
+def limits(call: View, first: int) -> Iterator[tuple[View, bool]]:
+    """The limits that a call sets, and whether they are lower ones.
+
+    Args:
+        first: the position of the first of them.
+    """
+    lower, upper = call.arg("min", first), call.arg("max", first + 1)
+    if lower is not None:
+        yield lower, True
+    if upper is not None and call.method not in LOWER:
+        yield upper, False
 
 
 def vanishes(number: float | None) -> bool:
@@ -140,31 +115,22 @@ def vanishes(number: float | None) -> bool:
     return number is not None and 0 < number <= HALF_OF_LEAST
 
 
-def is_divisor(node: cst.BaseExpression, src: Source) -> bool:
+def is_rounded_to_one(number: float | None) -> bool:
+    """Whether a number below one is one in float16."""
+    return number is not None and 0 < 1 - number <= HALF_STEP_BELOW_ONE
+
+
+def is_divisor(at: View) -> bool:
     """Ex) x.mean() + 1e-8 of `x / (x.mean() + 1e-8)`"""
-    around = src.parent(node)
-    if isinstance(around, cst.AugAssign):
-        return isinstance(around.operator, cst.DivideAssign) and around.value is node
-    if not isinstance(around, cst.BinaryOperation):
-        return False
-    return isinstance(around.operator, cst.Divide) and around.right is node
+    return any(
+        use.op in ("binop", "aug") and use.operator == "Div" and use.operands[1].is_same(at)
+        for use in at.uses
+    )
 
 
-def in_half(
-    node: cst.BaseExpression,
-    other: cst.BaseExpression | None,
-    message: str,
-    src: Source,
-    help_: str | None = None,
-) -> Iterator[Finding]:
-    """The finding, if the result is known to be float16: itself, or by what the number meets.
-
-    Args:
-        help_: what to do there, where it is something else than the help of the rule.
-    """
-    made = [src.tensor(each) for each in (node, other) if each is not None]
-    half = next(filter(is_float16, made), None)
-    if half is not None:
-        places = dtype_places(src, half)
-        found = src.finding(rule, node, message, None, places, anywhere=half.dtype in CHOICES)
-        yield found if help_ is None else replace(found, help=help_)
+def float16_of(*views: View | None) -> Tensor | None:
+    """The first tensor of some expressions that is float16, on one path at least: the result, or
+    what a number meets."""
+    tensors = (at.tensor for at in views if at is not None)
+    found = (each for each in tensors if each and half_on_a_path(each.dtype) == "float16")
+    return next(found, None)

@@ -25,28 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from amplint import (
-    WITH_HALF,
-    Change,
-    Differs,
-    Finding,
-    Fix,
-    Group,
-    Rule,
-    Safety,
-    Spot,
-    calls,
-)
+from amplint import READ, WITH_HALF, Change, Differs, Finding, Fix, Group, Rule, Safety, View, calls
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import dtype_places, operation
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import applied, finding_on_dtype
 
 SOFTMAX = frozenset(
     {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
@@ -62,17 +47,6 @@ NATURAL = frozenset({"torch.log", "Tensor.log"})
 WIDER = frozenset({"float", "double"})
 
 
-def has_half(at: Spot) -> bool:
-    """Whether the operand may be computed of a softmax or sigmoid in float16."""
-
-    def is_half(number: int) -> bool:
-        tensor = at.tensor(number)
-        return tensor is not None and half_on_a_path(tensor.dtype) == "float16"
-
-    operands = (operand for operand in (at.receiver, *at.arguments) if operand >= 0)
-    return any(at.may_come_from(operand, is_half) for operand in operands)
-
-
 rule = Rule(
     "AMP803",
     __doc__,
@@ -82,7 +56,6 @@ rule = Rule(
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     presumes=True,
-    candidates=calls(*LOGARITHMS) & has_half & WITH_HALF,
 )
 
 
@@ -96,95 +69,78 @@ class Probability:
         there: whether it stands where it is read, and is read nowhere else.
     """
 
-    call: cst.Call
+    call: View
     function: str
     complement: bool
     there: bool
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    found = operation(call, src)
+@rule.on(calls(*LOGARITHMS) & WITH_HALF)
+def check(call: View) -> Iterator[Finding]:
+    found = applied(call)
     if found is None or found.name not in LOGARITHMS or not found.operands:
         return
-    probability = probability_of(found.operands[0], src)
-    tensor = src.tensor(probability.call) if probability is not None else None
+    probability = probability_of(found.operands[0])
+    tensor = probability.call.tensor if probability is not None else None
     if probability is None or tensor is None or half_on_a_path(tensor.dtype) != "float16":
         return
     kind = "softmax" if "softmax" in probability.function.lower() else "sigmoid"
-    limit = int(probability.complement)
-    message = f"`{src.brief(call)}` is -inf where the {kind} is {limit} in float16"
-    fix = in_one(call, probability, src) if found.name in NATURAL else None
-    anywhere = tensor.dtype in CHOICES
-    yield src.finding(rule, call, message, fix, dtype_places(src, tensor), anywhere=anywhere)
+    message = f"`{call.brief}` is -inf where the {kind} is {int(probability.complement)} in float16"
+    fix = in_one(call, probability) if found.name in NATURAL else None
+    yield finding_on_dtype(call, tensor, message, fix)
 
 
-def probability_of(node: cst.BaseExpression, src: Source) -> Probability | None:
+def probability_of(at: View) -> Probability | None:
     """Ex) torch.sigmoid(x), x.softmax(-1).float(), 1 - p"""
     there, complement = True, False
     while True:
-        if isinstance(node, cst.Name):
-            made = src.origin(node)
-            if made is None:
+        if at.op == READ:
+            at, there = at.origin, False
+        elif at.op == "binop" and at.operator == "Sub" and not complement:
+            if number_of(at.operands[0]) != 1:
                 return None
-            node, there = made, False
-        elif isinstance(node, cst.BinaryOperation):
-            if complement or not isinstance(node.operator, cst.Subtract):
-                return None
-            if number_of(node.left, src) != 1:
-                return None
-            node, complement = node.right, True
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            if node.func.attr.value not in WIDER or node.args:
-                break
-            node, there = node.func.value, False
+            at, complement = at.operands[1], True
+        elif at.receiver is not None and at.method in WIDER and not any(at.arguments):
+            at, there = at.receiver, False
         else:
             break
-    if not isinstance(node, cst.Call):
-        return None
-    found = operation(node, src)
+    found = applied(at)
     if found is None or found.name not in SOFTMAX | SIGMOID | LAYERS:
         return None
-    return Probability(node, found.name, complement, there)
+    return Probability(at, found.name, complement, there)
 
 
-def in_one(call: cst.Call, probability: Probability, src: Source) -> Fix | None:
+def in_one(call: View, probability: Probability) -> Fix | None:
     """Ex) torch.log(F.softmax(x, dim=-1)) -> F.log_softmax(x, dim=-1)"""
-    inner = probability.call
-    if not probability.there or any(arg.star for arg in inner.args):
+    if not probability.there or probability.call.has_star:
         return None
     if probability.function in SOFTMAX and not probability.complement:
-        return logarithm_of_softmax(call, inner, src)
+        return logarithm_of_softmax(call, probability.call.cst)
     if probability.function in SIGMOID:
-        return logarithm_of_sigmoid(call, inner, probability, src)
+        return logarithm_of_sigmoid(call, probability)
     return None
 
 
-def logarithm_of_softmax(call: cst.Call, inner: cst.Call, src: Source) -> Fix | None:
+def logarithm_of_softmax(call: View, inner: cst.Call) -> Fix | None:
+    src = call.source
     given = src.text(inner, parentheses=False).removeprefix(src.text(inner.func))
     if not isinstance(inner.func, cst.Attribute) or not given.startswith("("):
         return None
-    edit = src.edits.replace(call, f"{src.text(inner.func.value)}.log_softmax{given}")
+    edit = src.edits.replace(call.cst, f"{src.text(inner.func.value)}.log_softmax{given}")
     return Fix("Compute the logarithm of the softmax in one step", (edit,), Safety.UNSAFE)
 
 
-def logarithm_of_sigmoid(
-    call: cst.Call, inner: cst.Call, probability: Probability, src: Source
-) -> Fix | None:
+def logarithm_of_sigmoid(call: View, probability: Probability) -> Fix | None:
     """Also of one minus it, which is the sigmoid of the negative."""
-    method = probability.function == "Tensor.sigmoid"
-    if method and isinstance(inner.func, cst.Attribute) and not inner.args:
-        logits: cst.BaseExpression = inner.func.value
-    elif not method and len(inner.args) == 1:
-        logits = inner.args[0].value
-    else:
-        return None
+    src, given = call.source, [argument for _, _, argument in probability.call.arguments]
+    if probability.function == "Tensor.sigmoid":
+        given = [] if given or probability.call.receiver is None else [probability.call.receiver]
     spelled = src.imports.spell("torch.nn.functional.logsigmoid")
-    if spelled is None:
+    if spelled is None or len(given) != 1:
         return None
-    text = (
-        f"-{src.edits.as_receiver(logits)}" if probability.complement else src.text(logits, False)
-    )
-    edit = src.edits.replace(call, f"{spelled.text}({text})")
+    logits = given[0].cst
+    negative = f"-{src.edits.as_receiver(logits)}"
+    text = negative if probability.complement else src.text(logits, parentheses=False)
+    edit = src.edits.replace(call.cst, f"{spelled.text}({text})")
     title = "Compute the logarithm of the sigmoid in one step"
     return Fix(title, (*spelled.edits, edit), Safety.UNSAFE)

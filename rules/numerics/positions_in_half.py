@@ -25,20 +25,26 @@ how they become angles has to be seen in one function.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
-from amplint import WITH_HALF, Differs, Finding, Group, Rule, Spot, least, nodes
-from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES, INTEGERS_BEYOND_HALF, half_on_a_path
+from amplint import (
+    READ,
+    WITH_HALF,
+    Differs,
+    Finding,
+    Group,
+    Rule,
+    View,
+    least,
+    nodes,
+    reachable,
+)
+from amplint.knowledge.casts import EQUAL_DTYPES
+from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import SAME_DTYPE, dtype_places, operation, product
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-    Ask = Callable[[cst.BaseExpression], cst.BaseExpression | None]
+from .._shared.dtypes import SAME_DTYPE, applied, finding_on_dtype
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
@@ -47,30 +53,12 @@ SAME_COUNT = SAME_DTYPE | CASTING | {"float", "double", "long", "int"}
 ELEMENTWISE = frozenset(
     {"torch.outer", "torch.mul", "torch.multiply", "Tensor.outer", "Tensor.mul", "Tensor.multiply"}
 )
+MULTIPLYING = ELEMENTWISE.union(EQUAL_DTYPES)
+COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}  # how many of its operands an operator counts
+COMPUTING = frozenset({*COUNTED, "MatMult"})
+EXPRESSIONS = frozenset({"attr", "binop", "call", "subscript", "unary"})
 NAMES = ("start", "end", "step")
 READS = 100  # on the way from there to an angle
-
-
-def gives_half(at: Spot) -> bool:
-    tensor = at.tensor(at.number)
-    return tensor is not None and half_on_a_path(tensor.dtype) is not None
-
-
-def counts(at: Spot) -> bool:
-    """Whether the operands may come from integers."""
-
-    def is_count(number: int) -> bool:
-        tensor = at.tensor(number)
-        if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF:
-            return True
-        return at.graph.nodes[number].op == "call" and at.name_of(number) == "torch.arange"
-
-    return at.may_come_from(at.number, is_count)
-
-
-def tells_of_positions(at: Spot) -> bool:
-    """Whether its function counts, or takes an angle: most indices are neither."""
-    return not at.facts.words.isdisjoint(ANGLES | {"arange"})
 
 
 rule = Rule(
@@ -81,106 +69,94 @@ rule = Rule(
     help="multiply positions element by element in float32, and cast the result",
     witness=Differs(rtol=0.1),
     presumes=True,
-    candidates=nodes("call", "binop") & tells_of_positions & gives_half & counts & WITH_HALF,
 )
 
 
-@rule.check
-def check(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
-    result = src.tensor(node)
+@rule.on(nodes("call", "binop") & WITH_HALF)
+def check(at: View) -> Iterator[Finding]:
+    result = at.tensor
     dtype = half_on_a_path(result.dtype) if result is not None else None
-    if result is None or dtype is None:
+    # Most functions neither count nor take an angle.
+    if result is None or dtype is None or at.function.words.isdisjoint({*ANGLES, "arange"}):
         return
     limit = EXACT[dtype]
-    for operand in operands(node, src):
-        counted = count(operand, src)
-        if counted is None:
-            continue
-        highest = last_number(counted, src)
+    for counted in filter(None, map(count, made_half(at))):
+        highest = last_number(counted)
         if highest is not None and highest <= limit:
             continue
-        angle = angle_of(node, src)
+        angle = angle_of(at)
         if highest is None and angle is None:
             continue
-        itself = counted is node
-        verb = "counts in" if itself else "turns positions into"
-        message = f"`{src.brief(node)}` {verb} {dtype}, exact only up to {limit}"
-        places = [] if itself else [src.related_node(counted, "counted here")]
-        places += [src.related_node(angle, "an angle here")] if angle is not None else []
-        places += dtype_places(src, result)
-        yield src.finding(rule, node, message, None, places, anywhere=result.dtype in CHOICES)
+        verb = "counts in" if counted == at else "turns positions into"
+        message = f"`{at.brief}` {verb} {dtype}, exact only up to {limit}"
+        places = [counted.related("counted here")] if counted != at else []
+        places += [angle.related("an angle here")] if angle is not None else []
+        yield finding_on_dtype(at, result, message, because=places)
         return
 
 
-def operands(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[cst.BaseExpression]:
-    """The operand that an expression makes half, and that was not half before."""
-    found: tuple[cst.BaseExpression, ...] = ()
-    if isinstance(node, cst.BinaryOperation):
-        if isinstance(
-            node.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.MatrixMultiply)
-        ):
-            found = (node.left, node.right)
-    elif is_count(node, src):
-        found = (node,)
-    elif isinstance(node.func, cst.Attribute) and node.func.attr.value in CASTING:
-        found = (node.func.value,)
-    else:
-        done = product(node, src)
-        same = operation(node, src) if done is None else None
-        done = same if same is not None and same.name in ELEMENTWISE else done
-        found = done.operands if done is not None else ()
-    for operand in found:
-        tensor = src.tensor(operand)
-        if operand is node or tensor is None or half_on_a_path(tensor.dtype) is None:
+def made_half(at: View) -> Iterator[View]:
+    """The operands that an operation makes half, and that were not half before."""
+    for operand in operands(at):
+        tensor = operand.tensor
+        if operand is at or tensor is None or half_on_a_path(tensor.dtype) is None:
             yield operand
 
 
-def is_count(node: cst.BaseExpression, src: Source) -> bool:
-    return isinstance(node, cst.Call) and src.name(node.func) == "torch.arange"
+def operands(at: View) -> Iterable[View]:
+    if at.op == "binop":
+        return at.operands if at.operator in COMPUTING else ()
+    if is_count(at):
+        return (at,)
+    if at.receiver is not None and at.method in CASTING:
+        return (at.receiver,)
+    found = applied(at)
+    return found.operands if found is not None and found.name in MULTIPLYING else ()
 
 
-def count(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+def is_count(at: View) -> bool:
+    return at.callee == "torch.arange"
+
+
+def count(at: View) -> View | None:
     """Where the numbers of an expression are counted, or where they are known to be integers.
 
     Ex) torch.arange(n), for t[:, None] + offset
     """
 
-    def counted(part: cst.BaseExpression, ask: Ask) -> cst.BaseExpression | None:
-        if is_count(part, src):
+    def counted(part: View, ask: Callable[[View], View | None]) -> View | None:
+        if is_count(part):
             return part
-        before = [found for each in made_of(part, src) if (found := ask(each)) is not None]
+        before = [found for each in made_of(part) if (found := ask(each)) is not None]
         if before:
             return before[0]
-        tensor = src.tensor(part)
+        tensor = part.tensor
         return part if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF else None
 
-    return least(node, counted, None)
+    return least(at, counted, None)
 
 
-def made_of(node: cst.BaseExpression, src: Source) -> Sequence[cst.BaseExpression]:
+def made_of(at: View) -> Sequence[View]:
     """The parts of an expression that are counted where it is."""
-    if isinstance(node, cst.Name):
-        return [made] if (made := src.origin(node)) is not None else []
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return [node.func.value] if node.func.attr.value in SAME_COUNT else []
-    if isinstance(node, cst.Subscript):
-        return [node.value]
-    if isinstance(node, cst.BinaryOperation):
-        if isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
-            return [node.left, node.right]
-        return [node.left] if isinstance(node.operator, cst.Divide) else []
+    if at.op == READ:
+        return [at.origin] if at.origin.op in EXPRESSIONS else []
+    if at.op == "call":
+        return [at.receiver] if at.receiver is not None and at.method in SAME_COUNT else []
+    if at.op == "subscript":
+        return at.operands[:1]
+    if at.op == "binop":
+        return at.operands[: COUNTED.get(at.operator, 0)]
     return []
 
 
-def last_number(node: cst.BaseExpression, src: Source) -> float | None:
+def last_number(counting: View) -> float | None:
     """How far `torch.arange` counts, in steps that half has as long as it has their number."""
-    if not isinstance(node, cst.Call) or not is_count(node, src) or src.has_star(node):
+    if not is_count(counting) or counting.has_star:
         return None
-    given = [arg.value for arg in node.args if arg.keyword is None]
-    named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
-    names = ("end",) if len(given) == 1 else NAMES
-    named |= dict(zip(names, given, strict=False))
-    numbers = {name: number_of(named[name], src) for name in named.keys() & set(NAMES)}
+    given = [argument for _, keyword, argument in counting.arguments if keyword is None]
+    named = {keyword: argument for _, keyword, argument in counting.arguments}
+    named |= zip(("end",) if len(given) == 1 else NAMES, given, strict=False)
+    numbers = {name: number_of(named[name]) for name in NAMES if name in named}
     if "end" not in numbers or None in numbers.values():
         return None
     known = {name: number for name, number in numbers.items() if number is not None}
@@ -189,45 +165,29 @@ def last_number(node: cst.BaseExpression, src: Source) -> float | None:
     return highest / step if math.frexp(step)[0] == 0.5 and not known.get("start") else highest
 
 
-def angle_of(node: cst.BaseExpression, src: Source) -> cst.Call | None:
+def angle_of(at: View) -> View | None:
     """Where the sine or cosine of what is computed of an expression is taken."""
-    stack, seen = [node, *src.uses(node)], set[int]()
-    while stack and len(seen) < READS:
-        use = stack.pop()
-        if id(use) in seen:
-            continue
-        seen.add(id(use))
-        around = value_around(use, src)
-        if around is None:
-            continue
-        if isinstance(around, cst.Call) and called(around) in ANGLES:
-            return around
-        stack += [around, *src.uses(around)]
-    return None
+    results = islice(reachable([at], results_of), READS)
+    return next((each for each in results if called(each) in ANGLES), None)
 
 
-def value_around(node: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
-    """The expression that the value of another takes part in, one step outwards.
+def results_of(at: View) -> Iterator[View]:
+    """The expressions that the value of another takes part in, one step outwards.
 
-    Ex) torch.cat([t, t]), for `t`; t.float(), for `t`
+    Ex) torch.cat([t, t]), for `t`; t.float, for `t`
     """
-    around = src.parent(node)
-    while isinstance(around, cst.Arg | cst.Element | cst.List | cst.Tuple):
-        around = src.parent(around)
-    if isinstance(around, cst.Attribute):
-        outer = src.parent(around)
-        return outer if isinstance(outer, cst.Call) and outer.func is around else around
-    if isinstance(around, cst.Subscript):
-        return around if around.value is node else None
-    if isinstance(around, cst.Call):
-        done = operation(around, src)  # by torch; of what a layer learns, nothing is known
-        return around if done is not None and done.module is None else None
-    return around if isinstance(around, cst.BinaryOperation | cst.UnaryOperation) else None
+    return (use for use in at.uses if takes_part(at, use))
 
 
-def called(call: cst.Call) -> str:
+def takes_part(at: View, use: View) -> bool:
+    """Whether the value of an expression takes part in that of an operation which is given it."""
+    is_first = use.operands[0].is_same(at)
+    if use.op == "call" and not is_first:
+        done = applied(use)  # by torch; of what a layer learns, nothing is known
+        return done is not None and done.module is None
+    return use.op in ("attr", "call", "binop", "unary") or (use.op == "subscript" and is_first)
+
+
+def called(at: View) -> str:
     """The last identifier of what is called."""
-    function = call.func
-    if isinstance(function, cst.Attribute):
-        return function.attr.value
-    return function.value if isinstance(function, cst.Name) else ""
+    return at.method or (at.callee or "").rpartition(".")[2] if at.op == "call" else ""

@@ -25,31 +25,17 @@ where anything in between may wait for the device, as a function that is not kno
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Spot, Unrun, calls, constant
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Rule, Unrun, View, calls, reachable
 from amplint.knowledge.host_reads import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.reads import (
-    device_places,
-    device_tensor,
-    goes_to_host,
-    is_non_blocking,
-    moves_to_host,
-)
-from .._shared.waits import between, may_wait
+from .._shared.dtypes import is_called_on, taken_by
+from .._shared.reads import device_tensor, is_move_to_host, returns_at_once
+from .._shared.waits import between, waits
 
-if TYPE_CHECKING:
-    from amplint import Source
-
+IDENTITY = frozenset({"Is", "IsNot"})  # which look at no number
 READ = "the host reads the copy, and nothing waits for it before"
-
-
-def copies_to_host(at: Spot) -> bool:
-    return constant(at.of(at.given("non_blocking"))) is True and goes_to_host(at)
-
 
 rule = Rule(
     "AMP506",
@@ -63,109 +49,99 @@ rule = Rule(
     ),
     safe_if=(READ,),
     supersedes=("AMP101",),
-    candidates=calls(".to") & copies_to_host,
 )
 
 
-@rule.check
-def check(copy: cst.Call, src: Source) -> Iterator[Finding]:
-    if not isinstance(copy.func, cst.Attribute) or copy.func.attr.value != "to":
+@rule.on(calls(".to"))
+def check(copy: View) -> Iterator[Finding]:
+    if copy.receiver is None or not returns_at_once(copy) or not is_move_to_host(copy):
         return
-    if not is_non_blocking(copy, src) or not moves_to_host(copy, src):
+    tensor = device_tensor(copy.receiver.value, receiver=True)
+    found = [*reads(copy)] if tensor is not None else []
+    if tensor is None or not found or copy.is_merged:
         return
-    tensor = device_tensor(src.value(copy.func.value), receiver=True)
-    if tensor is None:
+    read = min(found, key=lambda each: each.span)
+    if is_waited_for(copy, read):
         return
-    read = next(reads(copy, src), None)
-    if read is None or waited_for(copy, read, src):
-        return
-    message = f"the copy may not have arrived when `{src.brief(read)}` reads it"
-    there = [src.related_node(read, "read here")] if src.assigned_name(copy) is not None else []
-    yield src.finding(rule, copy, message, wait(copy, src), (*device_places(tensor, src), *there))
+    message = f"the copy may not have arrived when `{read.brief}` reads it"
+    is_named = copy.source.assigned_name(copy.cst) is not None
+    there = read.related("read here") if is_named else None
+    yield copy.finding(message, (tensor.device.evidence, there), wait(copy))
 
 
-def reads(copy: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
-    """The node that reads the copy on the host: at once, or by the name it is given."""
-    if src.assigned_name(copy) is None:
-        yield from reads_of(copy, src)
-    elif not src.joined(copy):
-        for use in sorted(src.uses(copy), key=lambda use: src.span(use).start):
-            yield from reads_of(use, src)
-
-
-def reads_of(tensor: cst.BaseExpression, src: Source) -> Iterator[cst.BaseExpression]:
-    """The operation that reads the memory of a tensor on the host, if the expression is given one.
+def reads(copy: View) -> Iterator[View]:
+    """The operations that read the memory of a tensor on the host.
 
     Views (`y[0]`, `y.detach()`) are followed; they look at no number themselves.
     """
-    parent = src.parent(tensor)
-    if isinstance(parent, cst.Attribute) and parent.value is tensor:
-        call = src.parent(parent)
-        if isinstance(call, cst.Call) and call.func is parent:
-            yield from read_by_method(parent.attr.value, call, src)
-    elif isinstance(parent, cst.Subscript) and parent.value is tensor:
-        yield from reads_of(parent, src)
-    elif isinstance(parent, cst.BinaryOperation):
-        yield parent
-    elif isinstance(parent, cst.Comparison):
-        if not isinstance(parent.comparisons[0].operator, cst.Is | cst.IsNot):
-            yield parent
-    elif isinstance(parent, cst.Arg):
-        yield from read_by_call(src.parent(parent), src)
-    elif isinstance(parent, cst.Element):
-        listed = src.parent(src.parent(parent))
-        yield from read_by_call(src.parent(listed) if isinstance(listed, cst.Arg) else None, src)
+    for tensor in reachable([copy], views_of):
+        for taker in taken_by(tensor):
+            if is_called_on(tensor, taker):
+                if is_read_by_method(taker):
+                    yield taker
+            elif is_read_by(taker):
+                yield taker
 
 
-def read_by_method(name: str, call: cst.Call, src: Source) -> Iterator[cst.BaseExpression]:
-    full = f"Tensor.{name}"
-    result = RESULTS.get(full)
-    if full in HOST_READS and name != "cpu":
-        yield call
-    elif name == "cpu" or (result is not None and result.kind == "same"):
-        yield from reads_of(call, src)
-    elif result is not None and name not in HOST_ATTRIBUTES:
-        yield call
+def views_of(tensor: View) -> Iterator[View]:
+    """Ex) y[0], y.detach(), y.cpu() of y"""
+    for taker in taken_by(tensor):
+        if is_called_on(tensor, taker):
+            if taker.method == "cpu" or kind_of_result(taker) == "same":
+                yield taker
+        elif taker.op == "subscript" and taker.operands[0].is_same(tensor):
+            yield taker
 
 
-def read_by_call(call: cst.CSTNode | None, src: Source) -> Iterator[cst.BaseExpression]:
-    """Ex) float(y), np.asarray(y), torch.cat([y, z])"""
-    if not isinstance(call, cst.Call):
-        return
-    name = src.name(call.func) or ""
+def kind_of_result(call: View) -> str | None:
+    result = RESULTS.get(f"Tensor.{call.method}")
+    return result.kind if result is not None else None
+
+
+def is_read_by_method(call: View) -> bool:
+    """Ex) y.numpy(), y.sum(); not y.cpu(), nor y.size()"""
+    if f"Tensor.{call.method}" in HOST_READS:
+        return call.method != "cpu"
+    return kind_of_result(call) not in (None, "same") and call.method not in HOST_ATTRIBUTES
+
+
+def is_read_by(use: View) -> bool:
+    """Ex) y + 1, y > 0, float(y), np.asarray(y), torch.cat([y, z])"""
+    if use.op == "compare":
+        return IDENTITY.isdisjoint(use.operators)
+    name = use.callee or ""
     computes = name in RESULTS and RESULTS[name].kind in ("tensor", "tensors")
-    if computes or name in NUMPY_READS or name.partition("builtins.")[2] in BUILTIN_READS:
-        yield call
+    reads_array = name in NUMPY_READS or name.partition("builtins.")[2] in BUILTIN_READS
+    return use.op == "binop" or computes or reads_array
 
 
-def waited_for(copy: cst.Call, read: cst.BaseExpression, src: Source) -> bool:
+def is_waited_for(copy: View, read: View) -> bool:
     """Whether something between the copy and the read may wait for the device."""
-    nodes = between(copy, read, src)
-    if nodes is None or any(may_wait(node, src) for node in nodes):
+    nodes = between(copy.cst, read.cst, copy.source)
+    if nodes is None or any(waits(copy.of(node)) for node in nodes):
         return True
-    return isinstance(read, cst.Call) and shares_memory(read, src) and waits_later(read, src)
+    return shares_memory(read) and waits_later(read)
 
 
-def shares_memory(read: cst.Call, src: Source) -> bool:
+def shares_memory(read: View) -> bool:
     """Ex) y.numpy(), np.asarray(y): an array of the same memory, which is read later"""
-    method = isinstance(read.func, cst.Attribute) and read.func.attr.value == "numpy"
-    return method or src.name(read.func) in NUMPY_READS
+    return read.op == "call" and (read.method == "numpy" or read.callee in NUMPY_READS)
 
 
-def waits_later(read: cst.Call, src: Source) -> bool:
+def waits_later(read: View) -> bool:
     """Whether the function waits for the device on purpose after the read."""
-    function, end = src.function(read), src.span(read).end
-    return function is not None and any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "synchronize"
-        and src.span(call).start >= end
-        for call in src.calls(function)
+    return any(
+        call.method == "synchronize" and call.span.start >= read.span.end
+        for call in read.operations("call")
     )
 
 
-def wait(copy: cst.Call, src: Source) -> Fix | None:
+def wait(copy: View) -> Fix | None:
     """Ex) x.to("cpu", non_blocking=True) -> x.to("cpu")"""
-    flag = src.keyword(copy, "non_blocking")
+    source = copy.source
+    flag = source.keyword(copy.cst, "non_blocking")
     if flag is None:
         return None
-    return Fix.safe_if("Wait for the copy", (src.edits.remove_argument(copy, flag),), {READ: True})
+    return Fix.safe_if(
+        "Wait for the copy", (source.edits.remove_argument(copy.cst, flag),), {READ: True}
+    )

@@ -40,17 +40,16 @@ from amplint import (
     Rule,
     Same,
     Sequence,
-    Spot,
     Tensor,
     TensorTree,
     Value,
+    View,
     calls,
     only,
 )
 from amplint import libcst as cst
 
 from .._shared.moves import move_of
-from .._shared.reads import device_places, heat_places
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -58,12 +57,6 @@ if TYPE_CHECKING:
 FRESH = "the batch comes from a loader that no caller passes"
 UNWRITTEN = "nothing writes into the batch later"
 COLLATED = "torch collates the batch"
-
-
-def moves_pinned(at: Spot) -> bool:
-    batch = only(at.of(at.receiver))
-    pinned = isinstance(batch, Tensor | TensorTree) and batch.device.pinned
-    return pinned and at.given("non_blocking") < 0 and at.heat is not None
 
 
 rule = Rule(
@@ -74,62 +67,60 @@ rule = Rule(
     help="copy with `non_blocking=True`",
     witness=Same(),
     safe_if=(FRESH, UNWRITTEN, COLLATED),
-    candidates=calls(".to", ".cuda") & moves_pinned,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
+@rule.on(calls(".to", ".cuda"))
+def check(call: View) -> Iterator[Finding]:
+    batch, there = pinned_batch(call), only(call.value)
+    if batch is None or not isinstance(there, Tensor | TensorTree):
         return
-    move = move_of(call, src)
+    heat = call.hotness
+    if heat is None or there.device.kind != ACCELERATOR:
+        return
     # Whether it is the current GPU or another one (`.cuda(args.gpu)`) makes no difference here.
-    if call.func.attr.value != "cuda" and (move is None or move.dtype is not None):
+    if call.method != "cuda" and ((move := move_of(call)) is None or move.dtype is not None):
         return
-    if src.keyword(call, "non_blocking") is not None or len(call.args) > 1:
-        return
-    batch = only(src.value(call.func.value))
-    if not isinstance(batch, Tensor | TensorTree) or not batch.device.pinned:
-        return
-    there = only(src.value(call))
-    heat = src.heat(call)
-    if (
-        heat is None
-        or not isinstance(there, Tensor | TensorTree)
-        or there.device.kind != ACCELERATOR
-    ):
-        return
-    message = f"`{src.brief(call)}` waits for a copy from pinned memory"
-    evidence = (*heat_places(heat, src), *device_places(batch, src))
-    fix = without_waiting(call, call.func.value, batch, src)
-    yield src.finding(rule, call, message, fix, evidence)
+    message = f"`{call.brief}` waits for a copy from pinned memory"
+    fix = without_waiting(call, batch)
+    yield call.finding(message, (*heat.chain, batch.device.evidence), fix)
 
 
-def without_waiting(
-    call: cst.Call, batch: cst.BaseExpression, value: Tensor | TensorTree, src: Source
-) -> Fix | None:
-    """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
-    added = src.edits.add_argument(call, "non_blocking=True")
-    if added is None:
+def pinned_batch(call: View) -> Tensor | TensorTree | None:
+    """What a call copies from pinned memory without a word about waiting."""
+    if call.receiver is None or call.has_star or len([*call.arguments]) > 1:
         return None
-    while isinstance(batch, cst.Subscript):
-        batch = batch.value
+    batch = only(call.receiver.value)
+    if not isinstance(batch, Tensor | TensorTree) or not batch.device.pinned:
+        return None
+    return batch if call.arg("non_blocking") is None else None
+
+
+def without_waiting(call: View, value: Tensor | TensorTree) -> Fix | None:
+    """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
+    added = call.source.edits.add_argument(call.cst, "non_blocking=True")
+    batch = call.receiver
+    if added is None or batch is None:
+        return None
+    while batch.op == "subscript":
+        batch = batch.operands[0]
     conditions = {
-        FRESH: is_fresh(batch, src),
-        UNWRITTEN: is_unwritten(batch, src),
+        FRESH: is_fresh(batch),
+        UNWRITTEN: is_unwritten(batch),
         COLLATED: not value.device.pinned_within,
     }
     return Fix.safe_if("Do not wait for the copy", (added,), conditions)
 
 
-def is_fresh(batch: cst.BaseExpression, src: Source) -> bool:
+def is_fresh(batch: View) -> bool:
     """Whether no caller passes the batch, which may come back from the device by the same line, or
     a loader, whose batches may be what cannot be moved in this way, or is written into while it is
     copied."""
-    functions = [each for each in src.ancestors(batch) if isinstance(each, cst.FunctionDef)]
+    src = batch.source
+    functions = [each for each in src.ancestors(batch.cst) if isinstance(each, cst.FunctionDef)]
     given = {name.value for each in functions for name in src.layout.names(each.params)}
     return bool(functions) and not any(
-        gives_batches(src.value(part))
+        gives_batches(batch.of(part).value)
         for name in src.layout.names(functions[-1])
         if name.value in given
         for part in dotted(name, src)
@@ -163,8 +154,9 @@ def gives_batches(value: Value) -> bool:
     return False
 
 
-def is_unwritten(batch: cst.BaseExpression, src: Source) -> bool:
+def is_unwritten(at: View) -> bool:
     """Whether the variable is left alone by the host after the copy has been started."""
+    src, batch = at.source, at.cst
     if not isinstance(batch, cst.Name):
         return False
     return is_bound_by(src.statement(batch), batch.value, src) or not src.variables.written_into(

@@ -47,14 +47,14 @@ there, nor of `.cuda(index)` with an index that may be None, nor of a call with 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
-    TRAINING,
+    READ,
     Change,
     DType,
     Edit,
+    Evidence,
     Finding,
     Fix,
     Group,
@@ -63,24 +63,22 @@ from amplint import (
     OncePerEpoch,
     Rule,
     Same,
-    Spot,
     Tensor,
+    View,
     calls,
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import BUILDABLE, FACTORIES
 from amplint.knowledge.vocabulary import LOADS_STATE
 
-from .._shared.factories import Built, built, changes_default_device, is_built, same_numbers
+from .._shared.factories import Built, built, changes_default_device, same_numbers
 from .._shared.guards import is_kept, is_probe
-from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
-from .._shared.moves import Move, bound_before, move_of, without_move
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.host_copies import OF_DATA, Copy, constant_of, filling, moved_copy
+from .._shared.moves import Move, is_only_read, move_of, without_move
 
 ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "like")
 DEFAULT = "torch.Tensor"
+CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 VALUES = "every device fills in the same values"
 STEPS = "what is done before the move has the same bits on every device"
 OPERANDS = "what it is done with is of the host for every caller"
@@ -89,23 +87,6 @@ WHOLE = "no part of it is taken"
 LEAF = "no gradient is asked for"
 DTYPE = "the dtype of the move, if any, takes the values"
 CERTAIN = "it is moved to what certainly is a device"
-
-
-def moves_new(at: Spot) -> bool:
-    """Ex) torch.zeros(n).to(device)"""
-    target = at.of(at.given("device", 0))
-    elsewhere = not any(isinstance(atom, Tensor | DType) for atom in target)
-    return elsewhere and (
-        is_built(at, at.receiver) or is_built(at, at.receiver, OF_DATA | {DEFAULT})
-    )
-
-
-def moves_from_helper(at: Spot) -> bool:
-    """Ex) make_mask(n).to(device)"""
-    target = at.of(at.given("device", 0))
-    if any(isinstance(atom, Tensor | DType) for atom in target):
-        return False
-    return at.ask(HostBuilt, at.receiver) is not None
 
 
 rule = Rule(
@@ -118,124 +99,114 @@ rule = Rule(
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     supersedes=("AMP201", "AMP508"),
-    candidates=calls(".to", ".cuda") & (lambda at: moves_new(at) or moves_from_helper(at))
-    | calls(*BUILDABLE, *ALIKE) & HOT & (lambda at: at.ask(MovedLater) is not None),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    move = move_of(call, src)
-    if move is None or not isinstance(call.func, cst.Attribute):
+@rule.on(calls(".to", ".cuda"))
+def check(call: View) -> Iterator[Finding]:
+    target, receiver = call.arg("device", 0), call.receiver
+    if receiver is None:
         return
-    made = built(call.func.value, src, refused=["device"])
-    if made is None or is_made_once(call, src):
+    if target is not None and any(isinstance(atom, Tensor | DType) for atom in target.value):
         return
-    message = f"`{src.text(made.call.func)}(...)` is built on the CPU and then moved"
-    fix = create_there(call, call.func.value, made, move, src)
-    if not made.names:
-        yield src.finding(rule, call, message, fix, ())
+    if (made := built(receiver, refused=["device"])) is not None:
+        yield from moved_factory(call, made)
+    elif (copy := moved_copy(call)) is not None:
+        yield from moved_constant(call, copy)
+    elif (place := receiver.ask(HostBuilt)) is not None:
+        yield from moved_result(call, receiver, place)
+
+
+def moved_factory(call: View, made: Built) -> Iterator[Finding]:
+    """Ex) torch.zeros(n).to(device)"""
+    move = move_of(call)
+    if move is None or is_made_once(call):
+        return
+    message = f"`{made.call.called.text}(...)` is built on the CPU and then moved"
+    fix = create_there(call, made, move)
+    if made.is_named:
+        yield made.call.finding(message, (call.related("moved to the device here"),), fix)
     else:
-        related = (src.related_node(call, "moved to the device here"),)
-        yield src.finding(rule, made.call, message, fix, related)
+        yield call.finding(message, fix=fix)
 
 
-@rule.check
-def check_helper(call: cst.Call, src: Source) -> Iterator[Finding]:
+def moved_result(call: View, receiver: View, place: Evidence) -> Iterator[Finding]:
     """Ex) make_mask(n).to(device), where `make_mask` returns `torch.ones(n, n).tril()`"""
-    if move_of(call, src) is None or not isinstance(call.func, cst.Attribute):
+    if move_of(call) is None or is_made_once(call) or changes_default_device(call):
         return
-    if built(call.func.value, src, refused=["device"]) is not None:
-        return  # which `check` reports
-    place = src.ask(HostBuilt, call.func.value)
-    if place is None or is_made_once(call, src):
-        return
-    made = call.func.value
-    if isinstance(made, cst.Name):
-        made = bound_before(made, src) or made
-    if not changes_default_device(src):
-        message = f"`{src.brief(made)}` builds a tensor on the CPU, which is then moved"
-        yield src.finding(rule, call, message, None, (src.related(place),))
+    made = receiver
+    if receiver.op == READ and is_only_read(receiver, receiver.origin):
+        made = receiver.origin
+    message = f"`{made.brief}` builds a tensor on the CPU, which is then moved"
+    yield call.finding(message, (place,))
 
 
-@rule.check
-def check_later(call: cst.Call, src: Source) -> Iterator[Finding]:
-    """Ex) h = torch.zeros(n); for x in rows: h = cell(x, h), where `cell` moves what it is given"""
-    move = src.ask(MovedLater, call)
-    heat = src.heat(call)
-    if move is None or heat is None or heat.temperature != TRAINING:
-        return
-    if is_made_once(call, src) or changes_default_device(src):
-        return
-    message = f"`{src.text(call.func)}(...)` is built on the CPU and then moved"
-    yield src.finding(rule, call, message, None, (src.related(move),))
-
-
-@rule.check
-def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
+def moved_constant(call: View, copy: Copy) -> Iterator[Finding]:
     """Ex) torch.tensor(0).to(d) -> torch.full((), 0, device=d)"""
-    copy = copy_by(call, src)
-    if copy is None or copy.move is copy.made or move_of(call, src) is None:
+    name = copy.made.callee
+    # Another legacy constructor decides the dtype, too (AMP504).
+    if name not in OF_DATA | {DEFAULT} or move_of(call) is None or is_made_once(call):
         return
-    if is_made_once(call, src):
+    constant = constant_of(copy.data)
+    if constant is None:
         return
-    constant = constant_of(copy.data.value, src)
-    name = src.name(copy.made.func)
-    if constant is None or name not in OF_DATA | {DEFAULT}:
-        return  # another legacy constructor decides the dtype, too (AMP504)
     # `torch.Tensor([1])` is a float, and `torch.full((1,), 1)` is none.
-    made = filling(copy, constant, src) if name != DEFAULT else None
+    filled = filling(copy, constant) if name != DEFAULT else None
     fix = None
-    if made is not None:
+    if filled is not None:
         conditions = {
-            VALUES: constant.is_counted and made.is_literal and made.fits,
-            STEPS: made.is_bare is True,
-            LEAF: src.keyword(copy.made, "requires_grad") is None,
-            CERTAIN: made.is_placed is True,
+            VALUES: constant.is_counted and filled.is_literal and filled.fits,
+            STEPS: filled.is_bare is True,
+            LEAF: copy.made.arg("requires_grad") is None,
+            CERTAIN: filled.is_placed is True,
         }
-        fix = Fix.safe_if("Fill the number in on the device", made.edits, conditions)
-    message = f"`{src.brief(copy.made)}` is built on the CPU and then moved"
-    yield src.finding(rule, copy.made, message, fix)
+        fix = Fix.safe_if("Fill the number in on the device", filled.edits, conditions)
+    yield copy.made.finding(f"`{copy.made.brief}` is built on the CPU and then moved", fix=fix)
 
 
-def is_made_once(call: cst.Call, src: Source) -> bool:
+@rule.on(calls(*BUILDABLE, *ALIKE) & HOT)
+def check_later(call: View) -> Iterator[Finding]:
+    """Ex) h = torch.zeros(n); for x in rows: h = cell(x, h), where `cell` moves what it is given"""
+    move = call.ask(MovedLater)
+    if move is None or is_made_once(call) or changes_default_device(call):
+        return
+    yield call.finding(f"`{call.called.text}(...)` is built on the CPU and then moved", (move,))
+
+
+def is_made_once(call: View) -> bool:
     """Whether a tensor is made so seldom that the copy does not count: it is kept, or is there to
     see whether it can be made, a loop makes it once an epoch, or weights are loaded."""
-    function = src.function(call)
+    function = call.source.function(call.cst)
     is_loading = isinstance(function, cst.FunctionDef) and LOADS_STATE.search(function.name.value)
-    seldom = is_kept(call, src) or is_probe(call, src) or src.ask(OncePerEpoch, call) is True
+    seldom = is_kept(call) or is_probe(call) or call.ask(OncePerEpoch) is True
     return seldom or bool(is_loading)
 
 
-def create_there(
-    call: cst.Call, receiver: cst.BaseExpression, made: Built, move: Move, src: Source
-) -> Fix | None:
+def create_there(call: View, made: Built, move: Move) -> Fix | None:
     """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)
     Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
+    source = call.source
     if not made.alone:
         return None  # what it was compared with may be a tensor on the CPU
     if made.placed:
         return None  # a type, as in `.type("torch.FloatTensor")`, is on a device, too
-    if made.names and src.function(call) is None:
+    if made.is_named and source.function(call.cst) is None:
         return None  # functions that are called in between may read a module's names
-    if made.names and not src.variables.same_meaning(call, made.call):
+    if made.is_named and not source.variables.same_meaning(call.cst, made.call.cst):
         return None  # what names the device may have another value up there
     if move.dtype is not None and not made.shaped:
         return None  # the cast belongs after what was done to the values
-    device = add_device(made.call, move, src)
-    if device is None:
+    device, removal = add_device(made.call, move), without_move(call)
+    if device is None or removal is None:
         return None
-    removal = without_move(call, receiver, src)
-    if removal is None:
-        return None
-    return Fix.safe_if(title(made.name), (device, removal), conditions(made, move, src))
+    return Fix.safe_if(title(made.name), (device, removal), conditions(made, move))
 
 
-def add_device(made: cst.Call, move: Move, src: Source) -> Edit | None:
-    if move.device is None or (move.dtype is not None and src.keyword(made, "dtype") is not None):
+def add_device(made: View, move: Move) -> Edit | None:
+    if move.device is None or (move.dtype is not None and made.arg("dtype") is not None):
         return None
-    dtype = () if move.dtype is None else (f"dtype={move.dtype}",)
-    return src.edits.add_argument(made, f"device={move.device}", *dtype)
+    dtype = () if move.dtype is None else (f"dtype={move.dtype.text}",)
+    return made.source.edits.add_argument(made.cst, f"device={move.device}", *dtype)
 
 
 def title(name: str) -> str:
@@ -244,19 +215,16 @@ def title(name: str) -> str:
     return "Create the tensor on the device"
 
 
-def conditions(made: Built, move: Move, src: Source) -> dict[str, bool]:
+def conditions(made: Built, move: Move) -> dict[str, bool]:
     return {
-        VALUES: same_numbers(made, src),
+        VALUES: same_numbers(made),
         STEPS: made.exact,
         OPERANDS: made.certain,
         NOT_SHARED: not made.expanded,
         WHOLE: not made.sliced,
-        LEAF: src.keyword(made.call, "requires_grad") is None,
+        LEAF: made.call.arg("requires_grad") is None,
         # A dtype given with the move converts what was filled: a constant that is out of its range
         # would raise.
         DTYPE: move.dtype is None or made.name in CONVERTIBLE,
         CERTAIN: move.certain,
     }
-
-
-CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

@@ -18,25 +18,13 @@ Known limits: legacy constructors take no device (AMP504), and `torch.from_numpy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, Same, Spot, Tensor, TensorTree, Unknown, calls
-from amplint import libcst as cst
+from amplint import Finding, Fix, Group, Rule, Same, Tensor, TensorTree, Unknown, View, calls
 
-from .._shared.factories import is_built
-from .._shared.host_copies import OF_DATA, Copy, constant_of, copy_by, is_bare
-from .._shared.moves import move_of, without_move
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.host_copies import OF_DATA, constant_of, is_bare, moved_copy
+from .._shared.moves import Move, move_of, without_move
 
 CERTAIN = "it is moved to what certainly is a device"
-
-
-def moves_data(at: Spot) -> bool:
-    """Ex) torch.tensor(ids).to(device)"""
-    return is_built(at, at.receiver, OF_DATA)
-
 
 rule = Rule(
     "AMP510",
@@ -46,39 +34,35 @@ rule = Rule(
     help="give `device=` to the call that builds the tensor",
     witness=Same(),
     safe_if=(CERTAIN,),
-    candidates=calls(".to", ".cuda") & moves_data,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    copy = copy_by(call, src)
-    if copy is None or copy.move is copy.made or move_of(call, src) is None:
+@rule.on(calls(".to", ".cuda"))
+def check(call: View) -> Iterator[Finding]:
+    copy = moved_copy(call)
+    if copy is None or copy.made.callee not in OF_DATA:
         return
-    data = copy.data.value
-    if src.name(copy.made.func) not in OF_DATA or constant_of(data, src) is not None:
+    if any(isinstance(atom, Tensor | TensorTree | Unknown) for atom in copy.data.value):
         return
-    if any(isinstance(atom, Tensor | TensorTree | Unknown) for atom in src.value(data)):
+    move = move_of(call)
+    if move is None or constant_of(copy.data) is not None:
         return
-    message = f"`{src.brief(copy.made)}` is built on the CPU, then moved: it takes `device=`"
-    yield src.finding(rule, copy.made, message, built_there(copy, src))
+    message = f"`{copy.made.brief}` is built on the CPU, then moved: it takes `device=`"
+    yield copy.made.finding(message, fix=built_there(copy.made, call, move))
 
 
-def built_there(copy: Copy, src: Source) -> Fix | None:
+def built_there(made: View, call: View, move: Move) -> Fix | None:
     """Ex) torch.tensor(ids).to(d) -> torch.tensor(ids, device=d)"""
-    move, function = move_of(copy.move, src), copy.move.func
-    if move is None or move.device is None or move.dtype is not None:
+    if move.device is None or move.dtype is not None or call.receiver is None:
         return None
-    if not isinstance(function, cst.Attribute):
+    if not is_bare(call.receiver, made):
         return None
-    if not is_bare(function.value, copy.made, src):
-        return None
-    if src.keyword(copy.made, "requires_grad") is not None:
+    if made.arg("requires_grad") is not None:
         return None  # the moved tensor is not a leaf, the one that is built there would be
-    if not src.variables.same_meaning(copy.move, copy.made):
+    if not made.source.variables.same_meaning(call.cst, made.cst):
         return None  # what names the device may have another value where the tensor is made
-    given = src.edits.add_argument(copy.made, f"device={move.device}")
-    removal = without_move(copy.move, function.value, src)
+    given = made.source.edits.add_argument(made.cst, f"device={move.device}")
+    removal = without_move(call)
     if given is None or removal is None:
         return None
     return Fix.safe_if("Build it on the device", (given, removal), {CERTAIN: move.certain})

@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
-    CPU,
     HOT,
+    READ,
     Change,
     ConstantTensors,
     Evidence,
@@ -51,11 +51,12 @@ from amplint import (
     Fix,
     Group,
     Host,
+    Related,
     Rule,
     Safety,
     Same,
     Sequence,
-    Spot,
+    View,
     calls,
     is_open,
     only,
@@ -64,11 +65,9 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import PLAIN_NUMBERS
-from .._shared.factories import is_built
 from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
 from .._shared.hoisting import above_loops
 from .._shared.host_copies import (
-    COPYING,
     MOVES,
     OF_DATA,
     Constant,
@@ -81,11 +80,11 @@ from .._shared.host_copies import (
     moves,
     repeats_number,
 )
-from .._shared.reads import hot_evidence
+from .._shared.reads import read_of_training
 from .._shared.tensors import has_other_layouts, has_own_classes
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Reason
 
 LITERAL = "the number is a literal"
 FITS = "every dtype takes the number"
@@ -100,19 +99,6 @@ OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 
 
-def is_on_device(at: Spot) -> bool:
-    tensor = at.tensor(at.number)
-    return tensor is not None and tensor.device.kind == ACCELERATOR
-
-
-def moves_host_data(at: Spot) -> bool:
-    """Ex) torch.tensor(1.0).to(x.device), and kernel.to(x.device) of what is built of constants"""
-    moved = at.tensor(at.receiver)
-    if moved is None or moved.device.kind != CPU.kind or not is_on_device(at):
-        return False
-    return at.is_built_of_constants(at.receiver) or is_built(at, at.receiver, COPYING)
-
-
 rule = Rule(
     "AMP502",
     __doc__,
@@ -123,140 +109,146 @@ rule = Rule(
     safe_if=(LITERAL, FITS, LIKE, DENSE, PLAIN, UNTOUCHED, PLACED, LEAF),
     changes=frozenset({Change.ROUNDING}),
     supersedes=("AMP202", "AMP501", "AMP508", "AMP510"),
-    candidates=(
-        calls(".new_tensor", *OF_DATA, *LEGACY_CONSTRUCTORS) & is_on_device
-        | calls(*(f".{name}" for name in MOVES)) & moves_host_data
-    )
-    & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    tensor = src.tensor(call)
+@rule.on(
+    calls(".new_tensor", *OF_DATA, *LEGACY_CONSTRUCTORS, *(f".{name}" for name in MOVES)) & HOT
+)
+def check(call: View) -> Iterator[Finding]:
+    tensor = call.tensor
     if tensor is None or tensor.device.kind != ACCELERATOR:
         return
-    copy = copy_by(call, src)
-    what = kind_of_data(copy, src) if copy is not None else None
-    built = host_tensor(call, src) if what is None else None
-    if (what is None and built is None) or is_rare(call, src):
+    copy = copy_by(call)
+    what = kind_of_data(copy) if copy is not None else None
+    built = host_tensor(call) if what is None else None
+    if (what is None and built is None) or is_rare(call):
         return
-    evidence = hot_evidence(call, tensor, src)
-    if evidence is None:
+    reasons = read_of_training(call, tensor)
+    if reasons is None:
         return
     at, fix = call, None
     if copy is not None and what is not None:
-        at = copy.made
-        fix = repaired(copy, what, src)
-        evidence = tuple(each for each in evidence if each.span.start != src.span(copy.move).start)
-    elif built is not None:
-        evidence = (src.related(built), *evidence)
-    message = f"`{src.brief(at)}` copies {what or CONSTANTS} to the device in every iteration"
-    yield src.finding(rule, at, message, fix, evidence)
+        at, fix = copy.made, repaired(copy, what)
+        reasons = tuple(each for each in reasons if not stands_at(each, call))
+    message = f"`{at.brief}` copies {what or CONSTANTS} to the device in every iteration"
+    yield at.finding(message, (built, *reasons), fix)
 
 
-def host_tensor(call: cst.Call, src: Source) -> Evidence | None:
+def host_tensor(call: View) -> Evidence | None:
     """Where the tensor that a call moves is built of constants: `kernel.to(x.device)`."""
-    if not isinstance(call.func, cst.Attribute) or not moves(call, src):
+    if call.receiver is None or not moves(call):
         return None
-    return src.ask(ConstantTensors, call.func.value)
+    return call.receiver.ask(ConstantTensors)
 
 
-def is_rare(call: cst.Call, src: Source) -> bool:
+def is_rare(call: View) -> bool:
     """Whether the copy is kept, or made only where something is not as it should be."""
-    return fills_cache(call, src) or is_kept(call, src) or meets_mismatch(call, src)
+    return fills_cache(call) or is_kept(call) or meets_mismatch(call)
+
+
+def stands_at(reason: Reason | Related | None, call: View) -> bool:
+    """Whether it is the call itself that a reason shows."""
+    shown = () if isinstance(reason, Related) else call.source.reasons(reason)
+    return any(each.span.start == call.span.start for each in shown)
 
 
 # ---------------------------------------------------------------------------- what is copied
 
 
-def kind_of_data(copy: Copy, src: Source) -> str | None:
+def kind_of_data(copy: Copy) -> str | None:
     """The data that is copied, if the copy could be spared or made once."""
-    data = copy.data.value
-    if is_shape(data, src):
+    data = copy.data
+    if is_shape(data):
         return SHAPE
-    a_list = isinstance(only(src.value(data)), Sequence)
-    untyped = is_open(src.value(data)) or (is_given_anything(data, src) and not a_list)
-    if untyped and src.name(copy.made.func) in OF_ANYTHING and not asks_type(data, src):
+    a_list = isinstance(only(data.value), Sequence)
+    untyped = is_open(data.value) or (not a_list and is_given_anything(data))
+    if untyped and copy.made.callee in OF_ANYTHING and not asks_type(data):
         return None
-    if is_number(data, src) or repeats_number(data, src):
+    if is_number(data) or repeats_number(data):
         return NUMBER
-    return CONSTANTS if is_invariant(data, src) and holds_something(data, src) else None
+    return CONSTANTS if holds_something(data) and is_invariant(data) else None
 
 
-def is_shape(node: cst.BaseExpression, src: Source) -> bool:
+def is_shape(at: View) -> bool:
     """Ex) x.shape, x.shape[2:], x.size()"""
-    if isinstance(node, cst.Subscript):
-        return isinstance(node.slice[0].slice, cst.Slice) and is_shape(node.value, src)
-    return any(isinstance(atom, Host) and atom.kind == "size" for atom in src.value(node))
+    if at.op == "subscript":
+        return at.operands[1].op == "slice" and is_shape(at.operands[0])
+    return any(isinstance(atom, Host) and atom.kind == "size" for atom in at.value)
 
 
-def is_given_anything(node: cst.BaseExpression, src: Source) -> bool:
+def is_given_anything(at: View) -> bool:
     """Whether the expression is a parameter that may be given anything, a tensor perhaps."""
-    param = src.parameter(node) if isinstance(node, cst.Name) else None
+    param = parameter_of(at)
     if param is None:
         return False
-    declared = src.text(param.annotation.annotation) if param.annotation is not None else ""
+    declared = at.source.text(param.annotation.annotation) if param.annotation is not None else ""
     return declared not in PLAIN_NUMBERS
 
 
-def passes_on(copy: Copy, src: Source) -> bool:
+def parameter_of(at: View) -> cst.Param | None:
+    """The parameter that a variable is."""
+    is_given = at.op == READ and at.origin.op == "param"
+    return at.source.variables.parameter(at.cst) if is_given else None
+
+
+def passes_on(copy: Copy) -> bool:
     """Whether a tensor with a gradient might be given, in spite of an annotation of a number."""
-    data = copy.data.value
-    param = src.parameter(data) if isinstance(data, cst.Name) else None
-    of_anything = src.name(copy.made.func) in OF_ANYTHING
-    return param is not None and of_anything and not asks_type(data, src)
+    is_given = copy.made.callee in OF_ANYTHING and parameter_of(copy.data) is not None
+    return is_given and not asks_type(copy.data)
 
 
-def holds_something(node: cst.BaseExpression, src: Source) -> bool:
+def holds_something(at: View) -> bool:
     """Whether a list is not empty: nothing is copied of `[]`."""
-    atom = only(src.value(node))
+    atom = only(at.value)
     return not (isinstance(atom, Sequence) and atom.items == ())
 
 
-def repaired(copy: Copy, what: str, src: Source) -> Fix | None:
-    data = copy.data.value
-    if is_given_anything(data, src) or what == SHAPE or passes_on(copy, src):
+def repaired(copy: Copy, what: str) -> Fix | None:
+    data = copy.data
+    if is_given_anything(data) or what == SHAPE or passes_on(copy):
         return None
     if what == NUMBER:
-        return filled_in(copy, src) if is_number(data, src) else None
-    return built_once(copy, src)
+        return filled_in(copy) if is_number(data) else None
+    return built_once(copy.move or copy.made)
 
 
-def filled_in(copy: Copy, src: Source) -> Fix | None:
+def filled_in(copy: Copy) -> Fix | None:
     """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
-    made = filling(copy, Constant("()", copy.data.value), src)
-    if made is None:
+    filled = filling(copy, Constant("()", copy.data))
+    if filled is None:
         return None
-    of_tensor = is_new_tensor(copy.made)
-    wants_grad = src.keyword(copy.made, "requires_grad") is not None
+    made = copy.made
+    of_tensor = is_new_tensor(made)
+    wants_grad = made.arg("requires_grad") is not None
     conditions = {
-        LITERAL: made.is_literal,
-        FITS: made.fits,
-        LIKE: made.is_like_tensor,
-        DENSE: not has_other_layouts(src) if of_tensor else None,
-        PLAIN: not has_own_classes(src) if of_tensor else None,
-        UNTOUCHED: made.is_bare,
-        PLACED: made.is_placed,
-        LEAF: None if copy.move is copy.made else not wants_grad,
+        LITERAL: filled.is_literal,
+        FITS: filled.fits,
+        LIKE: filled.is_like_tensor,
+        DENSE: not has_other_layouts(made) if of_tensor else None,
+        PLAIN: not has_own_classes(made) if of_tensor else None,
+        UNTOUCHED: filled.is_bare,
+        PLACED: filled.is_placed,
+        LEAF: None if copy.move is None else not wants_grad,
     }
     needed = {name: holds for name, holds in conditions.items() if holds is not None}
-    fix = Fix.safe_if("Fill the number in on the device", made.edits, needed)
+    fix = Fix.safe_if("Fill the number in on the device", filled.edits, needed)
     # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
-    return fix.demoted() if wants_grad and src.mentions("jit") else fix
+    return fix.demoted() if wants_grad and made.mentions("jit") else fix
 
 
 # ---------------------------------------------------------------------------- lists
 
 
-def built_once(copy: Copy, src: Source) -> Fix | None:
+def built_once(copying: View) -> Fix | None:
     """Ex) for x in loader: w = torch.tensor([0.5, 0.5], device=d) -> w is built before the loop"""
-    line = src.statement(copy.move)
+    src = copying.source
+    line = src.statement(copying.cst)
     assign = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
     name = assign.targets[0].target if isinstance(assign, cst.Assign) else None
     if not isinstance(assign, cst.Assign) or not isinstance(name, cst.Name):
         return None
-    if src.joined(assign.value) or src.variables.written_into(name):
+    if src.variables.joined(assign.value) or src.variables.written_into(name):
         return None
-    edits = above_loops(copy.move, src)
+    edits = above_loops(copying)
     return Fix("Build the tensor before the loop", edits, Safety.UNSAFE) if edits else None

@@ -42,7 +42,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint import (
     ACCELERATOR,
@@ -60,7 +60,7 @@ from amplint import (
     Symbol,
     Tensor,
     TensorTree,
-    Value,
+    View,
     Warns,
     calls,
     canonical,
@@ -70,16 +70,21 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
-from .._shared.factories import SETS_OTHER_TYPE, changes_default_device
+from .._shared.dtypes import taken_by
+from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarred
 from .._shared.guards import is_fallback
-from .._shared.local_values import has_kind, is_local, method_of, resolved, shaped, surely_int
-from .._shared.meetings import Met, readings, tensor_met
-from .._shared.moves import bound_before, move_of, without_move
-from .._shared.reads import device_places
-from .._shared.tensors import has_own_classes, surely_shape, surely_tensor, surely_vector
+from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
+from .._shared.meetings import Met, buffers, tensor_met
+from .._shared.moves import Move, bound_before, move_of, without_move
+from .._shared.tensors import (
+    has_own_classes,
+    is_surely_shape,
+    is_surely_tensor,
+    is_surely_vector,
+)
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import Reason
 
 DEFAULT_TYPE = "torch.set_default_tensor_type"
 SIZES = "the arguments are sizes for every caller"
@@ -93,19 +98,8 @@ CPU_DEFAULT = "the default type is nowhere one of CUDA"
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
-
 NUMBER = re.compile(r"-?\d+(\.\d*)?")
 CONVERTIBLE = frozenset({"zeros", "ones", "empty"})
-
-
-def names_type(value: Value) -> bool:
-    """Whether a value may be a type that is named after a dtype, or its name."""
-    return any(
-        (canonical(atom.name) if isinstance(atom, Symbol) else atom.const) in NAMED_AFTER_DTYPE
-        for atom in value
-        if isinstance(atom, Symbol | Host)
-    )
-
 
 rule = Rule(
     "AMP504",
@@ -119,45 +113,82 @@ rule = Rule(
     # What it is rewritten to may be another mistake.
     safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, PLAIN, CERTAIN, TO_CPU, CPU_DEFAULT),
     supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
-    candidates=calls(DEFAULT_TYPE, ".new", *NAMED_AFTER_DTYPE)
-    | calls(".type") & (lambda at: any(names_type(at.of(each)) for each in at.arguments)),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if is_fallback(call, src):
+@rule.on(calls(DEFAULT_TYPE))
+def check_default(call: View) -> Iterator[Finding]:
+    if call.callee != DEFAULT_TYPE or is_fallback(call):
         return
-    if src.name(call.func) == DEFAULT_TYPE:
-        message = f"`{src.brief(call.func)}` is deprecated as of torch 2.1"
-        yield src.finding(rule, call.func, message, default_dtype(call, src))
-    elif types := legacy_types(call.func, src):
-        yield from constructor(call, types, src)
-    elif isinstance(call.func, cst.Attribute):
-        if call.func.attr.value == "new" and is_new_tensor(call, call.func, src):
-            message = f"`{src.brief(call.func)}(...)` is a legacy constructor, of sizes or of data"
-            yield src.finding(rule, call.func, message, new_of(call, call.func, src))
-        elif call.func.attr.value == "type":
-            yield from cast(call, call.func, src)
+    message = f"`{call.called.brief}` is deprecated as of torch 2.1"
+    yield call.finding(message, fix=default_dtype(call), place=call.cst.func)
 
 
-def is_new_tensor(call: cst.Call, function: cst.Attribute, src: Source) -> bool:
-    """Whether `x.new(...)` builds a tensor anew; given a storage, it is one on that storage.
+@rule.on(calls(*NAMED_AFTER_DTYPE))
+def check_constructor(call: View) -> Iterator[Finding]:
+    """Ex) torch.cuda.FloatTensor(n)"""
+    types = legacy_types(call.called)
+    if not types or is_fallback(call):
+        return
+    if any(ABOUT_STORAGE.search(unstarred(given).text) for _, _, given in call.arguments):
+        return  # not built anew
+    dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
+    message = f"`{call.called.brief}(...)` is a legacy constructor"
+    group = Group.MIGRATION
+    move = None if "cuda" in places else move_after(call)
+    if "cuda" in places:
+        message += ", always of the current GPU"
+    elif move is not None:
+        message += " on the CPU, and its result is then moved"
+    elif not {"float16", "bfloat16"} & set(dtypes):
+        group = Group.PEDANTIC
+    related = [] if move is None else [move.related("moved here")]
+    parameter = made_parameter(call) if {*dtypes} == {"float16"} else None
+    if parameter is not None:
+        of_half = "builds a float16 parameter, whose gradients a GradScaler refuses"
+        message = f"`{call.called.brief}(...)` {of_half}"
+        related.append(parameter.related("made a parameter here"))
+    fix, met = factory(call, types[0], move) if len(types) == 1 else (None, ())
+    yield call.finding(message, (*related, *met), fix, group=group, place=call.cst.func)
 
-    Of a nest of containers, only tensors have a method `new`.
-    """
-    known = isinstance(only(src.value(function.value)), Tensor | TensorTree)
-    return known and (arguments(call, src) is not None or is_tensor(call.args[0].value, src))
+
+@rule.on(calls(".new"))
+def check_new(call: View) -> Iterator[Finding]:
+    """Ex) x.new(2, 3)"""
+    if call.receiver is None or not builds_anew(call, call.receiver) or is_fallback(call):
+        return
+    message = f"`{call.called.brief}(...)` is a legacy constructor, of sizes or of data"
+    yield call.finding(message, fix=new_of(call, call.receiver), place=call.cst.func)
 
 
-def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
-    return isinstance(only(src.value(node)), Tensor | TensorTree)
+@rule.on(calls(".type"))
+def check_cast(call: View) -> Iterator[Finding]:
+    """Ex) x.type(torch.cuda.FloatTensor)"""
+    given, receiver = call.arg("dtype", 0), call.receiver
+    types = legacy_types(given) if given is not None else []
+    if given is None or receiver is None or not types or is_fallback(call):
+        return
+    tensor = receiver.tensor
+    on_device = tensor is not None and tensor.device.kind == ACCELERATOR
+    places = {LEGACY_CONSTRUCTORS[name][1] for name in types}
+    to_host = places == {"cpu"}
+    because: tuple[Reason | None, ...] = ()
+    if tensor is not None and on_device and to_host:
+        because = (tensor.device.evidence,)
+    fix = None
+    if tensor is not None and len(types) == 1 and call.cst.args[0].keyword is None:
+        fix = conversion(call, receiver, given, types[0])
+    does = "decides the device"
+    if len(places) == 1:
+        does = f"casts, and moves to the {'CPU' if to_host else 'current GPU'}"
+    group = Group.PEDANTIC if to_host and not on_device else Group.MIGRATION
+    yield given.finding(f"`.type({given.brief})` {does}", because, fix, group=group)
 
 
-def legacy_types(node: cst.BaseExpression, src: Source) -> list[str]:
+def legacy_types(at: View) -> list[str]:
     """The types that an expression may be; none where it may be anything else."""
     names = []
-    for atom in src.value(node):
+    for atom in at.value:
         if isinstance(atom, Symbol):
             names.append(canonical(atom.name))
         elif isinstance(atom, Host) and isinstance(atom.const, str):
@@ -171,137 +202,136 @@ def legacy_types(node: cst.BaseExpression, src: Source) -> list[str]:
 # ---------------------------------------------------------------------------- constructors
 
 
-def constructor(call: cst.Call, types: list[str], src: Source) -> Iterator[Finding]:
-    """Ex) torch.cuda.FloatTensor(n)"""
-    if any(ABOUT_STORAGE.search(src.text(arg.value)) for arg in call.args):
-        return  # not built anew
-    dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
-    message = f"`{src.brief(call.func)}(...)` is a legacy constructor"
-    group = Group.MIGRATION
-    move = None if "cuda" in places else move_after(call, src)
-    if "cuda" in places:
-        message += ", always of the current GPU"
-    elif move is not None:
-        message += " on the CPU, and its result is then moved"
-    elif not {"float16", "bfloat16"} & set(dtypes):
-        group = Group.PEDANTIC
-    related = [] if move is None else [src.related_node(move, "moved here")]
-    parameter = parameter_of(call, src) if {*dtypes} == {"float16"} else None
-    if parameter is not None:
-        of_half = "builds a float16 parameter, whose gradients a GradScaler refuses"
-        message = f"`{src.brief(call.func)}(...)` {of_half}"
-        related.append(src.related_node(parameter, "made a parameter here"))
-    fix, met = factory(call, types[0], move, src) if len(types) == 1 else (None, ())
-    related += met
-    yield src.finding(rule, call.func, message, fix, related, group)
-
-
-def parameter_of(call: cst.Call, src: Source) -> cst.Call | None:
+def made_parameter(call: View) -> View | None:
     """Ex) nn.Parameter(torch.cuda.HalfTensor(3))"""
-    for read in readings(call, src):
-        arg = src.parent(read)
-        made = src.parent(arg) if isinstance(arg, cst.Arg) else None
-        if isinstance(made, cst.Call) and src.name(made.func) in PARAMETERS:
-            return made
+    takers = (taker for buffer in buffers(call) for taker in taken_by(buffer))
+    return next((taker for taker in takers if taker.callee in PARAMETERS), None)
+
+
+def move_after(call: View) -> View | None:
+    """The call that moves the tensor, in the same expression or where its variable is read."""
+    src = call.source
+    for read in (call.cst, *src.variables.uses(call.cst)):
+        node = src.parent(read)
+        while isinstance(node, cst.Attribute | cst.Call):
+            if isinstance(node, cst.Call) and move_of(call.of(node)) is not None:
+                return call.of(node)
+            node = src.parent(node)
     return None
 
 
-def remark(met: Met, function: str, src: Source) -> Related:
+def remark(met: Met, function: str) -> Related:
     """A tensor that a new one of float32 meets, as a place to show."""
-    written = src.brief(met.tensor)
+    written = met.tensor.brief
     said = f"takes its size from `{written}`" if met.gives_size else f"meets `{written}` here"
     if met.is_float:
         said += ", which need not be float32"
     else:
         said += f": `{written}.new_{function}(...)` would follow it, if it is of floats"
-    return src.related_node(met.place, said)
+    return met.tensor.source.related_node(met.place, said)
 
 
-def move_after(call: cst.Call, src: Source) -> cst.Call | None:
-    """The call that moves the tensor, in the same expression or where its variable is read."""
-    for read in (call, *src.uses(call)):
-        node: cst.CSTNode | None = src.parent(read)
-        while isinstance(node, cst.Attribute | cst.Call):
-            if isinstance(node, cst.Call) and move_of(node, src) is not None:
-                return node
-            node = src.parent(node)
-    return None
-
-
-def factory(
-    call: cst.Call, name: str, move: cst.Call | None, src: Source
-) -> tuple[Fix | None, tuple[Related, ...]]:
+def factory(call: View, name: str, move: View | None) -> tuple[Fix | None, tuple[Related, ...]]:
     """The fix, and where the new tensor meets one that may have another dtype.
 
     Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")
     Ex) torch.LongTensor(n).fill_(0).to(d) -> torch.zeros(n, dtype=torch.int64, device=d)
     Ex) torch.cuda.FloatTensor(n) -> x.new_empty(n), where it is added to x
     """
-    what = arguments(call, src)
-    if what is None:
+    what = kind_of_arguments(call)
+    new = rebuilt(call, what, name, move is not None) if what is not None else None
+    if what is None or new is None:
         return None, ()
+    met = tensor_met(call, new.result) if new.takes_any and new.fits_half else None
+    if met is not None and met.dtype == new.dtype:
+        met = None
+    fix = like(call, met, new) if met is not None and met.is_float else named(call, what, new)
+    # It would leave half of what the finding is about.
+    if fix is not None and new.place == "cpu" and move is not None and new.moved is None:
+        fix = fix.demoted()
+    return fix, () if met is None else (remark(met, new.filled.function),)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A tensor as it is to be built.
+
+    Args:
+        dtype, place: those of its type.
+        filled: what it is filled with.
+        moved: where it is moved to, if that becomes part of the call.
+        rest: the edits that remove what has become of no use behind the call.
+        fits_half: whether half holds what it is filled with.
+    """
+
+    dtype: str
+    place: str
+    filled: Filling
+    moved: Moving | None
+    rest: tuple[Edit, ...]
+    fits_half: bool
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether its dtype may be another one of floats, as far as this is known here."""
+        return self.dtype == "float32" and (self.moved is None or self.moved.move.dtype is None)
+
+    @property
+    def result(self) -> View:
+        """What is left of the calls."""
+        return self.filled.call if self.moved is None else self.moved.call
+
+
+def rebuilt(call: View, what: Arguments, name: str, is_moved: bool) -> Rebuilt | None:
+    """How a tensor is to be built; None where what is behind the call cannot be removed."""
     dtype, place = LEGACY_CONSTRUCTORS[name]
     plain = Filling(call, "empty" if what.sizes else "tensor")
-    filled = (filling(call, dtype, src) if what.sizes else None) or plain
-    moved = moving(filled.call, src) if place == "cpu" and move is not None else None
-    if moved is not None and moved.dtype is not None and filled.function not in CONVERTIBLE:
+    filled = (filling(call, dtype) if what.sizes else None) or plain
+    moved = moving(filled.call) if place == "cpu" and is_moved else None
+    if moved is not None and moved.move.dtype is not None and filled.function not in CONVERTIBLE:
         moved = None  # devices differ in what does not fit into the other dtype
-    rest = behind(call, filled.call, moved, src)
-    if rest is None:
-        return None, ()
-    result = filled.call if moved is None else moved.call
-    takes_any = dtype == "float32" and (moved is None or moved.dtype is None)
+    rest, fill = behind(call, filled.call, moved), call_on(call)
     # `fill_(1e10)`, which is left as it is, is beyond the range of half.
-    fits_half = filled is not plain or method_of(call_on(call, src)) != "fill_"
-    met = tensor_met(call, result, src) if takes_any and fits_half else None
-    if met is not None and met.dtype == dtype:
-        met = None
-    meeting = () if met is None else (remark(met, filled.function, src),)
-    if met is not None and met.is_float:
-        return like(call, met, filled, rest, src), meeting
-    device = moved.device if moved is not None else f'"{place}"'
-    written = moved is not None or place != "cpu" or changes_default_device(src)
-    torch = src.imports.spell("torch")
+    fits_half = filled is not plain or fill is None or fill.method != "fill_"
+    return None if rest is None else Rebuilt(dtype, place, filled, moved, rest, fits_half)
+
+
+def named(call: View, what: Arguments, new: Rebuilt) -> Fix | None:
+    """Ex) torch.LongTensor(n) -> torch.empty(n, dtype=torch.int64)"""
+    torch, moved = call.source.imports.spell("torch"), new.moved
     if torch is None:
-        return None, meeting
-    added = src.edits.add_argument(
-        call,
-        *filled.value,
-        *(() if call.args else ("0",)),
-        f"dtype={torch.text}.{dtype}",
-        *((f"device={device}",) if written else ()),
-    )
-    if added is None:
-        return None, meeting
-    name_edit = src.edits.replace(call.func, f"{torch.text}.{filled.function}")
-    edits = (name_edit, *filled.shape, added, *rest, *torch.edits)
-    conditions = {**what.conditions, SAME_TYPE: is_local(call.func, src)}
-    if moved is not None:
-        conditions[CERTAIN] = moved.certain
-    stays = ", still of float32" if takes_any else ""
-    fix = Fix.safe_if(f"Call `torch.{filled.function}`{stays}", edits, conditions)
-    # It would leave half of what the finding is about.
-    if place == "cpu" and move is not None and moved is None:
-        fix = fix.demoted()
-    return fix, meeting
-
-
-def like(
-    call: cst.Call, met: Met, filled: Filling, rest: tuple[Edit, ...], src: Source
-) -> Fix | None:
-    """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
-    function = f"{src.text(met.tensor)}.new_{filled.function}"
-    values = (*filled.value, *(() if call.args else ("0",)))
-    added = src.edits.add_argument(call, *values) if values else None
-    if values and added is None:
         return None
-    edits = (
-        src.edits.replace(call.func, function),
-        *filled.shape,
-        *((added,) if added is not None else ()),
-        *rest,
-    )
-    return Fix(f"Call `{function}`, which follows its dtype and device", edits, Safety.UNSAFE)
+    device = moved.move.device if moved is not None else f'"{new.place}"'
+    is_placed = moved is not None or new.place != "cpu" or changes_default_device(call)
+    given = (f"dtype={torch.text}.{new.dtype}", *((f"device={device}",) if is_placed else ()))
+    edits = called_anew(call, new, f"{torch.text}.{new.filled.function}", *given)
+    if edits is None:
+        return None
+    conditions = {**what.conditions, SAME_TYPE: is_local(call.called)}
+    if moved is not None:
+        conditions[CERTAIN] = moved.move.certain
+    stays = ", still of float32" if new.takes_any else ""
+    title = f"Call `torch.{new.filled.function}`{stays}"
+    return Fix.safe_if(title, (*edits, *torch.edits), conditions)
+
+
+def like(call: View, met: Met, new: Rebuilt) -> Fix | None:
+    """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
+    function = f"{met.tensor.text}.new_{new.filled.function}"
+    edits = called_anew(call, new, function)
+    title = f"Call `{function}`, which follows its dtype and device"
+    return Fix(title, edits, Safety.UNSAFE) if edits is not None else None
+
+
+def called_anew(call: View, new: Rebuilt, function: str, *more: str) -> tuple[Edit, ...] | None:
+    """The edits that call another function, with more arguments."""
+    edits, filled = call.source.edits, new.filled
+    more = (*filled.value, *(() if call.cst.args else ("0",)), *more)
+    added = edits.add_argument(call.cst, *more) if more else None
+    if more and added is None:
+        return None
+    last = (added,) if added is not None else ()
+    return (edits.replace(call.cst.func, function), *filled.shape, *last, *new.rest)
 
 
 @dataclass(frozen=True)
@@ -315,44 +345,47 @@ class Filling:
         shape: the edits that make one argument of the sizes.
     """
 
-    call: cst.Call
+    call: View
     function: str
     value: tuple[str, ...] = ()
     shape: tuple[Edit, ...] = ()
 
 
-def filling(call: cst.Call, dtype: str, src: Source) -> Filling | None:
+def filling(call: View, dtype: str) -> Filling | None:
     """Ex) torch.LongTensor(n).fill_(0), torch.FloatTensor(n, 2).zero_()"""
-    fill = call_on(call, src)
-    if fill is None or not call.args:
+    fill = call_on(call)
+    value = value_filled(fill) if fill is not None and call.cst.args else None
+    if fill is None or value is None:
         return None
-    method, value = method_of(fill), "0"
-    if method == "fill_" and len(fill.args) == 1 and not fill.args[0].star:
-        value = src.text(fill.args[0].value)
-    elif method != "zero_" or fill.args:
-        return None
-    number = number_of(value)
+    number, shape = number_of(value), in_a_tuple(call)
     if number in (0, 1):
-        return Filling(fill, "ones" if number else "zeros", (), in_a_tuple(call, src) or ())
-    shape = in_a_tuple(call, src)
+        return Filling(fill, "ones" if number else "zeros", (), shape or ())
     if number is None or shape is None or not fits(number, dtype):
         return None
-    only_size = call.args[0].value
-    if len(call.args) == 1 and not surely_shape(only_size, src):
-        if not (surely_int(only_size, src) or has_kind(only_size, {"int"}, src)):
+    if len(call.operands) == 2 and not is_surely_shape(size := call.operands[1]):
+        if not is_size(size):
             return None  # a shape in the seen calls, around which `full` takes no brackets
-        shape = (src.edits.insert_before(only_size, "("), src.edits.insert_after(only_size, ",)"))
+        edits = call.source.edits
+        shape = (edits.insert_before(size.cst, "("), edits.insert_after(size.cst, ",)"))
     return Filling(fill, "full", (value,), shape)
 
 
-def in_a_tuple(call: cst.Call, src: Source) -> tuple[Edit, ...] | None:
+def value_filled(fill: View) -> str | None:
+    """Ex) "0.5" of x.fill_(0.5), "0" of x.zero_()"""
+    given = fill.operands[1:]
+    if fill.method == "zero_" and not given:
+        return "0"
+    return given[0].text if fill.method == "fill_" and len(given) == 1 else None
+
+
+def in_a_tuple(call: View) -> tuple[Edit, ...] | None:
     """The edits that make one argument of several sizes, if they stand on one line."""
-    first, last = call.args[0], call.args[-1]
-    if any(arg.star for arg in call.args) or len(src.text(call).splitlines()) > 1:
+    edits, args = call.source.edits, call.cst.args
+    if call.has_star or len(call.text.splitlines()) > 1:
         return None
-    if first is last:
+    if len(args) == 1:
         return ()
-    return src.edits.insert_before(first.value, "("), src.edits.insert_after(last.value, ")")
+    return edits.insert_before(args[0].value, "("), edits.insert_after(args[-1].value, ")")
 
 
 def number_of(text: str) -> float | None:
@@ -368,87 +401,99 @@ def fits(number: float, dtype: str) -> bool:
     return dtype not in ("bool", "uint8") and number.is_integer() and abs(number) < 128
 
 
-@dataclass(frozen=True)
-class Moving:
+class Moving(NamedTuple):
     """The only thing that is done to a new tensor: it is moved.
 
     Args:
         call: the call that moves it.
-        receiver: the tensor, in that call.
-        device: where to, as it is written.
-        dtype: the argument for a dtype that is given along with it.
-        certain: whether that is a device for every caller.
+        move: where to.
+        is_nested: whether it is called on the tensor itself, not on a variable.
     """
 
-    call: cst.Call
-    receiver: cst.BaseExpression
-    device: str
-    dtype: cst.Arg | None
-    certain: bool
+    call: View
+    move: Move
+    is_nested: bool
 
 
-def moving(made: cst.Call, src: Source) -> Moving | None:
+def moving(made: View) -> Moving | None:
     """Ex) the move of `made.to(d)`, and of `m = made`, `m = m.to(d)`"""
-    receiver: cst.BaseExpression = made
-    call = call_on(made, src)
+    source, call = made.source, call_on(made)
+    is_nested = call is not None
     if call is None:
-        (receiver,) = uses if len(uses := src.uses(made)) == 1 else (made,)
-        call = call_on(receiver, src)
+        uses = source.variables.uses(made.cst)
+        call = call_on(made.of(uses[0])) if len(uses) == 1 else None
+        name = call.receiver if call is not None else None
+        held = bound_before(name) if name is not None else None
         if (
             call is None
-            or not isinstance(receiver, cst.Name)
-            or bound_before(receiver, src) is not made
-            or src.function(call) is None
-            or not src.variables.same_meaning(call, made)
+            or held is None
+            or held.cst is not made.cst
+            or source.function(call.cst) is None
+            or not source.variables.same_meaning(call.cst, made.cst)
         ):
             return None
-    move = move_of(call, src)
-    if move is None or move.device is None:
-        return None
-    dtype = src.argument(call, "dtype", 1) if move.dtype is not None else None
-    return Moving(call, receiver, move.device, dtype, move.certain)
+    move = move_of(call)
+    return Moving(call, move, is_nested) if move is not None and move.device is not None else None
 
 
-def behind(
-    call: cst.Call, made: cst.Call, moved: Moving | None, src: Source
-) -> tuple[Edit, ...] | None:
+def behind(call: View, made: View, moved: Moving | None) -> tuple[Edit, ...] | None:
     """The edits that remove what has become of no use behind a constructor: what fills the tensor,
     and what moves it; a dtype of the move stays."""
-    nested = moved is not None and moved.receiver is made
-    if moved is not None and nested and moved.dtype is None:
-        return (src.edits.remove_between(call, moved.call),)
-    edits = () if made is call else (src.edits.remove_between(call, made),)
+    edits = call.source.edits
+    if moved is not None and moved.is_nested and moved.move.dtype is None:
+        return (edits.remove_between(call.cst, moved.call.cst),)
+    filled = () if made == call else (edits.remove_between(call.cst, made.cst),)
     if moved is None:
-        return edits
-    if moved.dtype is not None:
-        others = [arg for arg in moved.call.args if arg is not moved.dtype]
-        return (*edits, *src.edits.remove_arguments(moved.call, others))
-    removal = without_move(moved.call, moved.receiver, src)
-    return (*edits, removal) if removal is not None else None
+        return filled
+    if moved.move.dtype is not None:
+        dtype = moved.move.dtype.cst
+        others = [arg for arg in moved.call.cst.args if arg.value is not dtype]
+        return (*filled, *edits.remove_arguments(moved.call.cst, others))
+    removal = without_move(moved.call)
+    return (*filled, removal) if removal is not None else None
 
 
-def call_on(node: cst.CSTNode, src: Source) -> cst.Call | None:
+def call_on(at: View) -> View | None:
     """The call of a method of an expression."""
-    attribute = src.parent(node)
-    if not isinstance(attribute, cst.Attribute) or attribute.value is not node:
-        return None
-    call = src.parent(attribute)
-    return call if isinstance(call, cst.Call) and call.func is attribute else None
+    call = at.source.layout.call_on(at.cst)
+    return at.of(call) if call is not None else None
 
 
-def new_of(call: cst.Call, function: cst.Attribute, src: Source) -> Fix | None:
+# ---------------------------------------------------------------------------- x.new
+
+
+def builds_anew(call: View, receiver: View) -> bool:
+    """Whether `x.new(...)` builds a tensor anew; given a storage, it is one on that storage.
+
+    Of a nest of containers, only tensors have a method `new`.
+    """
+    if not isinstance(only(receiver.value), Tensor | TensorTree):
+        return False
+    if kind_of_arguments(call) is not None:
+        return True
+    return isinstance(only(unstarred(call.operands[1]).value), Tensor | TensorTree)
+
+
+def new_of(call: View, receiver: View) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
-    what = arguments(call, src)
+    what, given = kind_of_arguments(call), call.operands[1:]
     # Of indices and values, a sparse tensor builds another one.
-    if what is None or (len(call.args) > 1 and not any(is_size(a, src) for a in call.args[:2])):
+    if what is None or (
+        len(given) > 1 and not any(is_surely_size(each) or is_size(each) for each in given[:2])
+    ):
         return None
+    edits = call.source.edits
     name = "new_empty" if what.sizes else "new_tensor"
-    added = () if call.args else (src.edits.add_argument(call, "0"),)
-    edits = (src.edits.replace(function.attr, name), *(edit for edit in added if edit is not None))
-    conditions = {**what.conditions, TENSOR: surely_tensor(function.value, src)}
+    added = edits.add_argument(call.cst, "0") if not given else None
+    last = (added,) if added is not None else ()
+    conditions = {**what.conditions, TENSOR: is_surely_tensor(receiver)}
     if what.sizes:
-        conditions[PLAIN] = not has_own_classes(src)  # a DTensor's `new` makes a plain tensor
-    return Fix.safe_if(f"Call `{name}`", edits, conditions)
+        conditions[PLAIN] = not has_own_classes(call)  # a DTensor's `new` makes a plain tensor
+    renamed = edits.replace(call.cst.func.attr, name)
+    return Fix.safe_if(f"Call `{name}`", (renamed, *last), conditions)
+
+
+# ---------------------------------------------------------------------------- sizes, or data
 
 
 @dataclass(frozen=True)
@@ -464,158 +509,123 @@ class Arguments:
         return {SIZES if self.sizes else DATA: self.certain}
 
 
-def arguments(call: cst.Call, src: Source) -> Arguments | None:
+def kind_of_arguments(call: View) -> Arguments | None:
     """The kind of the arguments; None where they may be tensors, whose memory would be shared."""
-    if any(arg.keyword is not None or arg.star == "**" for arg in call.args):
+    given = call.operands[1:]
+    if any(keyword is not None for _, keyword, _ in call.arguments):
         return None
-    if len(call.args) == 1 and not call.args[0].star:
-        return of_one(call.args[0].value, src)
-    starred = [arg.value for arg in call.args if arg.star]
-    several = len(call.args) > 1 and not call.args[0].star
-    shapes = all(shaped(each, src) is not None for each in starred)
+    if len(given) == 1 and given[0].op != "starred":
+        return kind_of_one(given[0])
+    starred = [each for each in given if each.op == "starred"]
+    # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
+    several = len(given) > 1 and given[0].op != "starred"
     # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
-    filled = len(starred) < len(call.args) or any(rank_of(each, src) == 1 for each in starred)
-    known = several or not call.args or (shapes and filled)
-    if not known and not all(has_sizes(each, src) for each in starred):
+    shapes = all(map(is_surely_size, starred)) and any(map(is_there, given))
+    if given and not several and not shapes and not all(map(is_size, starred)):
         return None
-    return Arguments(True, surely_sizes(call, src))
+    known = not given or (len(given) - len(starred) > 1 and call.method != "new")
+    surely = all(map(is_surely_size, given)) and any(is_there(each, True) for each in given)
+    return Arguments(True, known or surely)
 
 
-def surely_sizes(call: cst.Call, src: Source) -> bool:
-    """Whether several arguments, or none, are sizes for every caller."""
-    given = [arg.value for arg in call.args if not arg.star]
-    starred = [arg.value for arg in call.args if arg.star]
-    if not call.args or (len(given) > 1 and not may_be_sparse(call)):
-        return True  # of several, anything but sizes raises
-    return (
-        all(surely_int(each, src) for each in given)
-        and all(shaped(each, src) is not None for each in starred)
-        and (bool(given) or any(rank_of(each, src, certain=True) == 1 for each in starred))
-    )
+def is_surely_size(at: View) -> bool:
+    """Whether an argument is a size, or several, for every caller."""
+    return shaped(unstarred(at)) is not None if at.op == "starred" else is_surely_int(at)
 
 
-def may_be_sparse(call: cst.Call) -> bool:
-    """Whether indices and values may build a sparse tensor: of `x.new`, where x is sparse."""
-    return method_of(call) == "new"
-
-
-def is_size(arg: cst.Arg, src: Source) -> bool:
-    """Whether an argument is a size, or several, in the calls that are seen."""
-    if arg.star:
-        return shaped(arg.value, src) is not None or has_sizes(arg.value, src)
-    return surely_int(arg.value, src) or has_kind(arg.value, {"int"}, src)
-
-
-def of_one(given: cst.BaseExpression, src: Source) -> Arguments | None:
-    """The kind of the only argument."""
-    atom = only(src.value(given))
-    if isinstance(given, (cst.List, cst.Tuple, cst.ListComp)):
-        return Arguments(False, True)
-    if isinstance(atom, Host) and atom.kind in ("int", "size"):
-        return Arguments(True, surely_int(given, src) or surely_shape(given, src))
-    if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        return Arguments(False, surely_list(resolved(given, src), src))
-    return None
-
-
-def surely_list(made: cst.BaseExpression, src: Source) -> bool:
-    """Ex) [2.0, 3.0], x.tolist() where x has a dimension, and does not give a number"""
-    if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute):
-        return made.func.attr.value == "tolist" and surely_vector(made.func.value, src)
-    return isinstance(made, (cst.List, cst.Tuple, cst.ListComp))
-
-
-def has_sizes(node: cst.BaseExpression, src: Source) -> bool:
-    atom = only(src.value(node))
+def is_size(at: View) -> bool:
+    """The same in the calls that are seen."""
+    if at.op != "starred":
+        return is_surely_size(at) or has_kind(at, {"int"})
+    atom = only(unstarred(at).value)
     if isinstance(atom, Sequence):
         items = atom.items if atom.items is not None else (atom.element,)
         return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
     return isinstance(atom, Host) and atom.kind == "size"
 
 
-def rank_of(shape: cst.BaseExpression, src: Source, certain: bool = False) -> int | None:
-    """The rank of the tensor that has a shape: 1 if that is not empty.
+def is_there(at: View, certain: bool = False) -> bool:
+    """Whether an argument is not the shape of a tensor without dimensions: `*x.shape`.
 
     Args:
         certain: for every caller, not only in the calls that are seen.
     """
-    made = resolved(shape, src)
-    receiver = None if isinstance(made, cst.Subscript) else shaped(made, src)
-    tensor = src.tensor(receiver) if receiver is not None else None
-    if tensor is None or receiver is None or (certain and not is_local(receiver, src)):
-        return None
-    return tensor.rank
+    if at.op != "starred":
+        return True
+    made = resolved(unstarred(at))
+    whole = None if made.op == "subscript" else shaped(made)
+    if whole is None or whole.tensor is None or (certain and not is_local(whole)):
+        return False
+    return whole.tensor.rank == 1
+
+
+def kind_of_one(given: View) -> Arguments | None:
+    """The kind of the only argument."""
+    atom = only(given.value)
+    if is_written_list(given):
+        return Arguments(False, True)
+    if isinstance(atom, Host) and atom.kind in ("int", "size"):
+        return Arguments(True, is_surely_int(given) or is_surely_shape(given))
+    if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
+        return Arguments(False, is_surely_list(resolved(given)))
+    return None
+
+
+def is_written_list(at: View) -> bool:
+    return isinstance(at.cst, cst.List | cst.Tuple | cst.ListComp)
+
+
+def is_surely_list(made: View) -> bool:
+    """Ex) [2.0, 3.0], x.tolist() where x has a dimension, and does not give a number"""
+    if made.op == "call" and made.receiver is not None:
+        return made.method == "tolist" and is_surely_vector(made.receiver)
+    return is_written_list(made)
 
 
 # ---------------------------------------------------------------------------- casts and defaults
 
 
-def cast(call: cst.Call, function: cst.Attribute, src: Source) -> Iterator[Finding]:
-    """Ex) x.type(torch.cuda.FloatTensor)"""
-    given = src.argument(call, "dtype", 0)
-    types = legacy_types(given.value, src) if given is not None else []
-    if given is None or not types:
-        return
-    tensor = src.tensor(function.value)
-    on_device = tensor is not None and tensor.device.kind == ACCELERATOR
-    places = {LEGACY_CONSTRUCTORS[name][1] for name in types}
-    group = Group.MIGRATION
-    related: tuple[Related, ...] = ()
-    if places == {"cpu"}:
-        message = "casts, and moves to the CPU"
-        group = Group.MIGRATION if on_device else Group.PEDANTIC
-        related = device_places(tensor, src) if tensor is not None and on_device else ()
-    else:
-        message = (
-            "casts, and moves to the current GPU" if len(places) == 1 else "decides the device"
-        )
-    message = f"`.type({src.brief(given.value)})` {message}"
-    fix = None
-    if tensor is not None and len(types) == 1 and given.keyword is None:
-        fix = conversion(function, given.value, types[0], on_device, src)
-    yield src.finding(rule, given.value, message, fix, related, group)
-
-
-def conversion(
-    function: cst.Attribute, given: cst.BaseExpression, name: str, on_device: bool, src: Source
-) -> Fix | None:
+def conversion(call: View, receiver: View, given: View, name: str) -> Fix | None:
     """Ex) x.type(torch.LongTensor) -> x.to("cpu", torch.int64)"""
-    dtype, place = LEGACY_CONSTRUCTORS[name]
-    torch = src.imports.spell("torch")
-    if torch is None:
-        return None
+    _, place = LEGACY_CONSTRUCTORS[name]
+    tensor = receiver.tensor
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
-    device = "" if place == "cuda" and on_device else f'"{place}", '
+    stays = place == "cuda" and tensor is not None and tensor.device.kind == ACCELERATOR
+    edits = with_dtype(given, name, "" if stays else f'"{place}", ')
+    if not edits:
+        return None
     conditions = {
         TO_CPU: place == "cpu",
-        TENSOR: surely_tensor(function.value, src),
-        SAME_TYPE: is_local(given, src),
+        TENSOR: is_surely_tensor(receiver),
+        SAME_TYPE: is_local(given),
     }
-    edits = (
-        src.edits.replace(function.attr, "to"),
-        src.edits.replace(given, f"{device}{torch.text}.{dtype}"),
-        *torch.edits,
-    )
-    return Fix.safe_if("Name the device and the dtype", edits, conditions)
+    renamed = call.source.edits.replace(call.cst.func.attr, "to")
+    return Fix.safe_if("Name the device and the dtype", (renamed, *edits), conditions)
 
 
-def default_dtype(call: cst.Call, src: Source) -> Fix | None:
+def default_dtype(call: View) -> Fix | None:
     """Ex) torch.set_default_tensor_type(torch.DoubleTensor)"""
-    torch = src.imports.spell("torch")
-    types = legacy_types(call.args[0].value, src) if len(call.args) == 1 else []
-    if torch is None or len(types) != 1 or call.args[0].keyword is not None:
+    given, source = call.arg("t", 0), call.source
+    types = legacy_types(given) if given is not None else []
+    if given is None or len(types) != 1 or call.cst.args[0].keyword is not None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[types[0]]
-    if place != "cpu" or dtype not in FLOATS:
+    torch, edits = source.imports.spell("torch"), with_dtype(given, types[0])
+    if torch is None or not edits or place != "cpu" or dtype not in FLOATS:
         return None
-    edits = (
-        src.edits.replace(call.func, f"{torch.text}.set_default_dtype"),
-        src.edits.replace(call.args[0].value, f"{torch.text}.{dtype}"),
-        *torch.edits,
-    )
     # It also makes the CPU the default device; where another one was, that is undone.
     conditions = {
-        CPU_DEFAULT: not src.matches(SETS_OTHER_TYPE, "set_default_tensor_type"),
-        SAME_TYPE: is_local(call.args[0].value, src),
+        CPU_DEFAULT: not call.matches(SETS_OTHER_TYPE, "set_default_tensor_type"),
+        SAME_TYPE: is_local(given),
     }
-    return Fix.safe_if("Set the default dtype", edits, conditions)
+    renamed = source.edits.replace(call.cst.func, f"{torch.text}.set_default_dtype")
+    return Fix.safe_if("Set the default dtype", (renamed, *edits), conditions)
+
+
+def with_dtype(given: View, name: str, before: str = "") -> tuple[Edit, ...]:
+    """The edits that put a dtype in the place of a type; none where torch cannot be named."""
+    torch, (dtype, _) = given.source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
+    if torch is None:
+        return ()
+    replaced = given.source.edits.replace(given.cst, f"{before}{torch.text}.{dtype}")
+    return replaced, *torch.edits

@@ -26,43 +26,32 @@ pinned once and used again, nor outside of what runs for every batch of training
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
     HOT,
-    TRAINING,
+    READ,
     Finding,
     Fix,
     Group,
     Rule,
-    Spot,
     Tensor,
     TensorTree,
     Unrun,
+    View,
     calls,
     only,
 )
-from amplint import libcst as cst
 
-from .._shared.local_values import is_local, method_of
-from .._shared.moves import bound_before, move_of
-from .._shared.reads import heat_places
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.local_values import is_local
+from .._shared.moves import is_only_read, move_of
+from .._shared.reads import heat_of_training
 
 ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
 LEAVES_HOST = "it is moved off the CPU for every caller"
 
-
 STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
 THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")
-
-
-def pins_tensor(at: Spot) -> bool:
-    return isinstance(only(at.of(at.receiver)), Tensor | TensorTree)
-
 
 rule = Rule(
     "AMP507",
@@ -77,66 +66,55 @@ rule = Rule(
     ),
     safe_if=(ONLY_MOVED, LEAVES_HOST),
     supersedes=("AMP911",),
-    candidates=calls(".pin_memory") & pins_tensor & HOT,
 )
 
 
-@rule.check
-def check(move: cst.Call, src: Source) -> Iterator[Finding]:
-    if move_of(move, src) is None or not isinstance(move.func, cst.Attribute):
+@rule.on(calls(".to", ".cuda") & HOT)
+def check(move: View) -> Iterator[Finding]:
+    call = pinning(move.receiver) if move.receiver is not None else None
+    if call is None or move_of(move) is None or runs_beside(call):
         return
-    call = pinning(move.func.value, src)
-    if call is None or runs_beside(call, src):
+    heat = heat_of_training(call)
+    if heat is None:
         return
-    heat = src.heat(call)
-    if heat is None or heat.temperature != TRAINING:
-        return
-    blocking = src.keyword(move, "non_blocking") is None
+    blocking = move.arg("non_blocking") is None
     then = "and the copy to the device waits" if blocking else "in the thread that trains"
-    message = f"`{src.brief(call)}` copies on the host, {then}"
+    message = f"`{call.brief}` copies on the host, {then}"
     group = Group.PERFORMANCE if blocking else Group.PEDANTIC
-    moved = () if call is move.func.value else (src.related_node(move, "moved to the device here"),)
-    evidence = (*moved, *heat_places(heat, src))
-    yield src.finding(rule, call, message, unpinned(call, move, src), evidence, group)
+    moved = () if call == move.receiver else (move.related("moved to the device here"),)
+    yield call.finding(message, (*moved, *heat.chain), unpinned(call, move), group=group)
 
 
-def pinning(moved: cst.BaseExpression, src: Source) -> cst.Call | None:
+def pinning(moved: View) -> View | None:
     """The call of `pin_memory` that makes what is moved, and only for that."""
-    call = bound_before(moved, src) if isinstance(moved, cst.Name) else moved
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+    call = moved.origin
+    if call.op != "call" or call.method != "pin_memory" or call.receiver is None:
         return None
-    if call.func.attr.value != "pin_memory":
+    tensor = only(call.receiver.value)
+    if not isinstance(tensor, Tensor | TensorTree) or tensor.device.kind == ACCELERATOR:
         return None
-    tensor = only(src.value(call.func.value))
-    on_host = isinstance(tensor, Tensor | TensorTree) and tensor.device.kind != ACCELERATOR
-    return call if on_host else None
+    return call if moved.op != READ or is_only_read(moved, call) else None
 
 
-def runs_beside(node: cst.CSTNode, src: Source) -> bool:
+def runs_beside(at: View) -> bool:
     """Whether the copies may run beside the training: in a thread, or on a stream of their own."""
-    if any(src.imports.bound_as(thread) is not None for thread in THREADS):
+    if any(at.source.imports.bound_as(thread) is not None for thread in THREADS):
         return True
-    return any(
-        isinstance(item.item, cst.Call) and src.name(item.item.func) in STREAMS
-        for around in src.ancestors(node)
-        if isinstance(around, cst.With)
-        for item in around.items
-    )
+    return any(context.callee in STREAMS for context in at.contexts_around)
 
 
-def unpinned(call: cst.Call, move: cst.Call, src: Source) -> Fix:
+def unpinned(call: View, move: View) -> Fix:
     """Ex) x.pin_memory().to(device) -> x.to(device)"""
-    assert isinstance(call.func, cst.Attribute)
-    edit = src.edits.remove_between(call.func.value, call)
-    conditions = {ONLY_MOVED: True, LEAVES_HOST: leaves_host(move, src)}
+    edit = call.source.edits.remove_between(call.cst.func.value, call.cst)
+    conditions = {ONLY_MOVED: True, LEAVES_HOST: leaves_host(move)}
     return Fix.safe_if("Copy straight to the device", (edit,), conditions)
 
 
-def leaves_host(move: cst.Call, src: Source) -> bool:
+def leaves_host(move: View) -> bool:
     """Whether every caller has the tensor moved off the CPU; else it would be no copy."""
-    target = src.argument(move, "device", 0)
-    if target is None or method_of(move) == "cuda":
+    target = move.arg("device", 0)
+    if target is None or move.method == "cuda":
         return True
-    there = only(src.value(move))
+    there = only(move.value)
     moved = isinstance(there, Tensor | TensorTree) and there.device.kind == ACCELERATOR
-    return moved and is_local(target.value, src)
+    return moved and is_local(target)

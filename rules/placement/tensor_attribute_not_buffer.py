@@ -26,13 +26,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
     CPU,
     HOT,
-    TRAINING,
+    READ,
     Classes,
     Finding,
     Fix,
@@ -42,39 +41,18 @@ from amplint import (
     Safety,
     Same,
     Sequence,
-    Spot,
     Tensor,
     TensorTree,
+    View,
     calls,
     only,
 )
-from amplint import libcst as cst
 
 from .._shared.classes import constructor_around
-from .._shared.factories import MAX_STEPS, operand_alone, taken_from
-from .._shared.moves import bound_before
-from .._shared.reads import heat_places
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-MOVES = frozenset({"to", "cuda", "type_as"})
-
-
-def moves_kept(at: Spot) -> bool:
-    """Whether a tensor on the CPU, in a field of an object, is moved to the device."""
-    there = only(at.value)
-    if not isinstance(there, Tensor | TensorTree) or there.device.kind != ACCELERATOR:
-        return False
-    return any(is_kept(at, each) for each in taken_from(at, at.receiver))
-
-
-def is_kept(at: Spot, number: int) -> bool:
-    node, tensor = at.graph.nodes[number], at.tensor(number)
-    return (
-        node.op in ("attr", "subscript") and tensor is not None and tensor.device.kind == CPU.kind
-    )
-
+from .._shared.factories import MAX_STEPS, operand_alone
+from .._shared.host_copies import MOVES
+from .._shared.moves import is_only_read
+from .._shared.reads import heat_of_training
 
 rule = Rule(
     "AMP509",
@@ -84,91 +62,78 @@ rule = Rule(
     help="register it: `self.register_buffer(name, tensor, persistent=False)`",
     witness=Same(),
     supersedes=("AMP508", "AMP613"),
-    candidates=calls(*(f".{name}" for name in MOVES)) & moves_kept & HOT,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    function = call.func
-    if not isinstance(function, cst.Attribute) or function.attr.value not in MOVES:
+@rule.on(calls(*(f".{name}" for name in MOVES)) & HOT)
+def check(call: View) -> Iterator[Finding]:
+    there = only(call.value)
+    if not isinstance(there, Tensor | TensorTree) or there.device.kind != ACCELERATOR:
         return
-    kept = kept_tensor(function.value, src)
-    there = only(src.value(call))
-    if kept is None or not stays_on_host(kept, src) or not isinstance(there, Tensor | TensorTree):
+    kept = kept_tensor(call.receiver) if call.receiver is not None else None
+    heat = heat_of_training(call)
+    if kept is None or heat is None or not stays_on_host(kept):
         return
-    heat = src.heat(call)
-    if there.device.kind != ACCELERATOR or heat is None or heat.temperature != TRAINING:
-        return
-    message = f"`{src.brief(kept)}` is no buffer: it is copied to the device every time"
-    field = kept if isinstance(kept, cst.Attribute) else None
-    made = assigned_in_constructor(field, src) if field is not None else None
-    built = () if made is None else (src.related_node(made, "a plain attribute of the module"),)
-    fix = (
-        registered(made, field.attr.value, src) if field is not None and made is not None else None
-    )
-    yield src.finding(rule, call, message, fix, (*built, *heat_places(heat, src)))
+    message = f"`{kept.brief}` is no buffer: it is copied to the device every time"
+    made = assigned_in_constructor(kept) if kept.op == "attr" else None
+    built = None if made is None else made.related("a plain attribute of the module")
+    fix = None if made is None else registered(made, kept.method)
+    yield call.finding(message, (built, *heat.chain), fix)
 
 
-def kept_tensor(
-    node: cst.BaseExpression, src: Source, steps: int = MAX_STEPS
-) -> cst.Attribute | cst.Subscript | None:
+def kept_tensor(at: View, steps: int = MAX_STEPS) -> View | None:
     """The tensor in a field of a module that a value comes from by operations on it alone.
 
     Ex) self.mask of `mask[None]` after `mask = self.mask.clone()`; self.tables[name]
     """
-    if isinstance(node, cst.Attribute) and is_module(node.value, src):
-        return node
-    if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute):
-        container = only(src.value(node.value))
-        if is_module(node.value.value, src) and isinstance(container, Mapping | Sequence):
-            return node
+    if at.op == "attr" and is_module(at.operands[0]):
+        return at
+    if at.op == "subscript" and at.operands[0].op == "attr":
+        table = at.operands[0]
+        if is_module(table.operands[0]) and isinstance(only(table.value), Mapping | Sequence):
+            return at
     if steps == 0:
         return None
-    if isinstance(node, cst.Name):
-        before = bound_before(node, src)
-        return kept_tensor(before, src, steps - 1) if before is not None else None
-    step = operand_alone(node, src)
-    return kept_tensor(step.operand, src, steps - 1) if step is not None else None
+    if at.op == READ:
+        kept = kept_tensor(at.origin, steps - 1)
+        return kept if kept is not None and is_only_read(at, at.origin) else None
+    step = operand_alone(at)
+    return kept_tensor(step.operand, steps - 1) if step is not None else None
 
 
-def is_module(node: cst.BaseExpression, src: Source) -> bool:
+def is_module(at: View) -> bool:
     """Whether it is `self`, in a module of the project or in what is mixed into one."""
-    return (
-        isinstance(node, cst.Name)
-        and src.parameter(node) is not None
-        and src.fact(Classes).is_module(src.value(node))
-    )
+    return at.origin.op == "param" and at.fact(Classes).is_module(at.value)
 
 
-def stays_on_host(kept: cst.BaseExpression, src: Source) -> bool:
+def stays_on_host(kept: View) -> bool:
     """Whether the tensor is on the CPU, wherever it was assigned, and is not trained."""
-    tensor = src.tensor(kept)
-    if tensor is None or tensor.device.kind != "cpu" or tensor.grad:
+    tensor = kept.tensor
+    if tensor is None or tensor.device.kind != CPU.kind or tensor.grad:
         return False
-    return not src.mentions("set_default_device")
+    return not kept.mentions("set_default_device")
 
 
-def assigned_in_constructor(
-    attribute: cst.Attribute, src: Source
-) -> cst.Assign | cst.AnnAssign | None:
+def assigned_in_constructor(field: View) -> View | None:
     """Ex) self.mask = torch.ones(n), in `__init__`"""
-    for statement in constructor_around(attribute, src):
+    for statement in constructor_around(field.cst, field.source):
         match statement:
             case (
                 ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)])
                 | ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name))
-            ) if name == attribute.attr.value:
-                node = src.layout.node_for(statement)
-                return node if isinstance(node, cst.Assign | cst.AnnAssign) else None
+            ) if name == field.method:
+                node = field.source.layout.node_for(statement)
+                return field.of(node) if node is not None else None
             case _:
                 pass
     return None
 
 
-def registered(made: cst.Assign | cst.AnnAssign, name: str, src: Source) -> Fix | None:
+def registered(made: View, name: str) -> Fix | None:
     """Ex) self.mask = m -> self.register_buffer("mask", m, persistent=False)"""
-    if made.value is None:
+    source, statement = made.source, made.cst
+    if statement.value is None:
         return None
-    call = f'self.register_buffer("{name}", {src.text(made.value)}, persistent=False)'
-    return Fix("Register the tensor as a buffer", (src.edits.replace(made, call),), Safety.SUGGEST)
+    call = f'self.register_buffer("{name}", {source.text(statement.value)}, persistent=False)'
+    edit = source.edits.replace(statement, call)
+    return Fix("Register the tensor as a buffer", (edit,), Safety.SUGGEST)

@@ -30,12 +30,12 @@ where they are built for every batch of training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from amplint import (
     ACCELERATOR,
     NONE,
+    READ,
     Device,
     DType,
     Finding,
@@ -44,9 +44,9 @@ from amplint import (
     Host,
     Rule,
     Sequence,
-    Spot,
     Tensor,
     TensorCertainty,
+    View,
     Warns,
     calls,
     only,
@@ -56,11 +56,8 @@ from amplint import libcst as cst
 from .._shared.factories import changes_default_device
 from .._shared.guards import asks_type
 from .._shared.local_values import has_kind, is_local, resolved
-from .._shared.reads import hot_evidence
-from .._shared.tensors import has_own_classes, surely_tensor
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.reads import read_of_training
+from .._shared.tensors import has_own_classes, is_surely_tensor
 
 TENSOR = "what is copied is a tensor for every caller"
 PLAIN = "the project has no tensors of a class of their own"
@@ -75,11 +72,6 @@ PLACEMENT: tuple[str, ...] = ("device", "dtype")
 OF_LISTS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.Tensor"})
 KEYWORDS = frozenset({"data", "requires_grad", *PLACEMENT})
 
-
-def copies_tensor(at: Spot) -> bool:
-    return at.surely_tensor(at.given("data", 0))
-
-
 rule = Rule(
     "AMP503",
     __doc__,
@@ -88,42 +80,37 @@ rule = Rule(
     help="use `x.detach().clone()` for a tensor, `torch.stack` for a list of tensors",
     witness=Warns("To copy construct from a tensor"),
     safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE, GIVEN, CALLED),
-    candidates=calls("torch.tensor", ".new_tensor", *OF_LISTS) & copies_tensor,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    like, name = receiver(call, src), src.name(call.func)
-    if like is None and name not in OF_LISTS:
-        return
-    data = src.argument(call, "data", 0)
-    if data is None or not src.ask(TensorCertainty, data.value):
+@rule.on(calls(".new_tensor", *OF_LISTS))
+def check(call: View) -> Iterator[Finding]:
+    like, name = receiver(call), call.callee
+    data = call.arg("data", 0)
+    if data is None or (like is None and name not in OF_LISTS) or not data.ask(TensorCertainty):
         return
     copies = like is not None or name == "torch.tensor"
-    if copies and src.tensor(data.value) is not None and not asks_type(data.value, src):
-        message = f"`{src.brief(call)}` copies the tensor, drops its graph, and warns each time"
-        made = src.origin(data.value) if isinstance(data.value, cst.Name) else None
-        related = () if made is None else (src.related_node(made, "a tensor since here"),)
-        yield src.finding(rule, call, message, copied(call, data.value, like, src), related)
-    elif like is None and (element := on_device(data.value, src)) is not None:
-        evidence = hot_evidence(call, element, src)
-        if evidence is not None:
-            message = f"`{src.brief(call)}` waits for each tensor in the list"
-            yield src.finding(rule, call, message, related=evidence)
+    if copies and data.tensor is not None and not asks_type(data):
+        message = f"`{call.brief}` copies the tensor, drops its graph, and warns each time"
+        is_made = data.op == READ and data.origin.is_written
+        made = data.origin.related("a tensor since here") if is_made else None
+        yield call.finding(message, (made,), copied(call, data, like))
+    elif like is None and (element := on_device(data)) is not None:
+        reasons = read_of_training(call, element)
+        if reasons is not None:
+            message = f"`{call.brief}` waits for each tensor in the list"
+            yield call.finding(message, reasons)
 
 
-def receiver(call: cst.Call, src: Source) -> cst.BaseExpression | None:
+def receiver(call: View) -> View | None:
     """Ex) x of x.new_tensor(y)"""
-    function = call.func
-    if isinstance(function, cst.Attribute) and function.attr.value == "new_tensor":
-        return function.value if src.tensor(function.value) is not None else None
-    return None
+    like = call.receiver if call.method == "new_tensor" else None
+    return like if like is not None and like.tensor is not None else None
 
 
-def on_device(node: cst.BaseExpression, src: Source) -> Tensor | None:
+def on_device(at: View) -> Tensor | None:
     """The elements of a list, if they are tensors on the device."""
-    atom = only(src.value(node))
+    atom = only(at.value)
     if not isinstance(atom, Sequence):
         return None
     items = atom.items if atom.items is not None else (atom.element,)
@@ -135,99 +122,95 @@ def on_device(node: cst.BaseExpression, src: Source) -> Tensor | None:
     return first if isinstance(first, Tensor) else None
 
 
-def copied(
-    call: cst.Call, data: cst.BaseExpression, like: cst.BaseExpression | None, src: Source
-) -> Fix | None:
+def copied(call: View, data: View, like: View | None) -> Fix | None:
     """Ex) torch.tensor(x, dtype=d) -> x.detach().to(dtype=d, copy=True)"""
-    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    if src.has_star(call) or not given.keys() <= KEYWORDS:
+    given = {keyword: value for _, keyword, value in call.arguments if keyword is not None}
+    if call.has_star or not given.keys() <= KEYWORDS:
         return None
-    copy = copying(given, like, src)
+    copy = copying(given, like)
     if copy is None:
         return None
-    if copy == "clone()" and receives(receives(data, "clone"), "detach") is not None:
-        written = src.edits.as_receiver(data)  # a copy already
-    elif receives(data, "detach") is not None:
-        written = f"{src.edits.as_receiver(data)}.{copy}"
+    written = data.source.edits.as_receiver(data.cst)
+    if copy == "clone()" and called_on(called_on(data, "clone"), "detach") is not None:
+        pass  # a copy already
+    elif called_on(data, "detach") is not None:
+        written += f".{copy}"
     else:
-        written = f"{src.edits.as_receiver(data)}.detach().{copy}"
+        written += f".detach().{copy}"
     wanted = given.get("requires_grad")
-    edit = src.edits.replace(call, written + wanting_grad(wanted, src))
+    edit = call.source.edits.replace(call.cst, written + wanting_grad(wanted))
     conditions = {
-        TENSOR: surely_tensor(data, src, annotated=False),
-        PLAIN: not has_own_classes(src),
-        GIVEN: wanted is None or surely_flag(wanted, src),
+        TENSOR: is_surely_tensor(data, annotated=False),
+        PLAIN: not has_own_classes(call),
+        GIVEN: wanted is None or is_surely_flag(wanted),
     }
     if like is None:
-        conditions[CALLED] = is_local(call.func, src)
+        conditions[CALLED] = is_local(call.called)
     if like is None and "device" not in given:
-        conditions[SAME_DEFAULT] = not changes_default_device(src)
+        conditions[SAME_DEFAULT] = not changes_default_device(call)
     if like is not None:
-        conditions[LIKE] = surely_tensor(like, src)
+        conditions[LIKE] = is_surely_tensor(like)
         placed = [given[name] for name in PLACEMENT if name in given]
-        conditions[GIVEN] &= all(surely_something(each, src) for each in placed)
+        conditions[GIVEN] &= all(map(is_surely_something, placed))
     return Fix.safe_if("Detach and copy the tensor", (edit,), conditions)
 
 
-def copying(
-    given: dict[str, cst.BaseExpression], like: cst.BaseExpression | None, src: Source
-) -> str | None:
+def copying(given: Mapping[str, View], like: View | None) -> str | None:
     """The call that copies: "clone()", or `to` with what the copy is converted to."""
-    to = {name: src.text(given[name]) for name in PLACEMENT if name in given}
+    to = {name: given[name].text for name in PLACEMENT if name in given}
     if like is None:
         return f"to({keywords(to)}, copy=True)" if to else "clone()"
     # Without them, or with None, `new_tensor` takes those of x, which is evaluated first.
-    if not is_plain(like) or not all(is_something(given[name], src) for name in to):
+    if not is_plain(like) or not all(is_something(given[name]) for name in to):
         return None
-    other = src.text(like)
+    other = like.text
     if not to:
         return f"to({other}, copy=True)"
     to = {name: to.get(name, f"{other}.{name}") for name in PLACEMENT}
     return f"to({keywords(to)}, copy=True)"
 
 
-def is_something(node: cst.BaseExpression, src: Source) -> bool:
+def is_something(at: View) -> bool:
     """Whether a dtype or device is certainly not None."""
-    if isinstance(node, cst.Attribute) and node.attr.value in ("dtype", "device"):
+    if at.op == "attr" and at.method in ("dtype", "device"):
         return True
-    atoms = src.value(node)
+    atoms = at.value
     return all(isinstance(a, DType | Device) or (isinstance(a, Host) and a != NONE) for a in atoms)
 
 
-def keywords(arguments: dict[str, str]) -> str:
+def keywords(arguments: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={text}" for name, text in arguments.items())
 
 
-def surely_something(node: cst.BaseExpression, src: Source) -> bool:
+def is_surely_something(at: View) -> bool:
     """The same for every caller; `self.dtype` may well be None."""
-    made = resolved(node, src)
-    if isinstance(made, cst.Attribute) and made.attr.value in ("dtype", "device"):
-        return surely_tensor(made.value, src)
-    return is_something(made, src) and is_local(made, src)
+    made = resolved(at)
+    if made.op == "attr" and made.method in ("dtype", "device"):
+        return is_surely_tensor(made.operands[0])
+    return is_something(made) and is_local(made)
 
 
-def wanting_grad(wanted: cst.BaseExpression | None, src: Source) -> str:
-    flag = src.text(wanted) if wanted is not None else "False"
+def wanting_grad(wanted: View | None) -> str:
+    flag = wanted.text if wanted is not None else "False"
     return {"False": "", "True": ".requires_grad_()"}.get(flag, f".requires_grad_({flag})")
 
 
-def surely_flag(node: cst.BaseExpression, src: Source) -> bool:
+def is_surely_flag(at: View) -> bool:
     """Whether the expression is True or False for every caller."""
-    made = resolved(node, src)
-    if isinstance(made, cst.Attribute) and made.attr.value == "requires_grad":
-        return surely_tensor(made.value, src)
-    return has_kind(made, {"bool"}, src) and is_local(made, src)
+    made = resolved(at)
+    if made.op == "attr" and made.method == "requires_grad":
+        return is_surely_tensor(made.operands[0])
+    return has_kind(made, {"bool"}) and is_local(made)
 
 
-def receives(node: cst.BaseExpression | None, method: str) -> cst.BaseExpression | None:
+def called_on(at: View | None, method: str) -> View | None:
     """Ex) x of x.detach()"""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.value if node.func.attr.value == method else None
-    return None
+    is_call = at is not None and at.op == "call" and at.method == method
+    return at.receiver if at is not None and is_call else None
 
 
-def is_plain(node: cst.BaseExpression) -> bool:
+def is_plain(at: View) -> bool:
     """Ex) x, self.weight"""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return isinstance(node, cst.Name)
+    while at.op == "attr":
+        at = at.operands[0]
+    return isinstance(at.cst, cst.Name)

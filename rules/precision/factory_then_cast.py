@@ -35,7 +35,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
@@ -51,10 +50,9 @@ from amplint import (
     Rule,
     Safety,
     Same,
-    Spot,
     Tensor,
     TensorTree,
-    Unknown,
+    View,
     calls,
     constant,
     is_unknown,
@@ -63,14 +61,11 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import CHOICES
 from amplint.knowledge.factories import FACTORIES
 
-from .._shared.dtypes import surely_decided
-from .._shared.factories import Built, built, is_built, same_numbers
+from .._shared.dtypes import is_surely_decided
+from .._shared.factories import Built, built, same_numbers
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
 from .._shared.local_values import is_local, method_of
-from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, surely_tensor
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, is_surely_tensor
 
 VALUES = "every device and dtype is given the same values"
 OPERANDS = "what it is built and shaped with is the same for every caller"
@@ -96,27 +91,6 @@ INFINITE = re.compile(r"-?((math|np|numpy|torch|th)\.inf|float\([\"'][+-]?inf(in
 HALF_MAX = 65504
 INT_MAX = 127  # of the smallest integer type
 
-
-def is_cast_of_new(at: Spot) -> bool:
-    """Ex) torch.zeros(n).type_as(x)"""
-    given = at.arguments[:1]
-    like = any(may_be_tensor(at, each) for each in given)
-    if not like or at.receiver < 0:
-        return False
-    return is_built(at, at.receiver) or is_built(at, at.receiver, OF_DATA)
-
-
-def may_be_tensor(at: Spot, number: int) -> bool:
-    """Whether it is a tensor, what nobody knows, or the type of a tensor."""
-    value, node = at.of(number), at.graph.nodes[number]
-    typed = node.op == "call" and at.graph.nodes[node.operands[0]].data == "type"
-    return (
-        at.method == "type_as"
-        or typed
-        or any(isinstance(a, Tensor | TensorTree | Unknown) for a in value)
-    )
-
-
 rule = Rule(
     "AMP202",
     __doc__,
@@ -127,91 +101,83 @@ rule = Rule(
     safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     supersedes=("AMP201",),
-    candidates=calls(".type_as", ".to", ".type") & is_cast_of_new,
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    target = cast_like(call, src)
-    if target is None:
+@rule.on(calls(".type_as", ".to", ".type"))
+def check(call: View) -> Iterator[Finding]:
+    target = cast_like(call)
+    made = built(call.receiver) if target is not None and call.receiver is not None else None
+    if target is None or made is None or not is_like(call, target) or not changes(made, target):
         return
-    assert isinstance(call.func, cst.Attribute)
-    made = built(call.func.value, src)
-    if made is None or not changes(made, target, src):
-        return
-    like = src.brief(target)
-    host = src.keyword(made.call, "device") is None
+    host = made.call.arg("device") is None
     if not host and not (made.shaped and made.alone):
         return  # computed in one dtype where it is used, and then cast
     what = "on the CPU, then cast and moved" if host else "in one dtype, then cast"
-    message = f"`{src.brief(made.call.func)}(...)` is built {what} to match `{like}`"
-    related = (src.related_node(call, f"made like `{like}` here"),) if made.names else ()
+    message = f"`{made.call.operands[0].brief}(...)` is built {what} to match `{target.brief}`"
     # What was done to the values would be done in another dtype.
-    fix = build_like(call, made, target, src) if made.shaped and made.alone else None
-    yield src.finding(rule, made.call if made.names else call, message, fix, related)
+    fix = build_like(call, made, target) if made.shaped and made.alone else None
+    if made.is_named:
+        yield made.call.finding(message, [call.related(f"made like `{target.brief}` here")], fix)
+    else:
+        yield call.finding(message, fix=fix)
 
 
-@rule.check
-def check_constant(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls(".type_as", ".to", ".type"))
+def check_constant(call: View) -> Iterator[Finding]:
     """Ex) torch.tensor(0.0).to(x) -> torch.full((), 0.0, dtype=x.dtype, device=x.device)"""
-    target, copy = cast_like(call, src), copy_by(call, src)
-    if target is None or copy is None or copy.move is copy.made:
-        return
-    constant = constant_of(copy.data.value, src)
-    if constant is None or src.name(copy.made.func) not in OF_DATA:
+    target, copy = cast_like(call), copy_by(call)
+    if target is None or copy is None or copy.move is None or copy.made.callee not in OF_DATA:
         return  # a legacy constructor decides the dtype, too (AMP504)
-    made, like = filling(copy, constant, src), src.brief(target)
-    fix = None
+    constant = constant_of(copy.data) if is_like(call, target) else None
+    if constant is None:
+        return
+    made, fix = filling(copy, constant), None
     if made is not None:
         fix = Fix("Fill the number in where it is used", made.edits, Safety.UNSAFE)
-    message = f"`{src.brief(copy.made)}` is built on the CPU, then cast and moved to match `{like}`"
-    yield src.finding(rule, copy.made, message, fix)
+    what = f"is built on the CPU, then cast and moved to match `{target.brief}`"
+    yield copy.made.finding(f"`{copy.made.brief}` {what}", fix=fix)
 
 
-def cast_like(call: cst.Call, src: Source) -> cst.BaseExpression | None:
-    """Ex) x of made.type_as(x), made.to(x), made.to(other=x, non_blocking=True)
-    Ex) x of made.type(x.type())"""
-    if not isinstance(call.func, cst.Attribute) or src.has_star(call):
+def cast_like(call: View) -> View | None:
+    """The expression that a call would cast to the like of, if that is a tensor.
+
+    Ex) x of made.type_as(x), made.to(x), made.to(other=x, non_blocking=True), made.type(x.type())
+    """
+    given = [*call.arguments]
+    if call.receiver is None or call.has_star or not given:
         return None
-    method = call.func.attr.value
-    if method == "type":
-        return typed_like(call)
-    target = src.argument(call, "other", 0)
-    if target is None or method not in ("type_as", "to"):
+    if call.method == "type":
+        return typed_like(given[0][2]) if len(given) == 1 else None
+    target = call.arg("other", 0)
+    others = [keyword for _, keyword, argument in given if argument != target]
+    if target is None or not MOVE_OPTIONS.issuperset(others):
         return None
-    options = {arg.keyword.value for arg in call.args if arg.keyword and arg is not target}
-    if method == "type_as":
-        return target.value if len(call.args) == 1 else None
-    if not options <= MOVE_OPTIONS or len(options) + 1 != len(call.args):
-        return None
-    return target.value if is_tensor(target.value, src) else None
+    return target if call.method == "to" or not others else None
 
 
-def typed_like(call: cst.Call) -> cst.BaseExpression | None:
-    """Ex) x of made.type(x.type())"""
-    target = call.args[0].value if len(call.args) == 1 else None
-    if (
-        not isinstance(target, cst.Call)
-        or target.args
-        or not isinstance(target.func, cst.Attribute)
-    ):
-        return None
-    return target.func.value if target.func.attr.value == "type" else None
+def typed_like(target: View) -> View | None:
+    """Ex) x of x.type()"""
+    asked = target.op == "call" and target.method == "type" and not [*target.arguments]
+    return target.receiver if asked else None
 
 
-def is_tensor(node: cst.BaseExpression, src: Source) -> bool:
+def is_like(call: View, target: View) -> bool:
+    """Whether a call casts to what a tensor is: of `.to`, a device or a dtype may be asked for."""
+    return call.method != "to" or is_tensor(target)
+
+
+def is_tensor(at: View) -> bool:
     """Whether what `.to` is given is a tensor: on some path, and on the others nobody knows, for it
     takes no nest of them; or its shape is read, which devices and dtypes do not have."""
-    value = src.value(node)
-    if any(isinstance(atom, Tensor | TensorTree) for atom in value):
+    if any(isinstance(atom, Tensor | TensorTree) for atom in at.value):
         # `.to(array)` would raise, and a nest of tensors has no dtype either: those paths are none.
-        return not any(isinstance(atom, DType | Device) or is_name(atom) for atom in value)
-    if not is_unknown(value) or not isinstance(node, cst.Name):
+        return not any(isinstance(atom, DType | Device) or is_name(atom) for atom in at.value)
+    if not is_unknown(at.value) or not isinstance(at.cst, cst.Name):
         return False
-    shaped = re.compile(rf"\b{node.value}\.(shape|ndim|size\(|dim\()")
-    function = src.function(node)
-    return function is not None and shaped.search(src.text(function)) is not None
+    shaped = re.compile(rf"\b{at.cst.value}\.(shape|ndim|size\(|dim\()")
+    function = at.source.function(at.cst)
+    return function is not None and shaped.search(at.source.text(function)) is not None
 
 
 def is_name(atom: Atom) -> bool:
@@ -219,51 +185,51 @@ def is_name(atom: Atom) -> bool:
     return isinstance(atom, Host) and atom.kind in ("str", "int")
 
 
-def changes(made: Built, target: cst.BaseExpression, src: Source) -> bool:
+def changes(made: Built, target: View) -> bool:
     """Whether the cast is known to be one, or is from the CPU to where the other tensor may be."""
-    value, like = src.tensor(made.call), src.tensor(target)
+    value, like = made.call.tensor, target.tensor or Tensor()
     if value is None:
         return False
-    like = like or Tensor()
     unsure = {None, *CHOICES} & {value.dtype, like.dtype}
     recast = not unsure and value.dtype != like.dtype
-    if src.keyword(made.call, "device") is None and like.device.kind != "cpu":
+    if made.call.arg("device") is None and like.device.kind != "cpu":
         return True
     return recast and made.name in TAKE_DTYPE
 
 
-def build_like(call: cst.Call, made: Built, target: cst.BaseExpression, src: Source) -> Fix | None:
+def build_like(call: View, made: Built, target: View) -> Fix | None:
     """Build the tensor as it is to be, and take the cast away."""
-    if not is_plain(target) or not src.variables.same_meaning(target, made.call):
+    src, factory, like = call.source, made.call.cst, target.text
+    if not is_plain(target.cst) or not src.variables.same_meaning(target.cst, factory):
         return None  # evaluated up there, it might be something else
-    keywords = {arg.keyword.value for arg in made.call.args if arg.keyword is not None}
+    keywords = {keyword for _, keyword, _ in made.call.arguments if keyword is not None}
     if not keywords <= KNOWN_ARGUMENTS:
         return None
-    like = src.text(target)
-    if made.name not in TAKE_DTYPE:
-        if "device" in keywords:
-            return None
-        edit = src.edits.add_argument(made.call, f"device={like}.device")
-        if edit is None:
-            return None
-        return Fix.safe_if(title(made, like), (edit,), conditions(call, made, target, src))
-    gone = [src.keyword(made.call, name) for name in ("dtype", "device")]
-    given = [arg for arg in gone if arg is not None]
-    if made.name == "torch.full" and gone[0] is not None:
-        return None  # the value goes through two conversions
-    edits: list[Edit | None] = [*src.edits.remove_arguments(made.call, given)] if given else []
-    if made.name in NEW:
-        edits.append(src.edits.replace(made.call.func, f"{like}.{NEW[made.name]}"))
-    elif given:
-        return None
-    else:
-        placed = f"dtype={like}.dtype", f"device={like}.device"
-        edits.append(src.edits.add_argument(made.call, *placed))
-    edits.append(without_cast(call, like, src))
+    edits = edits_of(call, made, like, keywords)
     done = tuple(edit for edit in edits if edit is not None)
-    if len(done) < len(edits):
+    if not edits or len(done) < len(edits):
         return None
-    return Fix.safe_if(title(made, like), done, conditions(call, made, target, src))
+    return Fix.safe_if(title(made, like), done, conditions(call, made, target))
+
+
+def edits_of(call: View, made: Built, like: str, keywords: set[str]) -> list[Edit | None]:
+    """The edits that build a tensor like another one; none where it cannot be built so."""
+    edits, factory = call.source.edits, made.call.cst
+    placed = f"dtype={like}.dtype", f"device={like}.device"
+    if made.name not in TAKE_DTYPE:
+        return [] if "device" in keywords else [edits.add_argument(factory, placed[1])]
+    if made.name == "torch.full" and "dtype" in keywords:
+        return []  # the value goes through two conversions
+    gone = [call.source.keyword(factory, name) for name in ("dtype", "device")]
+    given = [arg for arg in gone if arg is not None]
+    done: list[Edit | None] = [*edits.remove_arguments(factory, given)] if given else []
+    if made.name in NEW:
+        done.append(edits.replace(factory.func, f"{like}.{NEW[made.name]}"))
+    elif given:
+        return []
+    else:
+        done.append(edits.add_argument(factory, *placed))
+    return [*done, without_cast(call, like)]
 
 
 def is_plain(node: cst.BaseExpression) -> bool:
@@ -273,23 +239,25 @@ def is_plain(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name)
 
 
-def without_cast(call: cst.Call, like: str, src: Source) -> Edit | None:
+def without_cast(call: View, like: str) -> Edit | None:
     """Ex) torch.zeros(n).type_as(x) -> torch.zeros(n); m = m.type_as(x) -> nothing at all"""
-    assert isinstance(call.func, cst.Attribute)
-    receiver, whole = call.func.value, with_move(call, like, src)
+    src = call.source
+    receiver, whole = call.cst.func.value, with_move(call, like)
     statement = src.layout.assignment(whole)
     if isinstance(receiver, cst.Name) and src.assigned_name(whole) == receiver.value and statement:
         return src.edits.remove_statement(statement)
     return src.edits.remove_between(receiver, whole)
 
 
-def with_move(call: cst.Call, like: str, src: Source) -> cst.Call:
+def with_move(call: View, like: str) -> cst.Call:
     """Ex) made.type_as(x).to(x.device) of made.type_as(x), which has moved it there"""
-    method = src.parent(call)
+    src = call.source
+    node: cst.Call = call.cst
+    method = src.parent(node)
     move = src.parent(method) if isinstance(method, cst.Attribute) else None
     if not isinstance(move, cst.Call) or move.func is not method or method_of(move) != "to":
-        return call
-    return move if [src.text(arg) for arg in move.args] == [f"{like}.device"] else call
+        return node
+    return move if [src.text(arg) for arg in move.args] == [f"{like}.device"] else node
 
 
 def title(made: Built, like: str) -> str:
@@ -301,41 +269,38 @@ def title(made: Built, like: str) -> str:
     return f"Build it on the device of `{like}`{other}"
 
 
-def conditions(
-    call: cst.Call, made: Built, target: cst.BaseExpression, src: Source
-) -> dict[str, bool]:
-    assert isinstance(call.func, cst.Attribute)
-    like = src.tensor(target)
-    exact = same_numbers(made, src)
+def conditions(call: View, made: Built, target: View) -> dict[str, bool]:
+    like = target.tensor
+    exact = same_numbers(made)
     # Of a dtype that a caller has decided, another caller may know nothing.
-    dtype = like.dtype if like is not None and surely_decided(like, target, src) else None
+    dtype = like.dtype if like is not None and is_surely_decided(like, target) else None
     if made.name == "torch.full":
-        fill = src.argument(made.call, "fill_value", 1)
-        exact = fill is not None and holds(dtype, fill.value, src)
+        fill = made.call.arg("fill_value", 1)
+        exact = fill is not None and holds(dtype, fill)
     if made.name == "torch.eye":
         exact = dtype is not None  # a few take a cast, but have no `eye`
-    method = call.func.attr.value
+    method = call.method
     return {
         VALUES: exact,
         OPERANDS: made.certain,
         NOT_SHARED: not made.expanded,
         WHOLE: not made.sliced,
-        PLAIN: not has_own_classes(src),
+        PLAIN: not has_own_classes(call),
         # `x.type_as(sparse)` raises; `x.to(sparse)` makes a dense tensor, `new_zeros` a sparse one.
         # Of a nested tensor, either makes a dense one, and `new_zeros` raises.
-        DENSE: not (has_nested(src) if method == "type_as" else has_other_layouts(src)),
+        DENSE: not (has_nested(call) if method == "type_as" else has_other_layouts(call)),
         # Not a dtype or a device on a path that is not seen; "torch.cuda.FloatTensor" means the
         # current GPU.
-        CAST: method == "type_as" or (method == "to" and surely_tensor(target, src)),
+        CAST: method == "type_as" or (method == "to" and is_surely_tensor(target)),
     }
 
 
-def holds(dtype: str | None, fill: cst.BaseExpression, src: Source) -> bool:
+def holds(dtype: str | None, fill: View) -> bool:
     """Whether `new_full` makes the value that the cast from the default dtype makes."""
-    if INFINITE.fullmatch(src.text(fill, parentheses=False)):
+    if INFINITE.fullmatch(fill.source.text(fill.cst, parentheses=False)):
         return dtype in FLOATS
-    value = constant(src.value(fill))
-    if not isinstance(value, bool | int | float) or not is_local(fill, src):
+    value = constant(fill.value)
+    if not isinstance(value, bool | int | float) or not is_local(fill):
         return False
     if dtype is None or dtype not in FLOATS:
         return 0 <= value <= INT_MAX and is_float32(value)

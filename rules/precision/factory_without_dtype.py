@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from amplint import (
     HALF,
@@ -35,20 +34,22 @@ from amplint import (
     Fix,
     Group,
     Rule,
-    Spot,
-    Tensor,
+    View,
     calls,
-    only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 
-from .._shared.dtypes import default_may_be_half, dtype_places, enabled_region
+from .._shared.dtypes import (
+    ARITHMETIC,
+    applied,
+    dtype_evidence,
+    may_default_to_half,
+    parts_of,
+    taken_by,
+)
 from .._shared.guards import is_caught
-from .._shared.meetings import JOINS, readings
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.meetings import JOINS, buffers
 
 RAISES = "the operation raises where the dtypes differ"
 UNCAUGHT = "nothing around it catches the error"
@@ -58,13 +59,6 @@ ONLY = "nothing else reads the buffer"
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
-
-
-def is_float32_buffer(at: Spot) -> bool:
-    made = only(at.value)
-    buffer = isinstance(made, Tensor) and made.dtype == "float32" and made.rank != 0
-    return buffer and at.given("dtype") < 0
-
 
 rule = Rule(
     "AMP201",
@@ -76,131 +70,104 @@ rule = Rule(
     safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
     presumes=True,
-    candidates=calls(*FACTORIES) & is_float32_buffer & WITH_HALF,
 )
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the buffer meets half data: the operation, the buffer and the half data in it, and
-    whether it raises."""
+    """Where a buffer meets half data: the operation, the half data in it, and whether it raises."""
 
-    node: cst.CSTNode
-    buffer: cst.BaseExpression
-    half: cst.BaseExpression
+    at: View
+    half: View
     raises: bool
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    name = src.name(call.func)
-    if name not in FACTORIES or src.keyword(call, "dtype") is not None:
+@rule.on(calls(*FACTORIES) & WITH_HALF)
+def check(call: View) -> Iterator[Finding]:
+    made = call.tensor
+    if call.callee not in FACTORIES or call.arg("dtype") is not None:
         return
-    if default_may_be_half(src):
+    if made is None or made.dtype != "float32" or made.rank == 0:
         return
-    made = only(src.value(call))
-    if not isinstance(made, Tensor) or made.dtype != "float32" or made.rank == 0:
+    met = (meets_half(taker, buffer) for buffer in buffers(call) for taker in taken_by(buffer))
+    meetings = sorted((each for each in met if each is not None), key=lambda each: each.at.span)
+    if not meetings or may_default_to_half(call):
         return
-    meeting = next((m for use in readings(call, src) if (m := meets_half(use, src))), None)
-    if meeting is None:
-        return
-    half = src.tensor(meeting.half)
+    meeting = meetings[0]
     place = "raises" if meeting.raises else "widens the result to float32"
-    related = (
-        src.related_node(
-            meeting.node, f"meets `{src.brief(meeting.half)}`, which is half, and {place}"
-        ),
-        *dtype_places(src, half),
-    )
-    message = f"`{src.text(call.func)}` makes float32, which {place} where it meets half data"
-    yield src.finding(rule, call, message, follow(call, meeting, src), related)
+    here = meeting.at.related(f"meets `{meeting.half.brief}`, which is half, and {place}")
+    message = f"`{call.operands[0].text}` makes float32, which {place} where it meets half data"
+    because = (here, *dtype_evidence(meeting.half.tensor))
+    yield call.finding(message, because, follow(call, meeting))
 
 
-def meets_half(use: cst.BaseExpression, src: Source) -> Meeting | None:
-    """The use that an expression makes of the buffer that it reads."""
-    parent = src.parent(use)
-    if isinstance(parent, cst.BinaryOperation):
-        return multiplied(use, parent, src) or widened_by_operator(use, parent, src)
-    if isinstance(parent, cst.Element):
-        return widened_by_join(use, parent, src)
-    if isinstance(parent, cst.Arg):
-        return passed_to_strict(use, parent, src)
-    return None
-
-
-def multiplied(
-    use: cst.BaseExpression, operation: cst.BinaryOperation, src: Source
-) -> Meeting | None:
-    """Ex) half @ buffer, where no autocast region makes them equal"""
-    other = operation.right if operation.left is use else operation.left
-    if not isinstance(operation.operator, cst.MatrixMultiply) or enabled_region(operation, src):
+def meets_half(at: View, buffer: View) -> Meeting | None:
+    """The use that an operation makes of the buffer that it takes."""
+    if at.op == "binop":
+        return met_by_operator(at, buffer)
+    found = joined(at) if at.callee in JOINS else given_to_strict(at)
+    others = [each for each in found if not each.is_same(buffer)]
+    half = next((other for other in others if is_half(other)), None)
+    if half is None:
         return None
-    return Meeting(operation, use, other, True) if is_half(other, src) else None
+    # Another float32 operand of a join would widen the result anyhow.
+    if at.callee in JOINS and not all(map(is_half, others)):
+        return None
+    return Meeting(at, half, at.callee not in JOINS)
 
 
-def passed_to_strict(use: cst.BaseExpression, arg: cst.Arg, src: Source) -> Meeting | None:
-    """Ex) torch.lerp(buffer, half, 0.5), torch.baddbmm(buffer, half, half)"""
-    call = src.parent(arg)
-    if not isinstance(call, cst.Call):
+def met_by_operator(at: View, buffer: View) -> Meeting | None:
+    """Ex) half @ buffer, where no autocast region makes them equal; buffer + half, unless it is the
+    sum that grows: total = total + half"""
+    left, right = at.operands
+    other, read = (right, left) if left.is_same(buffer) else (left, right)
+    if not is_half(other):
         return None
-    name = src.name(call.func)
-    if name not in STRICT and (name not in EQUAL_DTYPES or enabled_region(call, src)):
+    if at.operator == "MatMult":
+        return Meeting(at, other, True) if at.enabled_region is None else None
+    result = at.tensor
+    if at.operator not in ARITHMETIC or result is None or result.dtype != "float32":
         return None
-    others = [given.value for given in call.args if given.value is not use]
-    half = next((other for other in others if is_half(other, src)), None)
-    return Meeting(call, use, half, True) if half is not None else None
+    return Meeting(at, other, False) if not grows(at, read) else None
 
 
-def widened_by_operator(
-    use: cst.BaseExpression, operation: cst.BinaryOperation, src: Source
-) -> Meeting | None:
-    """Ex) buffer + half, unless it is the sum that grows: total = total + half"""
-    arithmetic = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-    other = operation.right if operation.left is use else operation.left
-    result = src.tensor(operation)
-    if not isinstance(operation.operator, arithmetic) or not is_half(other, src):
-        return None
-    if result is None or result.dtype != "float32":
-        return None
-    if isinstance(use, cst.Name) and src.assigned_name(operation) == use.value:
-        return None
-    return Meeting(operation, use, other, False)
+def grows(at: View, read: View) -> bool:
+    """Ex) total = total + half"""
+    return isinstance(read.cst, cst.Name) and at.source.assigned_name(at.cst) == read.cst.value
 
 
-def widened_by_join(use: cst.BaseExpression, element: cst.Element, src: Source) -> Meeting | None:
-    """Ex) torch.cat([half, buffer], 1)"""
-    container = src.parent(element)
-    argument = src.parent(container) if container is not None else None
-    call = src.parent(argument) if argument is not None else None
-    if not isinstance(container, cst.List | cst.Tuple) or not isinstance(call, cst.Call):
-        return None
-    if src.name(call.func) not in JOINS:
-        return None
-    others = [e.value for e in container.elements if e.value is not use]
-    half = next((other for other in others if is_half(other, src)), None)
-    # Another float32 operand would widen the result anyhow.
-    if half is None or not all(is_half(other, src) for other in others):
-        return None
-    return Meeting(call, use, half, False)
+def joined(call: View) -> tuple[View, ...]:
+    """Ex) half, buffer of torch.cat([half, buffer], 1)"""
+    tensors = call.arg("tensors", 0)
+    return tuple(parts_of(tensors)) if tensors is not None else ()
 
 
-def is_half(node: cst.BaseExpression, src: Source) -> bool:
+def given_to_strict(call: View) -> tuple[View, ...]:
+    """Ex) buffer, half of torch.lerp(buffer, half, 0.5) and torch.baddbmm(buffer, half, half)"""
+    name = call.callee
+    if name not in STRICT and (name not in EQUAL_DTYPES or call.enabled_region is not None):
+        return ()
+    found = applied(call)
+    return found.operands if found is not None else ()
+
+
+def is_half(at: View) -> bool:
     """A 16-bit tensor that is not known to be 0-dim, which widens nothing."""
-    tensor = src.tensor(node)
+    tensor = at.tensor
     return tensor is not None and tensor.dtype in HALF and tensor.rank != 0
 
 
-def follow(call: cst.Call, meeting: Meeting, src: Source) -> Fix | None:
+def follow(call: View, meeting: Meeting) -> Fix | None:
     """Give the buffer the dtype of the half tensor, where that has a name by then."""
-    half = meeting.half
-    if not isinstance(half, cst.Name) or not src.variables.bound_before(half, call):
+    half, src = meeting.half.cst, call.source
+    if not isinstance(half, cst.Name) or not src.variables.bound_before(half, call.cst):
         return None
-    edit = src.edits.add_argument(call, f"dtype={half.value}.dtype")
+    edit = src.edits.add_argument(call.cst, f"dtype={half.value}.dtype")
     if edit is None:
         return None
     conditions = {
         RAISES: meeting.raises,
-        UNCAUGHT: not is_caught(meeting.node, src),
-        ONLY: meeting.buffer is call or (meeting.buffer,) == tuple(src.uses(call)),
+        UNCAUGHT: not is_caught(meeting.at),
+        ONLY: [*call.uses] == [meeting.at],
     }
     return Fix.safe_if(f"Take the dtype of `{half.value}`", (edit,), conditions)

@@ -46,10 +46,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
-from .._shared.dtypes import Applied, active_region, applied_product, dtype_evidence
-
-ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
-
+from .._shared.dtypes import ARITHMETIC, Applied, applied_product, dtype_evidence
 
 rule = Rule(
     "AMP208",
@@ -66,7 +63,7 @@ rule = Rule(
 
 @rule.on((calls(*EQUAL_DTYPES) | nodes("binop")) & IN_REGION)
 def check(at: View) -> Iterator[Finding]:
-    region = active_region(at)
+    region = at.enabled_region
     if region is None:
         return
     found = applied_product(at)

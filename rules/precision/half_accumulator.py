@@ -23,19 +23,21 @@ parameters is rarely known, nor are sums whose tensor is handed in by a caller.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
+    EVALUATED,
+    HOT,
     NUMBER_KINDS,
     WITH_HALF,
     Differs,
     Finding,
+    FunctionTexts,
     Group,
     Host,
     Rule,
-    Spot,
     Tensor,
     Value,
+    View,
     calls,
     evidence_of,
     nodes,
@@ -44,50 +46,9 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import CHOICES, half_on_a_path
 from amplint.knowledge.vocabulary import MAKES_LASTING
 
-from .._shared.code_texts import text_around
-from .._shared.dtypes import dtype_places
-from .._shared.growth import begins_anew, growth_of, growths, loop_over_batches
-from .._shared.reads import heat_places
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.growth import begins_anew, growth_of, growths, is_kept, loop_of_batches
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
-
-
-def grows_in_half(at: Spot) -> bool:
-    """Ex) t += x, t = 0.9 * t + x"""
-    return at.node.data in ("Add", "Sub") and any(is_half(at, n) for n in at.node.operands)
-
-
-def is_half(at: Spot, number: int) -> bool:
-    """Whether it is half, or what is multiplied in it, or what is decayed in place."""
-    if half_of(at.of(number)) is not None:
-        return True
-    node = at.graph.nodes[number]
-    if node.op == "binop" and node.data == "Mult":
-        return any(half_of(at.of(each)) is not None for each in node.operands)
-    if node.op == "call":
-        callee = at.graph.nodes[node.operands[0]]
-        return callee.op == "attr" and half_of(at.of(callee.operands[0])) is not None
-    return False
-
-
-def outlives_batch(at: Spot) -> bool:
-    """Whether a sum may: it is a field, or there is a loop that is entered in a cold place.
-
-    Most sums of half tensors are residuals of a `forward`, which end with the batch.
-    """
-    if any(at.graph.nodes[user].op == "store" for user in at.users):
-        return True
-    block = at.block
-    while block >= 0:
-        kind, around = at.graph.blocks[block][:2]
-        if kind in ("loop", "while") and at.heat_of(around) is None:
-            return True
-        block = around
-    return False
-
 
 rule = Rule(
     "AMP209",
@@ -97,33 +58,54 @@ rule = Rule(
     help="keep the sum in float32: begin with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
     presumes=True,
-    candidates=(
-        nodes("aug", "binop") & grows_in_half & outlives_batch
-        | calls(".add_", ".sub_", ".lerp_") & (lambda at: is_half(at, at.receiver))
-    )
-    & WITH_HALF
-    & (lambda at: at.heat is not None),
 )
 
 
-@rule.check
-def check(node: cst.AugAssign | cst.Assign | cst.Call, src: Source) -> Iterator[Finding]:
-    growth = growth_of(node, src)
+@rule.on(
+    (nodes("aug", "binop") | calls(".add_", ".sub_", ".lerp_")) & WITH_HALF & (HOT | EVALUATED)
+)
+def check(at: View) -> Iterator[Finding]:
+    if not any(half_of(each.value) for each in may_grow(at)):
+        return
+    statement = at.source.parent(at.cst) if at.op == "binop" else at.cst
+    growth = growth_of(statement, at.source)
     if growth is None:
         return
-    tensor = half_of(src.value(growth.variable))
-    heat = src.heat(growth.variable) if tensor is not None else None
-    if tensor is None or heat is None or not over_batches(node, growth.variable, tensor, src):
+    variable = at.of(growth.variable)
+    tensor, heat = half_of(variable.value), variable.hotness
+    if tensor is None or heat is None or not over_batches(statement, variable, tensor):
         return
-    name, dtype = src.brief(growth.variable), half_on_a_path(tensor.dtype)
+    name, dtype = variable.brief, half_on_a_path(tensor.dtype)
     assert dtype is not None
     if growth.decays:
         message = f"`{name}` averages batches in {dtype}: small changes are rounded away"
     else:
         message = f"`{name}` adds up batches in {dtype}: ones stop counting at {LIMITS[dtype]}"
-    related = (*dtype_places(src, tensor), *heat_places(heat, src))
-    anywhere = tensor.dtype in CHOICES
-    yield src.finding(rule, growth.variable, message, None, related, anywhere=anywhere)
+    because = (tensor.dtype_evidence, *heat.chain)
+    yield variable.finding(message, because, anywhere=tensor.dtype in CHOICES)
+
+
+def may_grow(at: View) -> Iterator[View]:
+    """The variables that an operation may add to, and that outlive a batch.
+
+    Most sums of half tensors are residuals of a `forward`, which end with the batch.
+    """
+    if at.op == "call":
+        yield from receivers(at)
+    elif at.operator in ("Add", "Sub"):
+        outlives = any(heat is None for heat in at.loops)
+        sums = at.operands[:1] if at.op == "aug" else at.operands
+        factors = [f for each in sums if each.op == "binop" for f in each.operands]
+        variables = (each for each in (*sums, *factors) if is_kept(each))
+        yield from (each for each in variables if outlives or each.op == "attr")
+
+
+def receivers(call: View) -> Iterator[View]:
+    """Ex) average.mul_(0.9) and average, of average.mul_(0.9).add_(x)"""
+    receiver = call.receiver
+    while receiver is not None:
+        yield receiver
+        receiver = receiver.receiver
 
 
 def half_of(value: Value) -> Tensor | None:
@@ -135,18 +117,17 @@ def half_of(value: Value) -> Tensor | None:
     return tensors[0] if half_on_a_path(tensors[0].dtype) else None
 
 
-def over_batches(
-    node: cst.CSTNode, variable: cst.BaseExpression, tensor: Tensor, src: Source
-) -> bool:
+def over_batches(node: cst.CSTNode | None, variable: View, tensor: Tensor) -> bool:
     """Whether the variable lives longer than a batch."""
-    if isinstance(variable, cst.Name):
-        block: cst.CSTNode | None = loop_over_batches(node, src)
-    elif isinstance(variable, cst.Attribute) and (made := evidence_of(tensor.dtype_evidence)):
-        made_in = text_around(made, src)
-        block = src.function(node) if made_in.lstrip().startswith(MAKES_LASTING) else None
+    src = variable.source
+    if isinstance(variable.cst, cst.Name):
+        block: cst.CSTNode | None = loop_of_batches(variable)
+    elif isinstance(variable.cst, cst.Attribute) and (made := evidence_of(tensor.dtype_evidence)):
+        made_in = variable.fact(FunctionTexts).around(made.place)
+        block = src.function(variable.cst) if made_in.lstrip().startswith(MAKES_LASTING) else None
     else:
         return False
-    name = src.text(variable)
+    name = variable.text
     if block is None or begins_anew(name, block, src):
         return False
     return next(growths(name, block, src), None) is node  # what follows is the same sum

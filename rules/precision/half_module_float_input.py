@@ -29,15 +29,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
     HALF,
+    READ,
     WITH_HALF,
+    CalledTexts,
     Change,
     Classes,
-    Edit,
     Finding,
     Fix,
     Frameworks,
@@ -49,8 +49,8 @@ from amplint import (
     Rule,
     Safety,
     Sequence,
-    Spot,
     Tensor,
+    View,
     nodes,
     only,
 )
@@ -58,19 +58,16 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
-from .._shared.code_texts import called_texts
 from .._shared.dtypes import (
-    cast_dtype,
-    default_may_be_half,
     differ,
-    dtype_places,
-    enabled_region,
+    dtype_evidence,
+    dtype_of_cast,
+    is_called_on,
+    may_default_to_half,
+    taken_by,
 )
 from .._shared.guards import is_caught
-from .._shared.tensors import surely_tensor
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.tensors import is_surely_tensor
 
 RECURRENT = frozenset(
     f"torch.nn.{name}{cell}" for name in ("LSTM", "GRU", "RNN") for cell in ("", "Cell")
@@ -89,19 +86,6 @@ CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocas
 HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
 METHODS = {"float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double"}
 
-
-def is_given_floats(at: Spot) -> bool:
-    """Whether a module outside of a region is given a tensor whose dtype is known."""
-    called = only(at.of(at.node.operands[0]))
-    module = isinstance(called, Instance) or (
-        isinstance(called, Object) and called.kind == "module"
-    )
-    if not module or not at.arguments or at.enabled_region is not None:
-        return False
-    tensor = at.tensor(at.arguments[0])
-    return tensor is not None and tensor.dtype in FLOATS
-
-
 rule = Rule(
     "AMP206",
     __doc__,
@@ -112,7 +96,6 @@ rule = Rule(
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
     presumes=False,
-    candidates=nodes("call") & is_given_floats & WITH_HALF,
 )
 
 
@@ -121,181 +104,163 @@ class Parameters:
     """The dtype of a module's parameters, and what gave it to them."""
 
     dtype: str
-    made: cst.CSTNode | None
+    made: View | None
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    module = module_of(call, src)
-    if module is None or not call.args or may_be_cast(call, src):
+@rule.on(nodes("call") & WITH_HALF)
+def check(call: View) -> Iterator[Finding]:
+    module = module_of(call)
+    if module is None:
         return
-    given = call.args[0].value
-    tensor = src.tensor(given)
-    if tensor is None or tensor.dtype not in FLOATS:
+    given = [argument for _, _, argument in call.arguments]
+    tensor = given[0].tensor if given else None
+    if tensor is None or tensor.dtype not in FLOATS or may_be_cast(call):
         return
-    recurrent = isinstance(module, Object) and module.type in RECURRENT and len(call.args) == 2
-    parameters = parameters_of(call, module, src)
+    recurrent = isinstance(module, Object) and module.type in RECURRENT and len(given) == 2
+    parameters = parameters_of(call, module)
     if parameters is not None and differ(parameters.dtype, tensor.dtype):
-        yield input_of_another_dtype(call, parameters, tensor, src)
+        yield input_of_another_dtype(call, parameters, tensor, given)
     elif recurrent:
-        yield from state_of_another_dtype(call, given, tensor, src)
+        yield from state_of_another_dtype(call, given[0], tensor, given[1])
 
 
 def input_of_another_dtype(
-    call: cst.Call, parameters: Parameters, tensor: Tensor, src: Source
+    call: View, parameters: Parameters, tensor: Tensor, given: list[View]
 ) -> Finding:
     """Ex) linear.half(); linear(torch.zeros(2, 8))"""
-    given, dtype = call.args[0].value, parameters.dtype
-    name = src.brief(call.func)
+    dtype, made = parameters.dtype, parameters.made
+    name = call.operands[0].brief
     message = f"`{name}` is in {dtype} and its input is {tensor.dtype}: this raises"
-    made = parameters.made
-    related = () if made is None else (src.related_node(made, f"in {dtype} since here"),)
-    edit = src.edits.append_call(given, f"{METHODS[dtype]}()")
-    alone = len(call.args) == 1  # else others would have to be cast, too
+    here = None if made is None else made.related(f"in {dtype} since here")
+    edit = call.source.edits.append_call(given[0].cst, f"{METHODS[dtype]}()")
+    alone = len(given) == 1  # else others would have to be cast, too
     fix = Fix(f"Cast the input to {dtype}", (edit,), Safety.UNSAFE) if alone else None
-    return src.finding(rule, given, message, fix, (*related, *dtype_places(src, tensor)))
+    return given[0].finding(message, (here, *dtype_evidence(tensor)), fix)
 
 
-def module_of(call: cst.Call, src: Source) -> Object | Instance | None:
+def module_of(call: View) -> Object | Instance | None:
     """The callee, if it is a layer, a model of a library, or a module of the project."""
-    called = only(src.value(call.func))
+    value = call.operands[0].value
+    called = only(value)
     if isinstance(called, Instance):
-        bases = src.fact(Classes).bases_of(src.value(call.func))
+        bases = call.fact(Classes).bases_of(value)
         return called if any(base.startswith("torch.nn.") for base in bases) else None
-    if isinstance(called, Object) and called.kind == "module":
-        is_of_library = called.type.startswith(MODELS) or src.fact(Frameworks).builds_module(
-            called.type
-        )
-        return called if called.type in LAYERS or is_of_library else None
-    return None
+    if not isinstance(called, Object) or called.kind != "module":
+        return None
+    known = called.type in LAYERS or called.type.startswith(MODELS)
+    return called if known or call.fact(Frameworks).builds_module(called.type) else None
 
 
-def may_be_cast(call: cst.Call, src: Source) -> bool:
+def may_be_cast(call: View) -> bool:
     """Whether a region around the call, opened here or by a caller nobody sees, may cast."""
-    if src.region(call) is not None:
-        return enabled_region(call, src) is not None
-    root: cst.BaseExpression = call.func
-    while isinstance(root, cst.Attribute):
-        root = root.value
-    inside = isinstance(only(src.value(root)), Instance) and root is not call.func
-    return inside and src.mentions("autocast")
+    if call.region is not None:
+        return call.enabled_region is not None
+    root = function = call.operands[0]
+    while root.op == "attr":
+        root = root.operands[0]
+    inside = isinstance(only(root.value), Instance) and root != function
+    return inside and call.mentions("autocast")
 
 
 def state_of_another_dtype(
-    call: cst.Call, given: cst.BaseExpression, tensor: Tensor, src: Source
+    call: View, given: View, tensor: Tensor, state: View
 ) -> Iterator[Finding]:
     """Ex) lstm(x.half(), (h0, c0))"""
-    state = call.args[1].value
-    parts = [e.value for e in state.elements] if isinstance(state, cst.Tuple) else [state]
-    wrong = [part for part in parts if differ(tensor.dtype, state_dtype(part, src))]
+    parts = state.operands if state.op == "tuple" else (state,)
+    wrong = [part for part in parts if differ(tensor.dtype, state_dtype(part))]
     if not wrong:
         return
-    first = wrong[0]
-    dtype = state_dtype(first, src)
-    message = f"`{src.brief(first)}` is {dtype} and the input is {tensor.dtype}: this raises"
+    dtype = state_dtype(wrong[0])
+    message = f"`{wrong[0].brief}` is {dtype} and the input is {tensor.dtype}: this raises"
     fix = None
-    if isinstance(given, cst.Name | cst.Attribute):
-        cast = f"to({src.text(given)}.dtype)"
+    if isinstance(given.cst, cst.Name | cst.Attribute):
+        cast = f"to({given.text}.dtype)"
     else:
         cast = f"{METHODS[tensor.dtype]}()" if tensor.dtype in METHODS else ""
-    if cast and all(src.tensor(part) is not None for part in wrong):
-        edits: tuple[Edit, ...] = tuple(src.edits.append_call(part, cast) for part in wrong)
+    if cast and all(part.tensor is not None for part in wrong):
+        edits = tuple(call.source.edits.append_call(part.cst, cast) for part in wrong)
         conditions = {
             RAISES: True,
-            TENSOR: all(surely_tensor(part, src) for part in wrong),
-            UNCAUGHT: not is_caught(call, src),
+            TENSOR: all(map(is_surely_tensor, wrong)),
+            UNCAUGHT: not is_caught(call),
         }
         fix = Fix.safe_if("Cast the state to the dtype of the input", edits, conditions)
-    related = dtype_places(src, src.tensor(first), tensor)
-    yield src.finding(rule, first, message, fix, related)
+    yield wrong[0].finding(message, dtype_evidence(wrong[0].tensor, tensor), fix)
 
 
-def state_dtype(part: cst.BaseExpression, src: Source) -> str | None:
+def state_dtype(part: View) -> str | None:
     """The dtype of a tensor, or of the tensors in a tuple."""
-    atom = only(src.value(part))
+    atom = only(part.value)
     if isinstance(atom, Sequence) and atom.items:
         atom = only(atom.items[0])
     return atom.dtype if isinstance(atom, Tensor) else None
 
 
-def parameters_of(call: cst.Call, module: Object | Instance, src: Source) -> Parameters | None:
+def parameters_of(call: View, module: Object | Instance) -> Parameters | None:
     """The dtype that the parameters certainly have where the module is called."""
-    casts = casts_of(call, src)
+    casts, function = casts_of(call), call.operands[0]
     if casts is None:
         return None
+    made = function.origin if function.op == READ and function.origin.op == "call" else None
     if isinstance(module, Object) and module.dtype is not None:
-        made = src.origin(call.func) if isinstance(call.func, cst.Name) else None
         return Parameters(module.dtype, made) if not casts and module.dtype in METHODS else None
     if len(casts) == 1:
-        dtype = cast_dtype(casts[0], src)
-        if dtype not in HALF:
+        dtype = dtype_of_cast(casts[0])
+        if dtype not in HALF or (isinstance(module, Instance) and is_its_own(casts[0], call)):
             return None
-        if isinstance(module, Instance) and (
-            called_texts(casts[0], src) or casts_inside(call, src)
-        ):
-            return None  # a `half` of its own, or a `forward` that casts
         assert dtype is not None
         return Parameters(dtype, casts[0])
-    if not casts and isinstance(module, Object) and is_plain_layer(call.func, src):
-        assert isinstance(call.func, cst.Name)
-        return Parameters("float32", src.origin(call.func))
+    if not casts and made is not None and isinstance(module, Object) and is_plain_layer(made):
+        return Parameters("float32", made)
     return None
 
 
-def casts_of(call: cst.Call, src: Source) -> list[cst.Call] | None:
+def casts_of(call: View) -> list[View] | None:
     """The statements above the call that cast the module; None where not all of them always do."""
-    if not isinstance(call.func, cst.Name):
-        return []
+    function = call.operands[0]
     found = []
-    for use in src.uses(call.func):
-        cast = src.parent(src.parent(use))
-        if not isinstance(cast, cst.Call) or cast.func is not src.parent(use):
+    for cast in taken_by(function) if function.op == READ else ():
+        if not is_called_on(function, cast) or dtype_of_cast(cast) is None:
             continue
-        if cast_dtype(cast, src) is None or src.span(cast).start > src.span(call).start:
+        if cast.span.start > call.span.start:
             continue
-        block = src.parent(src.statement(cast))
-        if src.layout.value_used(cast) or not any(
-            around is block for around in src.ancestors(call)
-        ):
+        src = call.source
+        block = src.parent(src.statement(cast.cst))
+        is_around = any(around is block for around in src.ancestors(call.cst))
+        if src.layout.value_used(cast.cst) or not is_around:
             return None
         found.append(cast)
     return found
 
 
-def casts_inside(call: cst.Call, src: Source) -> bool:
-    """Whether the module's own code may cast its input, or nothing is known of that code."""
-    texts = called_texts(call, src)
-    return not texts or any(CAST_IN_TEXT.search(text) for text in texts)
+def is_its_own(cast: View, call: View) -> bool:
+    """Whether a module of the project has a `half` of its own, or may cast its input itself, which
+    it may where nothing is known of its code."""
+    texts = call.ask(CalledTexts) or ()
+    inside = not texts or any(CAST_IN_TEXT.search(text) for text in texts)
+    return inside or bool(cast.ask(CalledTexts))
 
 
-def is_plain_layer(name: cst.BaseExpression, src: Source) -> bool:
-    """Whether the variable holds a layer that is built here, in float32, and handed to nobody."""
-    made = src.origin(name) if isinstance(name, cst.Name) else None
-    if made is None or src.joined(made) or default_may_be_half(src):
+def is_plain_layer(made: View) -> bool:
+    """Whether it is a layer that is built here, in float32, and handed to nobody."""
+    layer = made
+    while layer.callee not in LAYERS and layer.receiver is not None and is_move(layer):
+        layer = layer.receiver
+    if layer.callee not in LAYERS or layer.has_star or layer.arg("dtype") is not None:
         return False
-    uses = src.uses(made)
-    while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute):
-        if src.name(made.func) in LAYERS:
-            break
-        if not is_move(made, src):
-            return False
-        made = made.func.value
-    if not isinstance(made, cst.Call) or src.name(made.func) not in LAYERS or src.has_star(made):
-        return False
-    return all(is_harmless(use, src) for use in uses) and src.keyword(made, "dtype") is None
+    harmless = all(is_harmless(use, made) for use in made.uses)
+    return harmless and not made.is_merged and not may_default_to_half(made)
 
 
-def is_move(call: cst.Call, src: Source) -> bool:
+def is_move(call: View) -> bool:
     """Ex) .cuda(), .to("cuda"), .eval()"""
-    assert isinstance(call.func, cst.Attribute)
-    if call.func.attr.value != "to":
-        return call.func.attr.value in HARMLESS
-    atoms = [only(src.value(arg.value)) for arg in call.args]
+    if call.method != "to":
+        return call.method in HARMLESS
+    atoms = [only(argument.value) for _, _, argument in call.arguments]
     return all(isinstance(atom, Host) and atom.kind == "str" for atom in atoms)
 
 
-def is_harmless(use: cst.BaseExpression, src: Source) -> bool:
-    parent = src.parent(use)
-    if isinstance(parent, cst.Call):
-        return parent.func is use
-    return isinstance(parent, cst.Attribute) and parent.attr.value in HARMLESS
+def is_harmless(use: View, layer: View) -> bool:
+    if use.op == "call":
+        return use.operands[0].is_same(layer)
+    return use.op == "attr" and use.method in HARMLESS

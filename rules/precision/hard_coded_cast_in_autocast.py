@@ -24,49 +24,35 @@ whose dtype is unknown are not taken to be half: `.float()` may be there for int
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     FLOATS,
     HALF,
-    WITHIN_REGION,
+    IN_REGION,
+    READ,
     Dtype,
     Finding,
     Group,
+    Region,
     Rule,
-    Spot,
+    View,
     calls,
+    nodes,
     region_dtype,
 )
 from amplint import libcst as cst
-from amplint.knowledge.casts import DTYPE_OF_CAST, policy
+from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,
-    Operation,
-    before,
-    behind,
-    cast_dtype,
-    cast_of,
-    dtype_places,
-    enabled_region,
-    product,
+    Applied,
+    applied_product,
+    dtype_evidence,
+    dtype_of_cast,
+    first,
+    made_of,
+    takers,
 )
-
-if TYPE_CHECKING:
-    from amplint import Source
-
-CASTING = frozenset(f".{name.rpartition('.')[2]}" for name in DTYPE_OF_CAST) | {".to", ".type"}
-
-
-def casts_here(at: Spot) -> bool:
-    """Ex) h.float(), where h is half; x.half(), in a region"""
-    dtype, tensor = cast_of(at), at.tensor(at.receiver)
-    if dtype == "float32":
-        return tensor is not None and tensor.dtype in HALF
-    known = tensor is None or tensor.dtype in (None, *FLOATS)
-    return dtype in HALF and known and at.enabled_region is not None
-
 
 rule = Rule(
     "AMP205",
@@ -76,96 +62,90 @@ rule = Rule(
     help="leave out the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=True,
-    candidates=calls(*CASTING) & casts_here & WITHIN_REGION,
 )
 
 
-@rule.check
-def check_upcast(node: cst.Call | cst.BinaryOperation, src: Source) -> Iterator[Finding]:
+@rule.on((calls(*EQUAL_DTYPES) | nodes("binop")) & IN_REGION)
+def check_upcast(at: View) -> Iterator[Finding]:
     """Ex) linear(h.float()), which runs in half"""
-    found = cast_product(node, src)
-    if found is None:
+    found, region = cast_product(at), at.enabled_region
+    if found is None or region is None:
         return
     for operand in found.operands:
-        cast = upcast(operand, src)
-        if cast is None:
+        cast = upcast(operand)
+        if cast is None or cast.receiver is None:
             continue
-        region = enabled_region(node, src)
-        assert region is not None and isinstance(cast.func, cst.Attribute)
-        what = src.brief(operand)
-        message = f"`{what}` is cast back: this product runs in {region_dtype(region)}"
-        related = [*dtype_places(src, src.tensor(cast.func.value)), *src.reasons(region.evidence)]
-        if cast is not operand:
-            related.insert(0, src.related_node(cast, "cast to float32 here"))
-        yield src.finding(rule, operand, message, related=tuple(dict.fromkeys(related)))
+        message = f"`{operand.brief}` is cast back: this product runs in {region_dtype(region)}"
+        here = None if cast == operand else cast.related("cast to float32 here")
+        because = (here, *dtype_evidence(cast.receiver.tensor), region.evidence)
+        yield operand.finding(message, because)
         return
 
 
-@rule.check
-def check_downcast(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls(".half", ".bfloat16", ".to", ".type") & IN_REGION)
+def check_downcast(call: View) -> Iterator[Finding]:
     """Ex) linear(x.half()), where the region is bfloat16, or may be off"""
-    dtype, region = cast_dtype(call, src), enabled_region(call, src)
-    if dtype not in HALF or region is None or not isinstance(call.func, cst.Attribute):
+    dtype, region, cast = dtype_of_cast(call), call.enabled_region, call.receiver
+    if dtype not in HALF or region is None or cast is None or not is_hard_coded(call):
         return
-    if not is_hard_coded(call, src) or is_conditional(call, src):
-        return
-    tensor, low = src.tensor(call.func.value), region_dtype(region)
-    if tensor is not None and tensor.dtype not in (None, *FLOATS):
+    if cast.tensor is not None and cast.tensor.dtype not in (None, *FLOATS):
         return  # integers are another matter
+    against = contradicted(dtype, region)
+    used = first(uses_in_products(call)) or mixed(call, region_dtype(region)) if against else None
+    if used is None or is_conditional(call):
+        return
+    message = f"`{cast.brief}` is cast to {dtype} {against}"
+    yield call.finding(message, (used.related("used here"), region.evidence))
+
+
+def contradicted(dtype: str, region: Region) -> str | None:
+    """The words for what a cast to half contradicts, if anything."""
+    low = region_dtype(region)
     if low in ("float16", "bfloat16") and low != dtype:
-        evidence = f"in a region of {low}"
-    elif low == "half":
-        evidence = "whatever dtype the region has"
-    elif region.enabled is None:
-        evidence = "also where the region is off"
-    else:
-        return
-    used = next(uses_in_products(call, src), None) or mixed(call, low, src)
-    if used is None:
-        return
-    message = f"`{src.brief(call.func.value)}` is cast to {dtype} {evidence}"
-    related = (src.related_node(used, "used here"), *src.reasons(region.evidence))
-    yield src.finding(rule, call, message, related=related)
+        return f"in a region of {low}"
+    if low == "half":
+        return "whatever dtype the region has"
+    return "also where the region is off" if region.enabled is None else None
 
 
-def cast_product(node: cst.CSTNode, src: Source) -> Operation | None:
+def cast_product(at: View) -> Applied | None:
     """A product whose operands the region around it casts to half."""
-    region = enabled_region(node, src)
-    found = product(node, src) if region is not None else None
+    region = at.enabled_region
+    found = applied_product(at) if region is not None else None
     if found is None or region is None or policy(found.name, region.device) != "half":
         return None
-    tensors = [src.tensor(operand) for operand in found.operands]
     # With float64 it raises, which is another matter.
-    return None if any(t is not None and t.dtype == "float64" for t in tensors) else found
+    return None if any(tensor.dtype == "float64" for tensor in found.tensors) else found
 
 
-def upcast(operand: cst.BaseExpression, src: Source) -> cst.Call | None:
+def upcast(operand: View) -> View | None:
     """The cast of half to float32 that the operand comes from, if it serves nothing else."""
-    cast = before(operand, SAME_DTYPE, src)
-    if isinstance(cast, cst.Name):
-        made = src.origin(cast)
-        if made is None or not only_in_products(made, src):
-            return None
-        cast = before(made, SAME_DTYPE, src)
-    if not isinstance(cast, cst.Call) or cast_dtype(cast, src) != "float32":
+    read = made_of(operand, SAME_DTYPE)
+    cast = made_of(read.origin, SAME_DTYPE)
+    if not casts_half(cast):
         return None
-    if not is_hard_coded(cast, src) or not isinstance(cast.func, cst.Attribute):
-        return None
-    tensor = src.tensor(cast.func.value)
-    return cast if tensor is not None and tensor.dtype in HALF else None
+    return cast if read.op != READ or only_in_products(read.origin) else None
 
 
-def is_hard_coded(cast: cst.Call, src: Source) -> bool:
+def casts_half(call: View) -> bool:
+    """Ex) h.float(), where h is half"""
+    if dtype_of_cast(call) != "float32" or call.receiver is None or not is_hard_coded(call):
+        return False
+    tensor = call.receiver.tensor
+    return tensor is not None and tensor.dtype in HALF
+
+
+def is_hard_coded(cast: View) -> bool:
     """Whether the dtype is written out: x.half(), x.to(torch.float16), not x.to(y.dtype)"""
-    named = [arg.value for arg in cast.args]
-    return not named or any(
-        isinstance(node, cst.Attribute) and src.name(node.value) == "torch" for node in named
+    given = [argument for _, _, argument in cast.arguments]
+    return not given or any(
+        each.op == "attr" and each.operands[0].name == "torch" for each in given
     )
 
 
-def is_conditional(node: cst.CSTNode, src: Source) -> bool:
-    """Whether the node runs only under a condition of its own function."""
-    for around in src.ancestors(node):
+def is_conditional(at: View) -> bool:
+    """Whether it runs only under a condition of its own function."""
+    for around in at.source.ancestors(at.cst):
         if isinstance(around, cst.If | cst.IfExp):
             return True
         if isinstance(around, cst.FunctionDef | cst.Lambda):
@@ -173,35 +153,25 @@ def is_conditional(node: cst.CSTNode, src: Source) -> bool:
     return False
 
 
-def uses_in_products(node: cst.BaseExpression, src: Source) -> Iterator[cst.CSTNode]:
-    """The products in regions that take the value of an expression, perhaps in another shape."""
-    for read in (node, *src.uses(node)):
-        used = product_of(read, src)
-        if used is not None:
-            yield used
+def uses_in_products(at: View) -> Iterator[View]:
+    """The products in regions that take a value, perhaps in another shape."""
+    return (taker for taker, taken in takers(at, SAME_DTYPE) if is_cast_by(taker, taken))
 
 
-def product_of(read: cst.BaseExpression, src: Source) -> cst.CSTNode | None:
-    use = behind(read, SAME_DTYPE, src)
-    around: cst.CSTNode | None = src.parent(use)
-    while isinstance(around, cst.Arg | cst.Element | cst.List | cst.Tuple):
-        around = src.parent(around)
-    found = cast_product(around, src) if around is not None else None
-    return around if found is not None and any(o is use for o in found.operands) else None
+def is_cast_by(product: View, operand: View) -> bool:
+    found = cast_product(product)
+    return found is not None and any(each.is_same(operand) for each in found.operands)
 
 
-def only_in_products(made: cst.BaseExpression, src: Source) -> bool:
-    uses = src.uses(made)
-    return not src.joined(made) and all(product_of(use, src) is not None for use in uses)
+def only_in_products(made: View) -> bool:
+    return not made.is_merged and all(is_cast_by(*use) for use in takers(made, SAME_DTYPE))
 
 
-def mixed(node: cst.BaseExpression, low: str, src: Source) -> cst.CSTNode | None:
+def mixed(at: View, low: str) -> View | None:
     """Ex) h * x.half(), where h is bfloat16: the result is float32"""
-    for read in (node, *src.uses(node)):
-        operation = src.parent(behind(read, SAME_DTYPE, src))
-        if not isinstance(operation, cst.BinaryOperation):
-            continue
-        sides = [src.tensor(side) for side in (operation.left, operation.right)]
-        if any(side is not None and side.dtype == low for side in sides):
-            return operation
-    return None
+    operations = (taker for taker, _ in takers(at, SAME_DTYPE) if taker.op == "binop")
+    return first(each for each in operations if any(is_of(low, side) for side in each.operands))
+
+
+def is_of(dtype: str, at: View) -> bool:
+    return at.tensor is not None and at.tensor.dtype == dtype

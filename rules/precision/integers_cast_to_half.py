@@ -23,22 +23,19 @@ known. A loop that guards its cast with any condition is taken to know what it d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
+    READ,
     WITH_HALF,
     Differs,
     Finding,
     Group,
     Mapping,
-    Method,
-    Object,
-    Related,
     Rule,
     Sequence,
-    Spot,
     Tensor,
     Value,
+    View,
     calls,
     constant,
     nodes,
@@ -48,10 +45,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
-from .._shared.dtypes import SAME_DTYPE, behind, cast_dtype, cast_of, dtype_places
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.dtypes import SAME_DTYPE, applied, dtype_evidence, dtype_of_cast, first, takers
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8, "half": 11}  # half: at most
@@ -61,30 +55,7 @@ INDEX_NAMES = ("index", "input", "indices")
 SAME_NUMBERS = SAME_DTYPE | {"long", "int", "to"}
 # These take what may be one of a few classes, rather than of many rows.
 OF_CLASSES = frozenset({"gather", "one_hot", "take_along_dim", "scatter", "scatter_"})
-
-
-def casts_integers(at: Spot) -> bool:
-    """Whether what is cast to half may be integers."""
-    tensor = at.tensor(at.receiver)
-    return half_on_a_path(cast_of(at)) in LIMITS and (
-        tensor is None or tensor.dtype in (None, *INTEGERS_BEYOND_HALF)
-    )
-
-
-def has_half_index(at: Spot) -> bool:
-    """Ex) x[index], x.gather(0, index), where the index is half"""
-    if at.node.op == "call":
-        if INDEX_ARGUMENTS.keys().isdisjoint(at.names):
-            return False
-        indices = at.arguments
-    else:
-        container, index = at.node.operands[:2]
-        inner = at.graph.nodes[index]
-        indices = inner.operands if inner.op == "tuple" else (index,)
-        if at.tensor(container) is None:
-            return False
-    return any((t := at.tensor(each)) is not None and half_on_a_path(t.dtype) for each in indices)
-
+USED = "used as an index here"
 
 rule = Rule(
     "AMP207",
@@ -94,151 +65,118 @@ rule = Rule(
     help="cast only tensors of floating point: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
     presumes=False,
-    candidates=(
-        calls(".half", ".bfloat16", ".to", ".type") & casts_integers
-        | nodes("call", "subscript", "put") & has_half_index
-    )
-    & WITH_HALF,
 )
 
 
-@rule.check
-def check_cast(call: cst.Call, src: Source) -> Iterator[Finding]:
-    dtype = half_on_a_path(cast_dtype(call, src))
-    if dtype not in LIMITS:
+@rule.on(calls(".half", ".bfloat16", ".to", ".type") & WITH_HALF)
+def check_cast(call: View) -> Iterator[Finding]:
+    dtype, tensor = half_on_a_path(dtype_of_cast(call)), call.receiver
+    if dtype not in LIMITS or tensor is None or not may_be_integers(tensor):
         return
-    assert dtype is not None and isinstance(call.func, cst.Attribute)
-    tensor = call.func.value
-    name = src.brief(tensor)
-    index = next(index_uses(call, SAME_DTYPE, src), None)
+    index = first(index for _, index in index_uses(call, SAME_DTYPE))
     if index is not None:
-        message = f"`{name}` is cast to {dtype} and then used as an index: this raises"
-        yield src.finding(rule, call, message, related=(used_here(index, src),))
+        message = f"`{tensor.brief}` is cast to {dtype} and then used as an index: this raises"
+        yield call.finding(message, (index.related(USED),))
         return
-    index = index_before(tensor, src) or next(index_uses(call, SAME_NUMBERS, src), None)
+    index = index_before(tensor) or first(index for _, index in index_uses(call, SAME_NUMBERS))
     if index is not None:
-        message = f"`{name}` holds indices, and {dtype} holds integers only up to {LIMITS[dtype]}"
-        yield src.finding(rule, call, message, related=(used_here(index, src),))
-    elif holds_large(tensor, dtype, src):
-        message = f"`{name}` holds integers beyond {LIMITS[dtype]}, which {dtype} rounds"
-        yield src.finding(rule, call, message, related=dtype_places(src, src.tensor(tensor)))
-    elif isinstance(tensor, cst.Name) and (entry := integer_entry(tensor, src)) is not None:
-        message = f"every `{name}` is cast to {dtype}, which rounds the integers of one of them"
-        yield src.finding(rule, call, message, related=dtype_places(src, entry))
+        holds = f"holds indices, and {dtype} holds integers only up to {LIMITS[dtype]}"
+        yield call.finding(f"`{tensor.brief}` {holds}", (index.related(USED),))
+    elif holds_large(tensor, dtype):
+        message = f"`{tensor.brief}` holds integers beyond {LIMITS[dtype]}, which {dtype} rounds"
+        yield call.finding(message, dtype_evidence(tensor.tensor))
+    elif (entry := integer_entry(tensor)) is not None:
+        rounds = f"is cast to {dtype}, which rounds the integers of one of them"
+        yield call.finding(f"every `{tensor.brief}` {rounds}", dtype_evidence(entry))
 
 
-@rule.check
-def check_index(node: cst.Call | cst.Subscript, src: Source) -> Iterator[Finding]:
+@rule.on((calls(*INDEX_ARGUMENTS) | nodes("subscript", "put")) & WITH_HALF)
+def check_index(at: View) -> Iterator[Finding]:
     """The operands that are half on arrival here; a cast in sight is reported itself."""
-    for index in indices_of(node, src):
-        tensor = src.tensor(index)
-        made = src.origin(index) if isinstance(index, cst.Name) else index
+    for index in indices_of(at):
+        tensor = index.tensor
         half = half_on_a_path(tensor.dtype) if tensor is not None else None
-        if tensor is None or half is None:
-            continue
-        if isinstance(made, cst.Call) and half_on_a_path(cast_dtype(made, src)) in LIMITS:
-            continue
-        message = f"`{src.brief(index)}` is {half}: as an index it raises"
-        yield src.finding(rule, index, message, related=dtype_places(src, tensor))
+        if half is not None and half_on_a_path(dtype_of_cast(cast_behind(index))) not in LIMITS:
+            message = f"`{index.brief}` is {half}: as an index it raises"
+            yield index.finding(message, dtype_evidence(tensor))
 
 
-def used_here(node: cst.CSTNode, src: Source) -> Related:
-    return src.related_node(node, "used as an index here")
+def cast_behind(at: View) -> View:
+    """Ex) ids.half() of `flat`, after `flat = ids.half().view(-1)`"""
+    made = at.origin
+    while made.op == "call" and made.method in SAME_DTYPE and made.receiver is not None:
+        made = made.receiver.origin
+    return made
 
 
-def index_uses(
-    node: cst.BaseExpression, through: Collection[str], src: Source
-) -> Iterator[cst.BaseExpression]:
-    """The places where the value of an expression is an index, behind methods of these names."""
-    for read in (node, *src.uses(node)):
-        use = behind(read, through, src)
-        parent = src.parent(use)
-        around = src.parent(parent)
-        if isinstance(parent, cst.Index):
-            around = src.parent(around)  # an element of the subscript
-        if not isinstance(around, cst.Call | cst.Subscript):
-            continue
-        if any(index is use for index in indices_of(around, src)):
-            yield use
+def may_be_integers(at: View) -> bool:
+    tensor = at.tensor
+    return tensor is None or tensor.dtype in (None, *INTEGERS_BEYOND_HALF)
 
 
-def indices_of(node: cst.Call | cst.Subscript, src: Source) -> Iterator[cst.BaseExpression]:
-    """The expressions that a call or a subscript takes as indices."""
-    if isinstance(node, cst.Subscript):
-        if src.tensor(node.value) is not None:
-            for element in node.slice:
-                if isinstance(element.slice, cst.Index):
-                    yield element.slice.value
+def index_uses(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
+    """The operations that take a value as an index, behind methods of these names.
+
+    Each with this index.
+    """
+    for taker, taken in takers(at, through):
+        yield from ((taker, index) for index in indices_of(taker) if index.is_same(taken))
+
+
+def indices_of(at: View) -> Iterator[View]:
+    """The operands that a call or a subscript takes as indices."""
+    if at.op in ("subscript", "put"):
+        container, index = at.operands[:2]
+        if container.tensor is not None:
+            parts = index.operands if index.op == "tuple" else (index,)
+            yield from (part for part in parts if part.op != "slice")
         return
-    name = index_taker(node, src)
-    if name in INDEX_ARGUMENTS:
-        given = src.argument(node, INDEX_NAMES[0], INDEX_ARGUMENTS[name])
+    called = applied(at)
+    if called is not None and called.name in INDEX_ARGUMENTS:
+        given = at.arg(INDEX_NAMES[0], INDEX_ARGUMENTS[called.name])
         for keyword in INDEX_NAMES[1:]:
-            given = given or src.keyword(node, keyword)
+            given = given or at.arg(keyword)
         if given is not None:
-            yield given.value
+            yield given
 
 
-def index_taker(call: cst.Call, src: Source) -> str | None:
-    """The name in the table of what is called."""
-    name = src.name(call.func)
-    if name is not None:
-        return name
-    called = only(src.value(call.func))
-    if isinstance(called, Object):
-        return called.type
-    if isinstance(called, Method) and isinstance(called.of, Tensor):
-        return f"Tensor.{called.name}"
-    return None
-
-
-def index_before(tensor: cst.BaseExpression, src: Source) -> cst.BaseExpression | None:
+def index_before(tensor: View) -> View | None:
     """Where the same value is the index of a row. A subscript may take it for a mask."""
-    if not isinstance(tensor, cst.Name):
+    if tensor.op != READ or tensor.origin.callee == "torch.arange":
         return None
-    known = src.tensor(tensor)
-    if known is not None and known.dtype not in (None, *INTEGERS_BEYOND_HALF):
-        return None
-    made = src.origin(tensor)
-    if isinstance(made, cst.Call) and src.name(made.func) == "torch.arange":
-        return None
+    known = tensor.tensor
     integers = known is not None and known.dtype in INTEGERS_BEYOND_HALF
-    for use in index_uses(tensor, SAME_NUMBERS, src):
-        taker = src.parent(src.parent(use))
-        if isinstance(taker, cst.Call):
-            if src.brief(taker.func).rpartition(".")[2] not in OF_CLASSES:
-                return use
-        elif integers:
-            return use
-    return None
+    uses = index_uses(tensor, SAME_NUMBERS)
+    return first(i for by, i in uses if (takes_rows(by) if by.op == "call" else integers))
 
 
-def holds_large(tensor: cst.BaseExpression, dtype: str, src: Source) -> bool:
+def takes_rows(call: View) -> bool:
+    return (call.callee or call.method).rpartition(".")[2] not in OF_CLASSES
+
+
+def holds_large(tensor: View, dtype: str) -> bool:
     """Whether the text says that the integers are too large."""
-    made = src.origin(tensor) if isinstance(tensor, cst.Name) else tensor
-    known = src.tensor(tensor)
-    if not isinstance(made, cst.Call) or known is None or known.dtype not in INTEGERS_BEYOND_HALF:
+    made, known = tensor.origin, tensor.tensor
+    if known is None or known.dtype not in INTEGERS_BEYOND_HALF:
         return False
-    name = src.name(made.func)
-    if name == "torch.randint":
-        high = highest(made, src)
+    if made.callee == "torch.randint":
+        high = highest(made)
         return high is not None and high - 1 > LIMITS[dtype]
-    if name == "torch.full":
-        fill = src.argument(made, "fill_value", 1)
-        return fill is not None and not all_exact(src.value(fill.value), dtype)
-    if name == "torch.tensor" and made.args:
-        return not all_exact(src.value(made.args[0].value), dtype)
-    return False
+    if made.callee == "torch.full":
+        fill = made.arg("fill_value", 1)
+    else:
+        fill = made.arg("data", 0) if made.callee == "torch.tensor" else None
+    return fill is not None and not all_exact(fill.value, dtype)
 
 
-def highest(call: cst.Call, src: Source) -> int | None:
+def highest(call: View) -> int | None:
     """Ex) 10 of torch.randint(10, (n,)), torch.randint(0, 10, (n,)), torch.randint(high=10, ...)"""
-    given = src.keyword(call, "high")
+    given = call.arg("high")
     if given is None:
-        second = src.argument(call, "high", 1)
-        sized = second is None or isinstance(only(src.value(second.value)), Sequence)
-        given = src.argument(call, "high", 0) if sized else second
-    value = constant(src.value(given.value)) if given is not None else None
+        second = call.arg("high", 1)
+        sized = second is None or isinstance(only(second.value), Sequence)
+        given = call.arg("high", 0) if sized else second
+    value = constant(given.value) if given is not None else None
     return value if isinstance(value, int) else None
 
 
@@ -254,38 +192,22 @@ def all_exact(value: Value, dtype: str) -> bool:
     return True
 
 
-def integer_entry(name: cst.Name, src: Source) -> Tensor | None:
+def integer_entry(at: View) -> Tensor | None:
     """The integers among what the variable of a loop runs over, where no condition picks."""
-    container: cst.BaseExpression | None = None
-    for around in src.ancestors(name):
-        if isinstance(around, cst.If | cst.IfExp):
-            return None
-        if isinstance(around, cst.For) and binds(around.target, name):
-            container = around.iter
-            break
-        if isinstance(around, cst.DictComp | cst.ListComp | cst.SetComp | cst.GeneratorExp):
-            loop = around.for_in
-            if binds(loop.target, name):
-                container = None if loop.ifs else loop.iter
-                break
-        if isinstance(around, cst.FunctionDef | cst.Lambda):
-            break
-    return integers_in(container, src) if container is not None else None
+    made = at.origin if at.op == READ else at
+    element = made.operands[0].origin if made.op == "unpack" else made
+    entry = integers_in(element.operands[0]) if element.op == "iter" else None
+    return entry if entry is not None and not is_picked(at) else None
 
 
-def binds(target: cst.BaseAssignTargetExpression, name: cst.Name) -> bool:
-    """Ex) value, of `key, value`"""
-    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
-    return any(isinstance(part, cst.Name) and part.value == name.value for part in parts)
-
-
-def integers_in(container: cst.BaseExpression, src: Source) -> Tensor | None:
+def integers_in(container: View) -> Tensor | None:
     """Ex) the labels in batch.items(), (images, labels)"""
-    if isinstance(container, cst.Call) and isinstance(container.func, cst.Attribute):
-        if container.func.attr.value not in ("items", "values"):
+    call = container.origin
+    if call.receiver is not None and call.op == "call":
+        if call.method not in ("items", "values"):
             return None
-        container = container.func.value
-    atom = only(src.value(container))
+        container = call.receiver
+    atom = only(container.value)
     values: tuple[Value, ...] = ()
     if isinstance(atom, Mapping):
         values = tuple(value for _, value in atom.items)
@@ -294,3 +216,25 @@ def integers_in(container: cst.BaseExpression, src: Source) -> Tensor | None:
     entries = [only(value) for value in values]
     found = (e for e in entries if isinstance(e, Tensor) and e.dtype in INTEGERS_BEYOND_HALF)
     return next(found, None)
+
+
+def is_picked(name: View) -> bool:
+    """Whether a condition picks what is done with the variable of a loop."""
+    for around in name.source.ancestors(name.cst):
+        if isinstance(around, cst.If | cst.IfExp):
+            return True
+        if isinstance(around, cst.For) and binds(around.target, name.text):
+            return False
+        if isinstance(around, cst.DictComp | cst.ListComp | cst.SetComp | cst.GeneratorExp):
+            loop = around.for_in
+            if binds(loop.target, name.text):
+                return bool(loop.ifs)
+        if isinstance(around, cst.FunctionDef | cst.Lambda):
+            break
+    return True
+
+
+def binds(target: cst.BaseAssignTargetExpression, name: str) -> bool:
+    """Ex) value, of `key, value`"""
+    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    return any(isinstance(part, cst.Name) and part.value == name for part in parts)

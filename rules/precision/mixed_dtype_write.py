@@ -25,7 +25,6 @@ only writes within an autocast region are judged, since the whole module may be 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint import (
     WITH_HALF,
@@ -36,9 +35,9 @@ from amplint import (
     Raises,
     Rule,
     Sequence,
-    Spot,
     Tensor,
     Value,
+    View,
     calls,
     nodes,
     only,
@@ -48,19 +47,15 @@ from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
 from .._shared.dtypes import (
-    decided_within,
-    default_may_be_half,
     differ,
-    dtype_places,
-    enabled_region,
-    surely_decided,
+    dtype_evidence,
+    is_decided_within,
+    is_surely_decided,
+    may_default_to_half,
 )
 from .._shared.guards import is_caught
 from .._shared.parameters import holds_unannotated
-from .._shared.tensors import is_registered, surely_tensor
-
-if TYPE_CHECKING:
-    from amplint import Source
+from .._shared.tensors import is_registered, is_surely_tensor
 
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
@@ -73,19 +68,6 @@ UNCAUGHT = "nothing around it catches the error"
 SOURCE_NAMES = ("source", "src", "values", "end")
 SEQUENCES = frozenset({"builtins.list", "builtins.range"})
 
-
-def clash(at: Spot, one: int, other: int) -> bool:
-    """Whether the dtypes of two tensors are known to differ."""
-    to, what = at.tensor(one), at.tensor(other)
-    return to is not None and what is not None and differ(to.dtype, what.dtype)
-
-
-def writes_mixed(at: Spot) -> bool:
-    """Ex) buffer.index_add_(0, index, source)"""
-    buffers = (at.receiver, *at.arguments[:1])
-    return any(clash(at, buffer, each) for buffer in buffers for each in at.arguments)
-
-
 rule = Rule(
     "AMP204",
     __doc__,
@@ -96,94 +78,82 @@ rule = Rule(
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),
     presumes=False,
-    candidates=(
-        nodes("put") & (lambda at: clash(at, at.node.operands[0], at.node.operands[-1]))
-        | calls(*(f".{name}" for name in METHODS)) & writes_mixed
-    )
-    & WITH_HALF,
 )
 
 
-@rule.check
-def check_assignment(assign: cst.Assign, src: Source) -> Iterator[Finding]:
+@rule.on(nodes("put") & WITH_HALF)
+def check_assignment(at: View) -> Iterator[Finding]:
     """Ex) buffer[index] = source"""
-    for target in assign.targets:
-        subscript = target.target
-        if isinstance(subscript, cst.Subscript) and writes_by_index(subscript, assign.value, src):
-            yield from report(subscript.value, assign.value, src)
+    buffer, index, value = at.operands
+    if not clash(buffer, value) or not is_advanced(index, has_dimensions(value)):
+        return
+    source = at.assigned
+    if source is not None:
+        yield from report(buffer, source)
 
 
-@rule.check
-def check_call(call: cst.Call, src: Source) -> Iterator[Finding]:
+@rule.on(calls(*(f".{name}" for name in METHODS)) & WITH_HALF)
+def check_call(call: View) -> Iterator[Finding]:
     """Ex) buffer.index_add_(0, index, source), torch.scatter(buffer, 0, index, source)"""
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value in METHODS:
-        written = write_of(call, call.func, src)
-        if written is not None:
-            yield from report(*written, src)
+    buffer, source = write_of(call)
+    if buffer is not None and source is not None and not may_promote(call):
+        yield from report(buffer, source)
 
 
-def report(
-    buffer: cst.BaseExpression, source: cst.BaseExpression, src: Source
-) -> Iterator[Finding]:
-    to, what = src.tensor(buffer), src.tensor(source)
+def report(buffer: View, source: View) -> Iterator[Finding]:
+    to, what = buffer.tensor, source.tensor
     if to is None or what is None or not differ(to.dtype, what.dtype):
         return
-    if default_may_be_half(src) or may_be_converted(buffer, to, src):
+    if may_default_to_half(buffer) or may_be_converted(buffer, to):
         return
-    message = (
-        f"{what.dtype} is written into `{src.brief(buffer)}`, which is {to.dtype}: RuntimeError"
-    )
-    yield src.finding(
-        rule, source, message, cast(buffer, to, source, src), dtype_places(src, to, what)
-    )
+    message = f"{what.dtype} is written into `{buffer.brief}`, which is {to.dtype}: RuntimeError"
+    yield source.finding(message, dtype_evidence(to, what), cast(buffer, to, source))
 
 
-def write_of(
-    call: cst.Call, method: cst.Attribute, src: Source
-) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+def clash(buffer: View, source: View) -> bool:
+    """Whether the dtypes of two tensors are known to differ."""
+    to, what = buffer.tensor, source.tensor
+    return to is not None and what is not None and differ(to.dtype, what.dtype)
+
+
+def has_dimensions(at: View) -> bool:
+    return at.tensor is not None and at.tensor.rank == 1
+
+
+def write_of(call: View) -> tuple[View | None, View | None]:
     """The destination and the source of a call that writes without a cast."""
-    name = method.attr.value
-    position = SAME_DTYPE_WRITES[name.removesuffix("_")]
-    buffer = method.value
-    if src.name(call.func) == f"torch.{name}":
-        first = src.argument(call, "input", 0)
-        if first is None:
-            return None
-        buffer, position = first.value, position + 1
-    if not name.endswith("_") and (name == "lerp" or may_promote(name, call, src)):
-        return None
-    given = src.argument(call, SOURCE_NAMES[0], position)
+    name = call.method
+    buffer, position = call.receiver, SAME_DTYPE_WRITES[name.removesuffix("_")]
+    if call.callee == f"torch.{name}":
+        buffer, position = call.arg("input", 0), position + 1
+    given = call.arg(SOURCE_NAMES[0], position)
     for keyword in SOURCE_NAMES[1:]:
-        given = given or src.keyword(call, keyword)
-    return (buffer, given.value) if given is not None else None
+        given = given or call.arg(keyword)
+    return buffer, given
 
 
-def may_promote(name: str, node: cst.CSTNode, src: Source) -> bool:
-    """Whether a region, here or around an unseen caller, brings the operands to one dtype."""
-    region = src.region(node)
+def may_promote(call: View) -> bool:
+    """Whether a region, here or around an unseen caller, brings the operands to one dtype; of
+    `lerp`, nobody says."""
+    name, region = call.method, call.region
+    if name.endswith("_"):
+        return False
+    if name == "lerp":
+        return True
     if region is not None and region.enabled is False:
         return False
     devices = ("cuda", "cpu") if region is None or region.device is None else (region.device,)
     return any(policy(f"Tensor.{name}", device) == "promote" for device in devices)
 
 
-def writes_by_index(target: cst.Subscript, source: cst.BaseExpression, src: Source) -> bool:
-    """Whether the assignment goes through a tensor, a list or a mask, which does not cast."""
-    tensor = src.tensor(source)
-    if tensor is None:
-        return False
-    dimensioned = tensor.rank == 1
-    return any(
-        isinstance(element.slice, cst.Index) and is_advanced(element.slice.value, dimensioned, src)
-        for element in target.slice
-    )
+def is_advanced(index: View, dimensioned: bool) -> bool:
+    """Whether a write goes through a tensor, a list or a mask, which does not cast.
 
-
-def is_advanced(index: cst.BaseExpression, dimensioned: bool, src: Source) -> bool:
-    """Integer indices raise whatever the source is, masks where it has dimensions."""
-    if isinstance(index, cst.Tuple):
-        return any(is_advanced(element.value, dimensioned, src) for element in index.elements)
-    value = src.value(index)
+    Integer indices raise whatever the source is, masks where it has dimensions.
+    """
+    if index.op == "tuple":
+        return any(is_advanced(each, dimensioned) for each in index.operands)
+    value = index.value
     if holds_index_tensor(value, dimensioned):
         return True
     atom = only(value)
@@ -192,7 +162,7 @@ def is_advanced(index: cst.BaseExpression, dimensioned: bool, src: Source) -> bo
     if atom.items is not None and any(holds_index_tensor(v, dimensioned) for v in atom.items):
         return True
     # A tuple of numbers is a place, a list of numbers is a list of places.
-    return is_list(index, src) and (dimensioned or is_integers(atom))
+    return is_list(index.origin) and (dimensioned or is_integers(atom))
 
 
 def holds_index_tensor(value: Value, dimensioned: bool) -> bool:
@@ -204,11 +174,12 @@ def holds_index_tensor(value: Value, dimensioned: bool) -> bool:
     return dimensioned or atom.dtype in SIGNED_INTEGERS
 
 
-def is_list(index: cst.BaseExpression, src: Source) -> bool:
-    made = src.origin(index) if isinstance(index, cst.Name) else index
-    if isinstance(made, cst.Call):
-        return src.name(made.func) in SEQUENCES
-    return isinstance(made, cst.List | cst.ListComp)
+def is_list(made: View) -> bool:
+    return (
+        made.op == "list"
+        or made.callee in SEQUENCES
+        or (made.op == "comp" and made.operator == "list")
+    )
 
 
 def is_integers(sequence: Sequence) -> bool:
@@ -218,43 +189,43 @@ def is_integers(sequence: Sequence) -> bool:
     )
 
 
-def may_be_converted(buffer: cst.BaseExpression, tensor: Tensor, src: Source) -> bool:
+def may_be_converted(buffer: View, tensor: Tensor) -> bool:
     """Whether the buffer may have become half with its module, which no value shows.
 
     In a region, modules are in float32; elsewhere, and where a region is presumed, only what this
     function itself has made is sure.
     """
-    region = enabled_region(buffer, src)
+    region = buffer.enabled_region
     if region is not None and not region.presumed:
         return False
-    return not decided_within(tensor, buffer, src)
+    return not is_decided_within(tensor, buffer)
 
 
-def is_surely_written_to(buffer: cst.BaseExpression, tensor: Tensor, src: Source) -> bool:
+def is_surely_written_to(buffer: View, tensor: Tensor) -> bool:
     """Whether the destination is a tensor for every caller, and not an array or a dict.
 
     After a first write, a variable no longer holds just what was assigned to it.
     """
-    made_here = decided_within(tensor, buffer, src) and not holds_unannotated(buffer, src)
-    return made_here or is_registered(buffer, src) or surely_tensor(buffer, src)
+    node, src = buffer.cst, buffer.source
+    made_here = is_decided_within(tensor, buffer) and not holds_unannotated(node, src)
+    return made_here or is_registered(node, src) or is_surely_tensor(buffer)
 
 
-def cast(
-    buffer: cst.BaseExpression, to: Tensor, source: cst.BaseExpression, src: Source
-) -> Fix | None:
+def cast(buffer: View, to: Tensor, source: View) -> Fix | None:
     """Ex) rows -> rows.to(buffer.dtype)"""
+    edits = source.source.edits
     conditions = {
         RAISES: True,
-        TENSOR: surely_tensor(source, src),
-        BUFFER: is_surely_written_to(buffer, to, src),
-        UNCAUGHT: not is_caught(source, src),
+        TENSOR: is_surely_tensor(source),
+        BUFFER: is_surely_written_to(buffer, to),
+        UNCAUGHT: not is_caught(source),
     }
-    if isinstance(buffer, cst.Name | cst.Attribute):
-        edit = src.edits.append_call(source, f"to({src.text(buffer)}.dtype)")
-        title = f"Cast the source to the dtype of `{src.brief(buffer)}`"
+    if isinstance(buffer.cst, cst.Name | cst.Attribute):
+        edit = edits.append_call(source.cst, f"to({buffer.text}.dtype)")
+        title = f"Cast the source to the dtype of `{buffer.brief}`"
         return Fix.safe_if(title, (edit,), conditions)
     if to.dtype == "float32":
-        conditions[RAISES] = surely_decided(to, buffer, src)
-        edit = src.edits.append_call(source, "float()")
+        conditions[RAISES] = is_surely_decided(to, buffer)
+        edit = edits.append_call(source.cst, "float()")
         return Fix.safe_if("Cast the source to float32", (edit,), conditions)
     return None

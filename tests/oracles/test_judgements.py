@@ -214,6 +214,7 @@ BY_CANDIDATES = (
     "a caller is no more",
     "a region is switched off",
     "a class has another base",
+    "a region is on another device",
 )
 BY_ANSWERS = {name: edit for name, edit in EDITS.items() if name not in BY_CANDIDATES}
 

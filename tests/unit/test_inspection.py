@@ -97,6 +97,8 @@ def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
     backward = section(amplint("explain", "--at", "a.py:12").out, "rules")
     at = backward.index("AMP301 backward-in-autocast: says nothing")
     assert backward[at + 1] == "does not hold: it stands in an autocast region"
+    # No call of a function without mistakes is what rules on mistakes of any call are about.
+    assert not [line for line in backward if line.startswith("AMP405")]
 
 
 def test_what_a_rule_asked_before_it_gave_up(amplint: Amplint) -> None:

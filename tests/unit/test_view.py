@@ -374,6 +374,11 @@ def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     assert view.arg("end", 2) is None  # behind a star
 
 
+def test_the_operators_of_a_comparison() -> None:
+    (view,) = shown("def f(x): return 0 < x not in (1, 2)\n", "compare")
+    assert [*view.operators] == ["Lt", "NotIn"]
+
+
 def test_what_is_no_call_has_no_arguments() -> None:
     (view,) = shown(LOOP, "put")
     assert not [*view.arguments]
@@ -486,6 +491,17 @@ def f(x, flag):
     kept.use(made)
     return (made if flag else x.float()).use(x)
 """
+
+
+def test_the_loops_around_an_operation() -> None:
+    (view,) = [view for view in shown(LOOP, "call") if view.callee == "torch.arange"]
+    assert [*view.loops] == [None] and view.hotness is not None
+    within = LOOP.replace("x = x.cuda()", "for y in x: y.cuda()")
+    (view,) = [view for view in shown(within, "call") if view.method == "cuda"]
+    inner, outer = view.loops
+    assert inner is not None and outer is None
+    (test,) = shown(STATEMENTS, "aug")
+    assert [*test.loops] == [None]
 
 
 def test_a_value_that_is_joined_with_another_is_merged() -> None:

@@ -175,8 +175,11 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/transfer/distributions.py": "NUMBERS",
         "amplint/ir/model.py": "LOOPS",
         "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
+        "rules/host_sync/host_read_in_hot_path.py": "ARITHMETIC",
+        "rules/host_sync/host_read_per_element.py": "ELEMENTS",
         "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
         "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
+        "rules/numerics/positions_in_half.py": "EXPRESSIONS",
     },
 }
 

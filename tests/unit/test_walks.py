@@ -1,6 +1,5 @@
 """Walks over graphs visit each item once, whatever the shape of the graph."""
 
-import itertools
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -14,7 +13,6 @@ from amplint.core.walks import (
     least,
     nearest,
     reachable,
-    shortest_path,
 )
 
 Graph = dict[int, list[int]]
@@ -65,20 +63,6 @@ def test_reachable_is_the_transitive_closure(graph: Graph) -> None:
     walked = list(reachable([0], following(graph)))
     assert len(walked) == len(set(walked))
     assert set(walked) == closure(graph, 0)
-
-
-@given(graphs, st.integers(0, NODES - 1))
-def test_a_shortest_path_is_a_path_and_no_shorter_one_exists(graph: Graph, goal: int) -> None:
-    path = shortest_path([0], following(graph), lambda node: node == goal)
-    if path is None:
-        assert goal not in closure(graph, 0)
-        return
-    assert (path[0], path[-1]) == (0, goal)
-    assert all(b in graph.get(a, []) for a, b in itertools.pairwise(path))
-    level, length = {0}, 1
-    while goal not in level:
-        level, length = {each for node in level for each in graph.get(node, [])}, length + 1
-    assert len(path) == length
 
 
 @given(graphs, st.sets(st.integers(0, NODES - 1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplint.core.lattice import only
+from amplint.core.lattice import agreed, only
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -68,7 +68,7 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
         reasons.append(device.evidence)
     reason = first_of(reasons) or site.evidence("moved to the device here", Shows.PLACEMENT)
     if ACCELERATOR in kinds:
-        name = names.pop() if len(names) == 1 and kinds == {ACCELERATOR} else None
+        name = agreed(names) if kinds == {ACCELERATOR} else None
         return Device(ACCELERATOR, reason, name)
     if kinds == {"cpu"}:
         return CPU

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import is_open, is_unknown, join, join_devices, known
+from amplint.core.lattice import agreed, is_open, is_unknown, join, join_devices, known
 from amplint.core.values import (
     BOTTOM,
     NONE,
@@ -122,12 +122,8 @@ def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
     kinds = {left.kind, right.kind}
     if "numpy" in kinds:
         arrays = [host for host in (left, right) if host.kind == "numpy"]
-        dtypes = (
-            {array.dtype for array in arrays}
-            if kinds <= {"numpy", *NUMBER_OR_BOOL_KINDS}
-            else {None}
-        )
-        kept = dtypes.pop() if len(dtypes) == 1 else None
+        is_known = kinds <= {"numpy", *NUMBER_OR_BOOL_KINDS}
+        kept = agreed(array.dtype for array in arrays) if is_known else None
         ranks = {array.rank for array in arrays}
         rank = 1 if 1 in ranks and operator != "MatMult" else None
         return one(Host("numpy", dtype=kept if kept in FLOATS else None, rank=rank))

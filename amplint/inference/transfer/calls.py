@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from amplint.core.lattice import is_unknown, join, only
@@ -76,100 +77,79 @@ def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
     if isinstance(callee, Object):
         return call_object(callee, arguments, site)
     if isinstance(callee, Autocast | NoGrad):
-        return arguments.positional[0] if arguments.positional else UNKNOWN  # as a decorator
-    if callee == NONE:
-        return BOTTOM
-    return UNKNOWN
+        return handed_on(arguments)  # as a decorator
+    return BOTTOM if callee == NONE else UNKNOWN
 
 
 def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     name = canonical(name)
-    if name in GRADIENT_NORMS:
-        device = Device(
-            ACCELERATOR, site.evidence("the norm of gradients on the device", Shows.CONVENTION)
-        )
-        return one(Tensor("float32", device, 0, False))
-    if name in PARAMETERS:
-        return one(parameter(arguments, site))
-    if name in libraries.AUTOCASTS:
-        return one(autocast(name, arguments, site))
-    if name in libraries.NO_GRAD:
-        return one(NoGrad())
-    if name in ("torch.finfo", "torch.iinfo"):
-        return one(Object("limits", name))
-    if name in FACTORIES:
-        return factory(name, FACTORIES[name], arguments, site)
-    if name == "torch.device":
-        given = arguments.get("type", 0) or arguments.get("device") or UNKNOWN
-        device = device_of(given, "device", site)
-        return one(
-            replace(device, evidence=site.evidence("the device is chosen here", Shows.PLACEMENT))
-            if device.kind == ACCELERATOR
-            else device
-        )
-    if name in RESULTS:
-        return from_result(
-            name,
-            RESULTS[name],
-            tensors_in(arguments.positional or arguments.all),
-            arguments,
-            site,
-        )
-    if name in MODULES:
-        return one(module(name, arguments))
+    if name in OF_TORCH:
+        return OF_TORCH[name](name, arguments, site)
+    made = of_framework(name, arguments, site)
+    if made is not None:
+        return made
+    known = BY_NAME.get(name)
+    return known(name, arguments, site) if known is not None else by_home(name, arguments)
+
+
+def of_framework(name: str, arguments: Arguments, site: Site) -> Value | None:
+    """What a call is that a model of a framework has a row for; None without one."""
+    maker = site.models.maker(name)
+    if maker is None:
+        is_metric = any(row.kind == "metric" for row in site.models.classes([name]))
+        return one(Object("module", name)) if is_metric else None
+    if maker.builds == "same":
+        return handed_on(arguments)
+    if maker.builds == "like":
+        return of_another_shape(arguments)
+    return one(made_by_framework(maker, name, arguments, site))
+
+
+def by_home(name: str, arguments: Arguments) -> Value:
+    """What a call is of which all that is known is where its function or class is defined."""
     if distribution(name) is not None:
         return one(distributions.made(name, arguments))
-    if name in DIVERGENCES:
-        return distributions.divergence(arguments)
-    if name in libraries.MODULE_WRAPPERS:
-        inner = arguments.get("module", 0)
-        return inner if inner and not is_unknown(inner) else one(Object("module", "?"))
-    if name in libraries.PARSERS:
-        return one(Object("parser", name))
-    maker = site.models.maker(name)
-    if maker is not None and maker.builds == "same":
-        return handed_on(arguments)
-    if maker is not None and maker.builds == "like":
-        return of_another_shape(arguments)
-    if maker is not None:
-        return one(made_by_framework(maker, name, arguments, site))
-    if any(row.kind == "metric" for row in site.models.classes([name])):
-        return one(Object("module", name))
-    kind = libraries.kind(name)
-    if kind is not None:
-        return one(library_object(kind, name, arguments, site))
-    if name in libraries.INITIALIZERS:
-        return initialized(libraries.INITIALIZERS[name], arguments)
-    if name in libraries.PASS_THROUGH:
-        return pass_through(libraries.PASS_THROUGH[name], arguments)
-    if name in CONTAINERS:
-        name = CONTAINERS[name]
-    if name == "collections.defaultdict":
-        made = [call(a, Arguments(), site) for v in arguments.positional[:1] for a in v]
-        return one(Mapping(join(made)))
-    if name == "collections.namedtuple":
-        return named_tuple_type(arguments)
-    if name.startswith("builtins."):
-        return builtin(name[9:], arguments, site)
-    if name in PARAMETER_CONTAINERS:
-        return one(Object("module", name))
     if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
         return one(Object("module", name))
     if name.startswith(MODELS) and not name.endswith(("Config", "Tokenizer")):
         return one(Object("module", name))
-    if name in libraries.VARIABLES:
-        return variable(arguments)
-    if name in libraries.COPIES and arguments.positional:
-        return arguments.positional[0]
-    if name in LEGACY_CONSTRUCTORS:
-        return one(with_dims(legacy_tensor(name, site), ranks.of_constructor(arguments)))
     if name.startswith("numpy."):
         return one(array(name, arguments))
-    if name.startswith(("math.", "time.")):
-        return FLOAT
-    if name in HOST_FUNCTIONS:
-        return OBJECT
-    return UNKNOWN
+    return FLOAT if name.startswith(("math.", "time.")) else UNKNOWN
+
+
+def gradient_norm(site: Site) -> Value:
+    evidence = site.evidence("the norm of gradients on the device", Shows.CONVENTION)
+    return one(Tensor("float32", Device(ACCELERATOR, evidence), 0, False))
+
+
+def chosen_device(arguments: Arguments, site: Site) -> Value:
+    """Ex) torch.device("cuda")"""
+    device = device_of(
+        arguments.get("type", 0) or arguments.get("device") or UNKNOWN, "device", site
+    )
+    if device.kind == ACCELERATOR:
+        evidence = site.evidence("the device is chosen here", Shows.PLACEMENT)
+        device = replace(device, evidence=evidence)
+    return one(device)
+
+
+def operation(name: str, arguments: Arguments, site: Site) -> Value:
+    """What a function of RESULTS returns."""
+    operands = tensors_in(arguments.positional or arguments.all)
+    return from_result(name, RESULTS[name], operands, arguments, site)
+
+
+def wrapped(arguments: Arguments) -> Value:
+    """Ex) DataParallel(model), which is the model for all that is known of it"""
+    inside = arguments.get("module", 0)
+    return inside if inside and not is_unknown(inside) else one(Object("module", "?"))
+
+
+def default_dict(arguments: Arguments, site: Site) -> Value:
+    """Ex) defaultdict(list)"""
+    made = [call(a, Arguments(), site) for v in arguments.positional[:1] for a in v]
+    return one(Mapping(join(made)))
 
 
 def variable(arguments: Arguments) -> Value:
@@ -183,13 +163,9 @@ def variable(arguments: Arguments) -> Value:
     return join(made)
 
 
-# What behaves like a container of the builtins, as far as what is in it goes.
-CONTAINERS = {
-    "collections.OrderedDict": "builtins.dict",
-    "collections.deque": "builtins.set",
-    "types.SimpleNamespace": "builtins.dict",
-    "argparse.Namespace": "builtins.dict",
-}
+def legacy(name: str, arguments: Arguments, site: Site) -> Value:
+    """Ex) torch.FloatTensor(2, 3)"""
+    return one(with_dims(legacy_tensor(name, site), ranks.of_constructor(arguments)))
 
 
 def named_tuple_type(arguments: Arguments) -> Value:
@@ -216,6 +192,13 @@ MODELS = "torchvision.models."  # the home of functions that build modules
 
 
 HOST_FUNCTIONS = frozenset({"logging.getLogger", "os.getenv"})
+
+
+# What behaves like a dict, as far as what is in it goes.
+LIKE_DICT = frozenset({"collections.OrderedDict", "types.SimpleNamespace", "argparse.Namespace"})
+
+
+ZERO = one(Host("int", 0, True))
 
 
 def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
@@ -249,7 +232,9 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
 SOME_ACCELERATOR = Object("accelerator", "?", ON_DEVICE)
 
 
-def library_object(kind: str, name: str, arguments: Arguments, site: Site) -> Object:
+def library_object(name: str, arguments: Arguments, site: Site) -> Object:
+    """The object that a call of a name of KINDS builds."""
+    kind = libraries.KINDS[name]
     if kind == "scaler":
         enabled = switch(arguments.get("enabled"), True)
         api = libraries.SCALERS.get(name)
@@ -385,49 +370,140 @@ def pass_through(how: str, arguments: Arguments) -> Value:
     return one(Sequence(None, join(iterate(value) for value in given), batches))
 
 
-def builtin(name: str, arguments: Arguments, site: Site) -> Value:
+def dictionary(arguments: Arguments) -> Value:
+    """Ex) dict(pairs), dict(x=1, **rest), argparse.Namespace(x=1)"""
+    if arguments.positional:
+        return join(as_mapping(a) for a in arguments.positional[0])
+    rest = arguments.keywords.get("**", BOTTOM)
+    return one(Mapping(rest, tuple(sorted(arguments.named.items(), key=first_of))))
+
+
+def collection(arguments: Arguments) -> Value:
+    """Ex) set(items), deque()"""
+    return ordering(arguments) if arguments.positional else one(Sequence(None, BOTTOM))
+
+
+def ordering(arguments: Arguments) -> Value:
+    """Ex) sorted(items)"""
+    return join(as_sequence(a) for a in arguments.positional[0])
+
+
+def drawn(arguments: Arguments) -> Value:
+    """Ex) next(batches)"""
+    return iterate(arguments.positional[0])
+
+
+def extreme(arguments: Arguments) -> Value:
+    """Ex) max(losses), min(a, b)"""
     given = arguments.positional
-    kinds = {
-        "float": FLOAT, "int": INT, "bool": BOOL, "str": STR, "len": INT, "id": INT, "repr": STR,
-        "isinstance": BOOL, "issubclass": BOOL, "hasattr": BOOL, "callable": BOOL, "print": NOTHING,
-        "format": STR, "hash": INT, "ord": INT, "chr": STR, "input": STR, "setattr": NOTHING,
-        "any": BOOL, "all": BOOL, "divmod": UNKNOWN, "open": OBJECT,
-    }  # fmt: skip
-    if name in kinds:
-        return kinds[name]
-    if name == "range":
-        return one(Sequence(None, INT))
-    if name in ("dict",):
-        if not given:
-            named = {k: v for k, v in arguments.keywords.items() if k != "**"}
-            rest = arguments.keywords.get("**", BOTTOM)
-            return one(Mapping(rest, tuple(sorted(named.items(), key=first_of))))
-        return join(as_mapping(a) for a in given[0])
-    if name in ("set", "frozenset"):
-        return join(as_sequence(a) for a in given[0]) if given else one(Sequence(None, BOTTOM))
-    if name in ("max", "min", "sum") and given:
-        if len(given) == 1 and name != "sum":
-            return iterate(given[0])
-        if name == "sum":
-            element = iterate(given[0])
-            start = given[1] if len(given) > 1 else one(Host("int", 0, True))
-            return binary("Add", start, element, site) if element else start
-        return join(given)
-    if name == "abs" and given:
-        return join(
-            one(replace(a, fresh=None))
-            if isinstance(a, Tensor)
-            else one(Host("int" if a.kind == "bool" else a.kind))
-            if isinstance(a, Host)
-            else UNKNOWN
-            for a in given[0]
-        )
-    if name == "round" and given:
-        return INT if len(given) == 1 else NUMBER
-    if name == "sorted" and given:
-        return join(as_sequence(a) for a in given[0])
-    if name == "next" and given:
-        return iterate(given[0])
-    if name in ("super", "getattr", "map", "filter", "type", "vars", "globals", "locals"):
-        return UNKNOWN
-    return UNKNOWN
+    return iterate(given[0]) if len(given) == 1 else join(given)
+
+
+def total(arguments: Arguments, site: Site) -> Value:
+    """Ex) sum(losses)"""
+    element = iterate(arguments.positional[0])
+    start = arguments.positional[1] if len(arguments.positional) > 1 else ZERO
+    return binary("Add", start, element, site) if element else start
+
+
+def absolute(arguments: Arguments) -> Value:
+    """Ex) abs(x)"""
+    return join(
+        one(replace(a, fresh=None))
+        if isinstance(a, Tensor)
+        else one(Host("int" if a.kind == "bool" else a.kind))
+        if isinstance(a, Host)
+        else UNKNOWN
+        for a in arguments.positional[0]
+    )
+
+
+def rounded(arguments: Arguments) -> Value:
+    """Ex) round(x), round(x, 2)"""
+    return INT if len(arguments.positional) == 1 else NUMBER
+
+
+# What a call of a dotted name returns.
+Call = Callable[[str, Arguments, Site], Value]
+
+
+def by_name(*rows: tuple[Iterable[str], Call]) -> dict[str, Call]:
+    """The rows by each of their names; of several rows of one name, the first one holds."""
+    return {name: function for names, function in reversed(rows) for name in names}
+
+
+def always(value: Value) -> Call:
+    return lambda *_: value
+
+
+def of(function: Callable[[Arguments], Value]) -> Call:
+    """A function of the arguments alone."""
+    return lambda _, arguments, __: function(arguments)
+
+
+def at(function: Callable[[Arguments, Site], Value]) -> Call:
+    """A function of the arguments and the place."""
+    return lambda _, arguments, site: function(arguments, site)
+
+
+def if_given(call: Call) -> Call:
+    """The same for calls that are given something in a place; without it, nothing is known."""
+    return lambda name, given, site: call(name, given, site) if given.positional else UNKNOWN
+
+
+def builtins(*names: str) -> list[str]:
+    return [f"builtins.{name}" for name in names]
+
+
+OF_TORCH = by_name(
+    (GRADIENT_NORMS, lambda _, __, site: gradient_norm(site)),
+    (PARAMETERS, at(lambda given, site: one(parameter(given, site)))),
+    (libraries.AUTOCASTS, lambda name, given, site: one(autocast(name, given, site))),
+    (libraries.NO_GRAD, always(one(NoGrad()))),
+    (("torch.finfo", "torch.iinfo"), lambda name, *_: one(Object("limits", name))),
+    (FACTORIES, lambda name, given, site: factory(name, FACTORIES[name], given, site)),
+    (("torch.device",), at(chosen_device)),
+    (RESULTS, operation),
+    (MODULES, lambda name, given, _: one(module(name, given))),
+    (DIVERGENCES, of(distributions.divergence)),
+    (libraries.MODULE_WRAPPERS, of(wrapped)),
+    (libraries.PARSERS, lambda name, *_: one(Object("parser", name))),
+)
+"""What no model of a framework says anything else of."""
+
+BY_NAME = by_name(
+    (libraries.KINDS, lambda name, given, site: one(library_object(name, given, site))),
+    (
+        libraries.INITIALIZERS,
+        lambda name, given, _: initialized(libraries.INITIALIZERS[name], given),
+    ),
+    (
+        libraries.PASS_THROUGH,
+        lambda name, given, _: pass_through(libraries.PASS_THROUGH[name], given),
+    ),
+    (("collections.defaultdict",), at(default_dict)),
+    (("collections.namedtuple",), of(named_tuple_type)),
+    (PARAMETER_CONTAINERS, lambda name, *_: one(Object("module", name))),
+    (libraries.VARIABLES, of(variable)),
+    (libraries.COPIES, of(handed_on)),
+    (LEGACY_CONSTRUCTORS, legacy),
+    (HOST_FUNCTIONS, always(OBJECT)),
+    (builtins("float"), always(FLOAT)),
+    (builtins("int", "len", "id", "hash", "ord"), always(INT)),
+    (
+        builtins("bool", "isinstance", "issubclass", "hasattr", "callable", "any", "all"),
+        always(BOOL),
+    ),
+    (builtins("str", "repr", "format", "chr", "input"), always(STR)),
+    (builtins("print", "setattr"), always(NOTHING)),
+    (builtins("open"), always(OBJECT)),
+    (builtins("range"), always(one(Sequence(None, INT)))),
+    ((*builtins("dict"), *LIKE_DICT), of(dictionary)),
+    ((*builtins("set", "frozenset"), "collections.deque"), of(collection)),
+    (builtins("sorted"), if_given(of(ordering))),
+    (builtins("next"), if_given(of(drawn))),
+    (builtins("max", "min"), if_given(of(extreme))),
+    (builtins("sum"), if_given(at(total))),
+    (builtins("abs"), if_given(of(absolute))),
+    (builtins("round"), if_given(of(rounded))),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import is_unknown, join_devices, only
+from amplint.core.lattice import agreed, is_unknown, join_devices, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -193,7 +193,7 @@ def of_numbers(values: list[Value]) -> str | None:
         return "float32"
     if kinds <= {"int", "bool"}:
         return "int64" if "int" in kinds else "bool"
-    return kinds.pop() if len(kinds) == 1 else None
+    return agreed(kinds)
 
 
 def factory_rank(facts: Factory, arguments: Arguments) -> int | None:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from amplint.core.lattice import NESTS, join_tensors, normalise, with_inside
+from amplint.core.lattice import NESTS, agreed, join_tensors, normalise, with_inside
 from amplint.core.values import (
     ACCELERATOR,
     CPU,
@@ -81,20 +81,13 @@ def promote(
     if unsure and len({t.dtype for t in operands}) > 1:
         if len(unsure) > MAX_UNSURE:
             return None
-        results = {
-            promote(ranked, float_result, numbers) for ranked in with_ranks(operands, unsure)
-        }
-        return results.pop() if len(results) == 1 else None
-    dtypes = []
-    for rank_group in ([t for t in operands if t.rank != 0], [t for t in operands if t.rank == 0]):
-        group = [t.dtype for t in rank_group]
-        if any(d is None for d in group):
-            return None
-        dtypes.append([d for d in group if d is not None])
-    dimensioned, scalars = dtypes
-    floats = [d for d in dimensioned if d in FLOATS] or (
-        [d for d in scalars if d in FLOATS] if not any(d in FLOATS for d in dimensioned) else []
-    )
+        possible = with_ranks(operands, unsure)
+        return agreed(promote(ranked, float_result, numbers) for ranked in possible)
+    dimensioned = [t.dtype for t in operands if t.rank != 0]
+    scalars = [t.dtype for t in operands if t.rank == 0]
+    if None in (*dimensioned, *scalars):
+        return None
+    floats = [d for d in dimensioned if d in FLOATS] or [d for d in scalars if d in FLOATS]
     if floats:
         return widest(floats)
     if float_result:
@@ -102,9 +95,11 @@ def promote(
     candidates = set(dimensioned or scalars)
     if candidates == {"bool"}:  # any integer, with dimensions or not, is of a higher category
         candidates = set(scalars) - candidates or candidates
-    if len(candidates) != 1:
-        return None
-    dtype = candidates.pop()
+    return lifted(candidates.pop(), numbers) if len(candidates) == 1 else None
+
+
+def lifted(dtype: str | None, numbers: frozenset[str]) -> str | None:
+    """What Python numbers of these kinds make of integers or bools of this dtype."""
     if "float" in numbers:
         return "float32"
     if numbers - {"bool", "int"} or (dtype == "bool" and numbers):
@@ -131,7 +126,8 @@ def number_kinds(values: Iterable[Value]) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def widest(floats: Iterable[str]) -> str | None:
+def widest(floats: Iterable[str | None]) -> str | None:
+    """The dtype that holds all of these; None where they may be of any width."""
     kinds = set(floats)
     if "float64" in kinds:
         return "float64"
@@ -176,17 +172,14 @@ def autocast_dtype(
 ) -> tuple[str | None, Reason | None] | None:
     """The dtype of a result under autocast; None where autocast leaves the operation alone."""
     region = site.region
-    if region is None or region.enabled is False:
-        return None
-    rule = policy(name, region.device)
-    if rule is None or rule == "banned":
+    rule = (
+        policy(name, region.device) if region is not None and region.enabled is not False else None
+    )
+    if region is None or rule is None or rule == "banned":
         return None
     if rule == "unknown":
         return (None, None)
-    elsewhere = "cpu" if region.device not in (None, "cpu") else ACCELERATOR
-    if region.device is not None and any(
-        t.device.kind == elsewhere and t.rank != 0 for t in operands
-    ):
+    if runs_elsewhere(region, operands):
         return None
     if any(t.dtype == "float64" for t in operands):
         return (None, None)
@@ -196,8 +189,15 @@ def autocast_dtype(
         return (region_dtype(region), region.evidence)
     if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
         return ("float32", site.evidence("autocast runs this in float32", Shows.AUTOCAST))
-    if rule == "promote":
-        dtypes = [t.dtype for t in operands]
-        if all(d is not None for d in dtypes):
-            return (widest([d for d in dtypes if d in FLOATS] or ["float32"]), region.evidence)
+    if rule == "promote" and all(t.dtype is not None for t in operands):
+        floats = [t.dtype for t in operands if t.dtype in FLOATS]
+        return (widest(floats or ["float32"]), region.evidence)
     return (None, None)
+
+
+def runs_elsewhere(region: Region, operands: list[Tensor]) -> bool:
+    """Whether an operation on these is surely one of another device than the region's."""
+    elsewhere = "cpu" if region.device not in (None, "cpu") else ACCELERATOR
+    return region.device is not None and any(
+        t.device.kind == elsewhere and t.rank != 0 for t in operands
+    )

@@ -44,48 +44,71 @@ def tensor_result(
     # A view, and what is named by its sizes, stay where they are, wherever the sizes come from.
     stays = result.kind == "same" or result.rank == "sizes"
     device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
-    dtype: str | None
-    evidence: Reason | None = None
-    word = division_dtype(arguments) or result.dtype
-    if word in ("same", "float-of", "long-of"):
-        dtype, evidence = first.dtype, first.dtype_evidence
-        if word == "float-of" and dtype is not None and dtype not in FLOATS:
-            dtype = "float32"
-        if word == "long-of" and dtype is not None and dtype not in FLOATS:
-            dtype = "int64"
-    elif word in ("promote", "promote-float"):
-        # What is joined has the same number of dimensions.
-        ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
-        dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
-        evidence = first_of(t.dtype_evidence for t in operands if t.dtype == dtype)
-    elif word in ("default",):
-        dtype = "float32"
-    elif word in ("arg", "unknown"):
-        dtype = None
-    else:
-        dtype = word
-        evidence = (
-            site.evidence(f"cast to {dtype} here", Shows.DTYPE) if name in DTYPE_OF_CAST else None
-        )
-    if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
-        dtype, evidence = None, None  # losses of mixed dtypes do not agree on what they do
-    cast = autocast_dtype(name, operands, arguments, site)
-    if cast is not None and word not in ("bool", "int64"):
-        dtype, evidence = (None, None) if word == "unknown" else cast
-    explicit = arguments.get("dtype")
-    for given in arguments.positional if explicit is None else ():
-        if names_dtype(given):  # `x.softmax(-1, torch.float32)`
-            explicit = given
-    if explicit is not None and explicit != NOTHING:
-        dtype = dtype_of(explicit)
-        evidence = (
-            site.evidence(f"made as {dtype} here", Shows.DTYPE) if dtype is not None else None
-        )
+    dtype, evidence = result_dtype(name, result, operands, arguments, site)
     rank = result_rank(result.rank, operands, arguments)
     made = Tensor(dtype, device, rank, result_grad(name, dtype, operands), evidence)
     of_method = name.startswith("Tensor.") and operands
     call = Call(one(first), arguments) if of_method else ranks.of_function(arguments)
     return with_dims(made, ranks.of_result(name, result.rank, call))
+
+
+# A dtype, and the evidence for it.
+Shown = tuple[str | None, Reason | None]
+NOT_KNOWN: Shown = (None, None)
+# The words for a dtype that follows the first operand's -> what other dtypes than floats become.
+LIKE_FIRST = {"same": None, "float-of": "float32", "long-of": "int64"}
+
+
+def result_dtype(
+    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
+) -> Shown:
+    """The dtype of a result: the one that is asked for, or autocast's, or the operation's own."""
+    explicit = explicit_dtype(arguments)
+    if explicit is not None:
+        dtype = dtype_of(explicit)
+        evidence = site.evidence(f"made as {dtype} here", Shows.DTYPE)
+        return (dtype, evidence) if dtype is not None else NOT_KNOWN
+    word = division_dtype(arguments) or result.dtype
+    cast = autocast_dtype(name, operands, arguments, site)
+    if cast is not None and word not in ("bool", "int64"):
+        return NOT_KNOWN if word == "unknown" else cast
+    if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
+        return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do
+    return native_dtype(word, name, result, operands, arguments, site)
+
+
+def native_dtype(
+    word: str,
+    name: str,
+    result: Result,
+    operands: list[Tensor],
+    arguments: Arguments,
+    site: Site,
+) -> Shown:
+    """The dtype that an operation has by itself, by the word for it in RESULTS."""
+    if word in LIKE_FIRST:
+        first = operands[0] if operands else Tensor()
+        converted = first.dtype is not None and first.dtype not in FLOATS and LIKE_FIRST[word]
+        return (converted or first.dtype, first.dtype_evidence)
+    if word in ("promote", "promote-float"):
+        # What is joined has the same number of dimensions.
+        ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
+        dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
+        return (dtype, first_of(t.dtype_evidence for t in operands if t.dtype == dtype))
+    if word in ("default", "arg", "unknown"):
+        return ("float32", None) if word == "default" else NOT_KNOWN
+    return (
+        word,
+        site.evidence(f"cast to {word} here", Shows.DTYPE) if name in DTYPE_OF_CAST else None,
+    )
+
+
+def explicit_dtype(arguments: Arguments) -> Value | None:
+    """The dtype that a call asks for, by name or by place: `x.softmax(-1, torch.float32)`."""
+    explicit = arguments.get("dtype")
+    if explicit is None:
+        explicit = next((v for v in reversed(arguments.positional) if names_dtype(v)), None)
+    return explicit if explicit != NOTHING else None
 
 
 def division_dtype(arguments: Arguments) -> str | None:
