@@ -14,42 +14,28 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
+from amplint.analyses.fact import Answer_co, NodeFact, PlaceFact
 from amplint.analyses.hotness import TRAINING, Hotness
-from amplint.analyses.inferred import Regions, Values
+from amplint.analyses.inferred import Regions
 from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
-from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Cost, Edit, Finding, Fix, Group, Related, Safety, Span
-from amplint.core.lattice import only
 from amplint.core.rule import Rule
 from amplint.core.text import span_in
 from amplint.core.values import (
-    NONE,
-    UNKNOWN,
     Evidence,
     Heat,
     Place,
     Reason,
-    Region,
     Shows,
-    Symbol,
-    Tensor,
-    Value,
     evidence_of,
-    one,
 )
 from amplint.cst.comments import Comments
 from amplint.cst.edits import REFUSED, Edits
 from amplint.cst.imports import Imports
-from amplint.cst.literals import literal
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
-from amplint.inference.transfer import canonical
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.ssa import where
 
 Spans = Callable[[Place], Span]
 QUOTES = ("'", '"')
@@ -85,10 +71,6 @@ class Source:
 
     # ------------------------------------------------------------------------------ facts
 
-    def fact(self, kind: type[Known]) -> Known:
-        """A fact of the whole project."""
-        return self._facts.fact(kind)
-
     def ask(self, kind: type[NodeFact[Answer_co]], node: cst.CSTNode) -> Answer_co | None:
         """The answer of a fact about a node; None where nothing is known of it."""
         thing = (
@@ -98,94 +80,16 @@ class Source:
         )
         return self._facts.ask(kind, thing) if isinstance(thing, kind.about) else None
 
-    def at(self, node: cst.CSTNode) -> NodePlace | None:
-        """Where an expression stands in the value graph of its function."""
-        thing = self.layout.ast_of(node)
-        return self._facts.at(thing) if thing is not None else None
-
-    def place(self, node: cst.CSTNode) -> Place | None:
-        """Where an expression or a statement stands in the file, as facts count."""
-        thing = self.layout.ast_of(node)
-        return Place(self.path, *where(thing)) if isinstance(thing, ast.expr | ast.stmt) else None
-
-    def value(self, node: cst.CSTNode) -> Value:
-        """The value of an expression."""
-        known = literal(node)
-        return one(known) if known is not None else self.ask(Values, node) or UNKNOWN
-
-    def tensor(self, node: cst.CSTNode) -> Tensor | None:
-        """The tensor that an expression is, leaving None aside; None if it may be anything else."""
-        atom = only(self.value(node))
-        return atom if isinstance(atom, Tensor) else None
-
-    def name(self, node: cst.CSTNode) -> str | None:
-        """The dotted name of the library object that an expression certainly is: "torch.zeros".
-
-        What is called is not None, though `except ImportError: GradScaler = None` has bound it.
-        """
-        parent = self.parent(node)
-        called = isinstance(parent, cst.Call) and parent.func is node
-        value = self.value(node) - {NONE} if called else self.value(node)
-        names = [atom.name if isinstance(atom, Symbol) else None for atom in value]
-        return canonical(names[0]) if len(names) == 1 and names[0] is not None else None
-
-    def heat(self, node: cst.CSTNode) -> Heat | None:
-        """Why a node runs for every batch; None if it is cold, or nothing says that it is hot."""
-        return self.ask(Hotness, node)
-
-    def region(self, node: cst.CSTNode) -> Region | None:
-        """The innermost autocast region around a node, opened here or by a known caller; or one
-        that is presumed."""
-        return self.ask(Regions, node)
-
-    def backward(self, call: cst.CSTNode) -> tuple[Evidence, ...] | None:
-        """If the call runs a backward pass: the chain of places from it to the `backward()`."""
-        return self.ask(BackwardCalls, call)
-
     def says(self, pattern: re.Pattern[str]) -> bool:
         """Whether a pattern is found in the text of the file; it is looked for once."""
         if pattern not in self._said:
             self._said[pattern] = pattern.search(self.layout.content.text) is not None
         return self._said[pattern]
 
-    def mentions(self, *words: str) -> bool:
-        """Whether some file of the project holds all these identifiers."""
-        return self.fact(ProjectText).mentions(*words)
-
-    def matches(self, pattern: str, *words: str) -> bool:
-        """Whether the regular expression matches a line of some file of the project.
-
-        Args:
-            words: one of these stands in each line that matches, which is then found sooner.
-        """
-        return self.fact(ProjectText).matches(pattern, *words)
-
     def class_around(self, node: cst.CSTNode) -> ast.ClassDef | None:
         """The innermost class around a node."""
         thing = self.layout.ast_around(node)
         return self._scopes.class_around(thing) if thing is not None else None
-
-    def class_id(self, cls: ast.ClassDef | None) -> str | None:
-        """The id by which facts know a class of this file."""
-        return self._facts.class_id(cls) if cls is not None else None
-
-    # ------------------------------------------------------------------------------ data flow
-
-    def uses(self, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-        """The expressions that read the value of `node` within its function; see `joined`."""
-        return self.variables.uses(node)
-
-    def joined(self, node: cst.CSTNode) -> bool:
-        """Whether `uses` may not be all: where the value may be one of several at some place."""
-        return self.variables.joined(node)
-
-    def origin(self, name: cst.Name) -> cst.BaseExpression | None:
-        """The expression whose value a variable certainly has where it is read."""
-        return self.variables.origin(name)
-
-    def parameter(self, name: cst.Name) -> cst.Param | None:
-        """The parameter of its function whose value a variable certainly has where it is read."""
-        return self.variables.parameter(name)
 
     # ------------------------------------------------------------------------------ layout
 
@@ -278,7 +182,7 @@ class Source:
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
         places = [*related]
-        around = self.region(node) if rule.presumes is not None and not anywhere else None
+        around = self.ask(Regions, node) if rule.presumes is not None and not anywhere else None
         if around is not None and around.presumed:
             places += self.reasons(around.evidence)
         condition = next((self._presumed[each] for each in places if each in self._presumed), None)
@@ -300,7 +204,7 @@ class Source:
             fix=fix,
             related=tuple(dict.fromkeys(places)),
             help=rule.help,
-            cost=cost_of(rule, group, self.heat(node)),
+            cost=cost_of(rule, group, self.ask(Hotness, node)),
             url=rule.url,
         )
 

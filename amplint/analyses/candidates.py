@@ -10,28 +10,18 @@ context: what a `with` enters, or a decorator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
-from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.backward_reach import BackpropagatedValues
-from amplint.analyses.fact import Answer_co, Facts, NodeFact
+from amplint.analyses.fact import Facts
 from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
-from amplint.analyses.loop_invariance import ConstantTensors
-from amplint.analyses.provenance import ReplicatedModules, UnpinnedMoves
-from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.traits import Traits
 from amplint.core.candidate import Test, Trait, Way, in_functions, in_words, nodes, says, where
 from amplint.core.errors import describe
-from amplint.core.lattice import only
-from amplint.core.rule import Rule, ViewCheck
+from amplint.core.rule import Judge, Rule
 from amplint.core.values import (
-    NONE,
     UNKNOWN,
-    Evidence,
-    Heat,
     Host,
     Method,
     Object,
@@ -41,7 +31,6 @@ from amplint.core.values import (
     TensorTree,
     Value,
 )
-from amplint.core.walks import reachable
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -83,16 +72,9 @@ class Spot:
         self.block = block
         self.location = location
 
-    def ask(self, kind: type[NodeFact[Answer_co]], number: int | None = None) -> Answer_co | None:
-        """The answer of a fact about the node, or another one of its function."""
-        node = self.number if number is None else number
-        return self.search.facts[kind].of(NodePlace(self.function, node, self.block))
-
     @property
     def node(self) -> Node:
         return self.state.graph.nodes[self.number] if self.number >= 0 else NOTHING
-
-    # -- the function around it
 
     @property
     def facts(self) -> FunctionFacts:
@@ -100,165 +82,16 @@ class Spot:
         return self.search.facts.inference.functions[self.function]
 
     @property
-    def graph(self) -> Graph:
-        return self.state.graph
-
-    @property
-    def bases(self) -> frozenset[str]:
-        """The library classes that the class of its method derives from."""
-        cls = self.facts.cls
-        return self.library_bases(cls) if cls is not None else frozenset()
-
-    def library_bases(self, cls: str) -> frozenset[str]:
-        """The library classes that a class of the project derives from."""
-        return frozenset(self.search.facts.inference.library_bases(cls))
-
-    def mentions(self, word: str) -> bool:
-        """Whether some file of the project holds an identifier."""
-        return self.search.mentions(word)
-
-    # -- values
-
-    def of(self, number: int) -> Value:
-        """The value of a node; Unknown where there is none."""
-        return (self.state.values[number] or UNKNOWN) if number >= 0 else UNKNOWN
-
-    @property
-    def value(self) -> Value:
-        return self.of(self.number)
-
-    @property
-    def operands(self) -> list[Value]:
-        """The values of the operands; of a call, the callee's first."""
-        return [self.of(number) for number in self.node.operands]
-
-    def tensor(self, number: int) -> Tensor | None:
-        """As `Source.tensor`."""
-        atom = only(self.of(number))
-        return atom if isinstance(atom, Tensor) else None
-
-    def surely_tensor(self, number: int) -> bool:
-        """Whether the tensor that a node is, or the tensors in it, are no guess."""
-        return number >= 0 and self.ask(TensorCertainty, number) is True
-
-    def may_come_from(self, number: int, holds: Callable[[int], bool]) -> bool:
-        """Whether a node, or one that it is computed from, passes a test.
-
-        Only the nearest nodes are asked, so that a long function takes no longer for each of its
-        spots. Where there are more, the answer is yes: a candidate may be one too many, and never
-        one too few.
-        """
-        nodes = self.graph.nodes
-        sources = reachable([number], lambda each: (o for o in nodes[each].operands if o >= 0))
-        nearest = any(holds(each) for each in islice(sources, NEAREST))
-        return nearest or next(sources, None) is not None
-
-    def is_built_of_constants(self, number: int) -> bool:
-        """Whether a node is computed of a list that is the same in every iteration."""
-        return self.ask(ConstantTensors, number) is not None
-
-    def backpropagated(self, number: int) -> bool:
-        """Whether what a node holds goes through a backward pass."""
-        return self.ask(BackpropagatedValues, number) is not None
-
-    @property
-    def users(self) -> Collection[int]:
-        """The nodes that have it as an operand."""
-        return self.state.users[self.number]
-
-    @property
-    def is_used(self) -> bool:
-        """Whether anything takes its value: an operation, a `with`, or the caller."""
-        entered = any(block.node == self.number for block in self.graph.blocks)
-        return bool(self.users) or entered or self.number in self.graph.returns
-
-    # -- calls
-
-    @property
-    def name(self) -> str | None:
-        """The dotted name of the library object that is called, as `Source.name` has it."""
-        return self.name_of(self.number)
-
-    def name_of(self, call: int) -> str | None:
-        return symbol(self.state.values[self.graph.nodes[call].operands[0]] - {NONE})
-
-    @property
     def names(self) -> Iterator[str]:
-        """The names of what is called: "torch.zeros", "Tensor.item", "torch.nn.Linear", ".item";
-        and "torch.FloatTensor" of a string that names it."""
-        callee = self.node.operands[0]
-        return names_of_callee(self.graph.nodes[callee], self.of(callee))
-
-    @property
-    def method(self) -> str:
-        """The name of the method that a call is written with: `item` of `x.item()`."""
-        callee = self.graph.nodes[self.node.operands[0]]
-        return str(callee.data) if callee.op == ops.ATTR else ""
-
-    @property
-    def receiver(self) -> int:
-        """The receiver of a method call; -1 for another call."""
-        callee = self.graph.nodes[self.node.operands[0]]
-        return callee.operands[0] if callee.op == ops.ATTR else -1
-
-    @property
-    def arguments(self) -> tuple[int, ...]:
-        """The arguments of a call, in whatever way they are given."""
-        return self.node.arguments
-
-    @property
-    def given_arguments(self) -> Iterator[tuple[str | None, int]]:
-        """The arguments with the keywords that they are given by: None for positional ones."""
-        yield from ((None, number) for number in self.node.positional)
-        yield from self.node.named
-
-    def given(self, name: str, position: int | None = None) -> int:
-        """As `Source.argument`: the argument for a parameter; -1 where there is none."""
-        return self.node.argument(position, name)
-
-    def runs_backward(self, call: int) -> tuple[Evidence, ...] | None:
-        """As `Source.backward`."""
-        return self.ask(BackwardCalls, call)
-
-    @property
-    def is_moved_to_device(self) -> bool:
-        """Whether the call makes a loader that does not pin, whose batches are moved."""
-        return self.ask(UnpinnedMoves) is not None
-
-    def is_replicated(self, number: int) -> bool:
-        """Whether a node may be a module that `nn.DataParallel` has wrapped."""
-        return self.ask(ReplicatedModules, number) is not None
-
-    # -- where it runs
-
-    @property
-    def is_in_loop(self) -> bool:
-        block = self.block
-        while block >= 0:
-            if self.graph.blocks[block].kind in ("loop", "while"):
-                return True
-            block = self.graph.blocks[block].parent
-        return False
-
-    @property
-    def heat(self) -> Heat | None:
-        """As `Source.heat`."""
-        return self.heat_of(self.block)
-
-    def heat_of(self, block: int) -> Heat | None:
-        """Why a block of the function runs for every batch."""
-        at = NodePlace(self.function, self.number, block)
-        return self.search.facts[Hotness].of(at)
-
-    @property
-    def region(self) -> Region | None:
-        """As `Source.region`."""
-        return self.state.regions.get(self.block)
+        """Of a call: the names of what is called: "torch.zeros", "Tensor.item", "torch.nn.Linear",
+        ".item"; and "torch.FloatTensor" of a string that names it."""
+        number = self.node.operands[0]
+        return names_of_callee(self.state.graph.nodes[number], self.state.values[number] or UNKNOWN)
 
     @property
     def enabled_region(self) -> Region | None:
         """The autocast region around it, unless it is certainly off."""
-        region = self.region
+        region = self.state.regions.get(self.block)
         return region if region is not None and region.enabled is not False else None
 
 
@@ -312,7 +145,7 @@ def symbols(value: Value) -> Iterator[str]:
 
 
 def symbol(value: Value) -> str | None:
-    """The dotted name of the library object that a value certainly is, as `Source.name`."""
+    """The dotted name of the library object that a value certainly is,"""
     if len(value) != 1:
         return None
     (atom,) = value
@@ -342,18 +175,15 @@ ELSEWHERE = frozenset(
 
 
 class Entry(NamedTuple):
-    """A rule, one of the conditions under which it may speak, and what a spot has to pass.
-
-    `look`: the number of the check of Views (`Rule.looks`) whose condition it is; -1 for none.
-    """
+    """A rule, the number of one of its checks, and what a spot has to pass for it."""
 
     rule: Rule
-    look: int
+    check: int
     holds: Test
 
     @property
-    def check(self) -> ViewCheck | None:
-        return self.rule.looks[self.look].check if self.look >= 0 else None
+    def judge(self) -> Judge:
+        return self.rule.checks[self.check].judge
 
 
 class Table:
@@ -366,12 +196,12 @@ class Table:
         self.by_op: dict[str, list[Entry]] = {}
         self.by_name: dict[str, list[Entry]] = {}
         for rule in rules:
-            for look, way in ways_of(rule):
+            for check, way in ways_of(rule):
                 if not way.traits <= traits or way.ops is None:
                     continue
                 if way.symbols is not None and way.symbols.isdisjoint(symbols):
                     continue
-                entry = Entry(rule, look, way.holds)
+                entry = Entry(rule, check, way.holds)
                 for name in way.names or ():
                     self.by_name.setdefault(name, []).append(entry)
                 for op in way.ops if way.names is None else ():
@@ -389,23 +219,23 @@ class Table:
 
 def ways_of(rule: Rule) -> Iterator[tuple[int, Way]]:
     """The ways in which a node can be a candidate of a rule, as `Entry` has them."""
-    for look, condition in enumerate(rule.conditions, start=-1):
-        yield from ((look, way) for way in condition.ways)
+    for number, check in enumerate(rule.checks):
+        yield from ((number, way) for way in check.condition.ways)
 
 
 class Candidate(NamedTuple):
-    """A spot that a check of Views is shown.
+    """A spot that a check is shown.
 
     Args:
         row: the one that it counts for: of what is in a function, its first.
         code: of the rule.
-        look: the number of the check.
+        check: the number of the check.
         spot: the node.
     """
 
     row: int
     code: str
-    look: int
+    check: int
     spot: Spot
 
 
@@ -414,15 +244,13 @@ class FileCandidates:
     """The candidates in one file.
 
     Args:
-        rows: by row: the codes of the rules that have a candidate there.
+        shown: the spots that checks are shown.
         faults: by code: where a condition of the rule raised first, and what. Such a spot counts as
             a candidate, so that the fault costs none of the rule's findings.
-        shown: the spots among them that checks of Views are shown.
     """
 
-    rows: Mapping[int, Collection[str]]
-    faults: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[Candidate] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
 
 
 class Search:
@@ -439,7 +267,7 @@ class Search:
         files: Files,
         facts: Facts,
         rules: Sequence[Rule],
-        may_find: Callable[[Rule, ViewCheck, Spot], bool] = lambda *_: True,
+        may_find: Callable[[Rule, Judge, Spot], bool] = lambda *_: True,
     ) -> None:
         self.facts = facts
         self._files = files
@@ -490,10 +318,10 @@ class Search:
                 continue
             traits = self.facts[Traits].of_function(spot.function)
             symbols = self._symbols_of(spot.function)
-            for look, way in ways_of(rule):
+            for check, way in ways_of(rule):
                 lacking = way.lacking(op, spot, traits, symbols)
                 if lacking is not None:
-                    yield Candidate(row, rule.code, look, spot), way, lacking
+                    yield Candidate(row, rule.code, check, spot), way, lacking
 
     def every_spot(self, path: str) -> Iterator[tuple[str, Spot]]:
         """The spots of a file, each with its operation."""
@@ -515,7 +343,6 @@ class Search:
                 yield op, Spot(self, identity, state, *place)
 
     def _of(self, path: str) -> FileCandidates:
-        found: dict[int, set[str]] = {}
         shown: list[Candidate] = []
         faults: dict[str, str] = {}
         for identity, facts in self._files.own[path].facts.functions.items():
@@ -527,28 +354,20 @@ class Search:
                 continue
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for spot, entries in self._spots(identity, facts, state, table):
-                row = own or spot.location[0]
-                codes = found.setdefault(row, set())
-                looks: set[tuple[str, int]] = set()
+                known: set[tuple[str, int]] = set()
                 for entry in entries:
-                    code, look = entry.rule.code, entry.look
-                    if code in codes if look < 0 else (code, look) in looks:
+                    code, check = entry.rule.code, entry.check
+                    if (code, check) in known:
                         continue
                     try:
-                        holding = self._holds(entry, spot)
+                        holds = entry.holds(spot) and self._may_find(entry.rule, entry.judge, spot)
                     except Exception as error:
-                        holding = True
+                        holds = True
                         faults.setdefault(code, f"line {spot.location[0]}: {describe(error)}")
-                    if holding:
-                        codes.add(code)
-                        if look >= 0:
-                            looks.add((code, look))
-                            shown.append(Candidate(row, code, look, spot))
-        return FileCandidates({row: codes for row, codes in found.items() if codes}, faults, shown)
-
-    def _holds(self, entry: Entry, spot: Spot) -> bool:
-        check = entry.check
-        return entry.holds(spot) and (check is None or self._may_find(entry.rule, check, spot))
+                    if holds:
+                        known.add((code, check))
+                        shown.append(Candidate(own or spot.location[0], code, check, spot))
+        return FileCandidates(shown, faults)
 
     def _table(self, identity: str) -> Table:
         traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))

@@ -156,7 +156,7 @@ class DataFlow:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a scope, and not in the functions and classes within it."""
+    """The nodes that stand in a scope, and not in the functions and classes within it."""
     return reachable(ast.iter_child_nodes(scope), children_within)
 
 

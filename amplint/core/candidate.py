@@ -131,9 +131,6 @@ class Candidates:
         return Candidates((*self.ways, *other.ways))
 
 
-NOWHERE = Candidates()
-
-
 def nodes(*ops: str) -> Candidates:
     """The nodes of these operations. Raises ValueError for what is none."""
     unknown = {*ops} - NAMES

@@ -6,27 +6,24 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from amplint.core.candidate import NOWHERE, Candidates
+from amplint.core.candidate import Candidates
 from amplint.core.finding import Cost, Finding, Group
 from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
-    from amplint.source import Source
     from amplint.view.view import View
 
-Check = Callable[[Any, "Source"], Iterator[Finding]]
-CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Finding]])
-ViewCheck = Callable[["View"], Iterator[Finding]]
+Judge = Callable[["View"], Iterator[Finding]]
 
 
 @dataclass(frozen=True)
-class Look:
-    """A check, and the nodes of the value graph that it judges."""
+class Check:
+    """A check: the nodes of the value graph that it is about, and what it says of each."""
 
     condition: Candidates
-    check: ViewCheck
+    judge: Judge
 
 
 @dataclass(frozen=True)
@@ -138,8 +135,6 @@ class Rule:
         help: what to do about a finding, shown where it has no fix: a phrase in the imperative,
             such as "read it once after the loop".
         witness: what running the rule's fixture must show; only amplint's own rules are run.
-        candidates: the nodes of the value graph of which its checks of LibCST nodes may speak:
-            where none lies in a segment, they are not shown that segment.
         supersedes: codes that stay silent where this rule speaks about the same node.
         safe_if: the conditions that its safe fixes rest on; each fix names those that it needs.
         changes: what its unsafe fixes may change.
@@ -162,7 +157,6 @@ class Rule:
     group: Group
     since: str
     witness: Witness = NOT_RUN
-    candidates: Candidates = NOWHERE
     supersedes: tuple[str, ...] = ()
     safe_if: tuple[str, ...] = ()
     changes: frozenset[Change] = frozenset()
@@ -178,9 +172,8 @@ class Rule:
     name: str = ""
     package: str = ""
     checks: list[Check] = field(default_factory=list, compare=False, repr=False)
-    looks: list[Look] = field(default_factory=list, compare=False, repr=False)
 
-    def on(self, condition: Candidates) -> Callable[[ViewCheck], ViewCheck]:
+    def on(self, condition: Candidates) -> Callable[[Judge], Judge]:
         """Register a check of the nodes that meet a condition: `check(at: View)`.
 
         The check is a generator of findings. It holds no state between nodes, prints nothing and
@@ -188,28 +181,11 @@ class Rule:
         where it came to a finding, or asked how something is written (`amplint.view.view`).
         """
 
-        def register(check: ViewCheck) -> ViewCheck:
-            self.looks.append(Look(condition, check))
-            return check
+        def register(judge: Judge) -> Judge:
+            self.checks.append(Check(condition, judge))
+            return judge
 
         return register
-
-    @property
-    def conditions(self) -> tuple[Candidates, ...]:
-        """The conditions on nodes under which it may speak."""
-        return self.candidates, *(look.condition for look in self.looks)
-
-    def check(self, check: CheckT) -> CheckT:
-        """Register a check: `check(node: cst.Call | cst.Subscript, src: Source)`.
-
-        It is shown the nodes of the kinds that its first parameter is annotated with. The
-        annotation is evaluated when a file is judged, so that a rule is imported without LibCST.
-
-        The check is a generator of findings. It holds no state between nodes, prints nothing and
-        changes nothing.
-        """
-        self.checks.append(check)
-        return check
 
     @property
     def groups(self) -> tuple[Group, ...]:

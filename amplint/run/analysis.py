@@ -289,7 +289,7 @@ def look_at(
 
     try:
         found = candidates.of(path)
-        if not found.rows:
+        if not found.shown:
             return Seen(), None
         rows = rows_of(found)
         known = judgements.recall(path, rows) if judgements is not None else None

@@ -9,10 +9,9 @@ the condition that was lacking.
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import libcst as cst
@@ -34,7 +33,7 @@ from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
 from amplint.run.analysis import Seen, deeply, index_part
 from amplint.run.filtering import Filter
-from amplint.run.judge import Checks, judge, views_of
+from amplint.run.judge import judge, views_of
 from amplint.run.request import Request
 from amplint.run.session import part_with, without_collector
 from amplint.source import Source
@@ -156,7 +155,7 @@ class Line:
         self.path = path
         self.row = row
         self._filter = found
-        self._rules = [rule for rule in found.rules if rule.checks or rule.looks]
+        self._rules = [rule for rule in found.rules if rule.checks]
         self._text = found.texts[path]
         self._file = files.own[path]
         self._program = Program(files)
@@ -183,9 +182,7 @@ class Line:
         if found:
             shown = [each for each in self._reported if each in found]
             return Verdict(rule, tuple(shown), tuple(each for each in found if each not in shown))
-        looks = rule.code in self._candidates.rows.get(self.row, ()) or any(
-            True for _ in self._shown(rule)
-        )
+        looks = any(True for _ in self._shown(rule))
         lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
         conditions = tuple(dict.fromkeys(lacking))
         if not looks and not is_wanted:
@@ -201,18 +198,17 @@ class Line:
         return self._search.of(self.path)
 
     def _shown(self, rule: Rule) -> Iterator[Candidate]:
-        """The nodes in the line that its checks of Views are shown: all that meet the condition,
-        whether or not anything may be found there."""
+        """The nodes in the line that its checks are shown: all that meet the condition, whether or
+        not anything may be found there."""
         for each in self._candidates.shown:
             if each.code == rule.code and each.spot.location[0] == self.row:
                 yield each
 
     def _about(self, rule: Rule) -> Sequence[Candidate]:
-        """The nodes in the line that its checks of Views are about, whether or not these are shown
-        them, in the order of the text."""
+        """The nodes in the line that its checks are about, whether or not these are shown them, in
+        the order of the text."""
         about = (each for each, _, _ in self._search.about(self.path, self.row, rule))
-        views = (each for each in about if each.look >= 0)
-        return sorted(views, key=lambda each: each.spot.location[:2])
+        return sorted(about, key=lambda each: each.spot.location[:2])
 
     @cached_property
     def _judged(self) -> tuple[Finding, ...]:
@@ -240,22 +236,12 @@ class Line:
         answer that does not do, so that it has come farthest there."""
         view = TracedView(self._file, self._program.facts)
         source = Source(Layout(self.path, self._text, view.module), view, self._span)
-        checks = Checks([rule])
         farthest: tuple[str, tuple[Asked, ...]] = ("", ())
-        unit = source.layout.units.at(self.row)
-        on_nodes = (
-            (node, partial(check, node, source))
-            for node in source.layout.open(unit).nodes
-            for _, check in checks.of(type(node))
-            if source.span(node).start.row == self.row
-        )
-        views = views_of(self._about(rule), [rule], Code(source, view))
-        on_views = ((each.cst, partial(check, each)) for each, check in views)
-        for node, check in itertools.chain[Waiting](on_nodes, on_views):
+        for at, judges in views_of(self._about(rule), {rule.code: rule}, Code(source, view)):
             view.asked = {}
-            list(check())
+            list(judges(at))
             if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
-                farthest = source.brief(node), tuple(view.asked.values())
+                farthest = at.brief, tuple(view.asked.values())
         return farthest
 
     def _span(self, place: Place) -> Span:

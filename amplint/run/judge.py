@@ -1,16 +1,13 @@
-"""Judging one file: each segment with candidates is shown to the rules that have one in it.
+"""Judging one file: the candidates in it are shown to the checks of rules, with the code at hand.
 
-A check of LibCST nodes is shown all nodes of such a segment that are of its kinds, a check of Views
-(`amplint.view`) the candidates themselves.
+Each segment with a candidate goes through LibCST first, for what cannot be read is told as such.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -18,7 +15,7 @@ from amplint.analyses.candidates import Candidate, FileCandidates
 from amplint.analyses.program import FileView
 from amplint.core.errors import describe
 from amplint.core.finding import Finding
-from amplint.core.rule import Check, Rule, ViewCheck
+from amplint.core.rule import Judge, Rule
 from amplint.core.text import Text, span_in
 from amplint.cst.navigation import Layout
 from amplint.cst.segments import RefusedUnitError, Unit, Units
@@ -58,47 +55,29 @@ def judge(
     spans: Spans = lambda place: span_in(None, place),
     watch: Watch | None = None,
 ) -> JudgedFile:
-    """Show a file to the rules: each unit with candidates, once, to the rules that have them.
-
-    `found`: the candidates in the file.
+    """Show the candidates in a file to the rules whose candidates they are.
 
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = Source(Layout(path, text, facts.module), facts, spans)
-    units = source.layout.units
-    shown = with_candidates(units, found.rows, rules)
-    code = Code(source, facts)
-    return show(code, shown if watch is None else watch.over(shown, units), found.shown)
-
-
-def with_candidates(
-    units: Units, rows: Mapping[int, Collection[str]], rules: Sequence[Rule]
-) -> Iterator[tuple[Unit, Sequence[Rule]]]:
-    """The units that hold candidates, in order, each with the rules that have one in it."""
-    found: dict[int, tuple[Unit, set[str]]] = {}
-    for row, codes in rows.items():
-        unit = units.at(row)
-        found.setdefault(unit.start, (unit, set()))[1].update(codes)
-    for _, (unit, codes) in sorted(found.items(), key=lambda item: item[0]):
-        yield unit, [rule for rule in rules if rule.code in codes]
+    return show(Code(source, facts), found.shown, rules, watch)
 
 
 def show(
-    code: Code,
-    shown: Iterable[tuple[Unit, Sequence[Rule]]],
-    candidates: Iterable[Candidate] = (),
+    code: Code, candidates: Iterable[Candidate], rules: Sequence[Rule], watch: Watch | None = None
 ) -> JudgedFile:
-    """Show units of a file to rules: every node of theirs to the checks for its kind, and the
-    candidates in them to the checks of Views."""
+    """Show candidates of rules in one file to their checks."""
     source = code.source
-    views = by_unit(candidates, source.layout.units)
     findings: list[Finding] = []
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
     faults: list[str] = []
-    for unit, rules in shown:
+    by_code = {rule.code: rule for rule in (rules if watch is None else watch.over(rules, source))}
+    for unit, inside in by_unit(candidates, source.layout.units):
+        if watch is not None:
+            watch.note({each.code for each in inside})
         try:
-            tree = source.layout.open(unit)
+            source.layout.open(unit)
         except RefusedUnitError as refused:
             part = source.layout.content.part(refused.row)
             at = f"line {refused.row - part.above} ff." + f" of cell {part.cell}" * bool(part.cell)
@@ -107,57 +86,52 @@ def show(
         except Exception as error:
             faults.append(f"line {unit.row} to {unit.last_row}: {describe(error)}")
             continue
-        checks = Checks(rules)
-        problems += checks.problems
-        on_nodes = (
-            (rule, node, partial(check, node, source))
-            for node in tree.nodes
-            for rule, check in checks.of(type(node))
-        )
-        on_views = (
-            (view.rule, view.cst, partial(check, view))
-            for view, check in views_of(views.get(unit.start, ()), rules, code)
-        )
-        for rule, node, check in itertools.chain[Waiting](on_nodes, on_views):
+        for view, check in views_of(inside, by_code, code):
             try:
                 findings += (
-                    f
-                    for f in own(rule, check())
-                    if rule.presumes is not False or not source.presumes(f)
-                    if not source.never_runs(f, node)
+                    finding
+                    for finding in own(view.rule, check(view))
+                    if view.rule.presumes is not False or not source.presumes(finding)
+                    if not source.never_runs(finding, view.cst)
                 )
             except Exception as error:
-                problems.append((rule.code, _describe(error, node, unit, source)))
+                problems.append((view.rule.code, _describe(error, view, unit)))
     return JudgedFile(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
 
 
-def by_unit(candidates: Iterable[Candidate], units: Units) -> Mapping[int, Sequence[Candidate]]:
-    """Candidates by where the unit begins that they are in."""
-    found: dict[int, list[Candidate]] = {}
+def by_unit(
+    candidates: Iterable[Candidate], units: Units
+) -> Iterator[tuple[Unit, Sequence[Candidate]]]:
+    """The units that hold candidates, in order, each with these."""
+    found: dict[int, tuple[Unit, list[Candidate]]] = {}
     for each in candidates:
-        found.setdefault(units.at(each.row).start, []).append(each)
-    return found
+        unit = units.at(each.row)
+        found.setdefault(unit.start, (unit, []))[1].append(each)
+    for _, inside in sorted(found.items(), key=lambda item: item[0]):
+        yield inside
 
 
 def views_of(
-    candidates: Iterable[Candidate], rules: Iterable[Rule], code: Code
-) -> Iterator[tuple[View, ViewCheck]]:
+    candidates: Iterable[Candidate], rules: Mapping[str, Rule], code: Code
+) -> Iterator[tuple[View, Judge]]:
     """The candidates of rules as Views with the code at hand, each with the check that it is for.
+
+    Args:
+        rules: by code.
 
     Some nodes have no expression of their own: `x[0]` of `x[0] += 1` is read and written.
     """
-    by_code = {rule.code: rule for rule in rules}
     seen: set[tuple[str, int, int, int]] = set()
     for each in candidates:
-        rule = by_code.get(each.code)
+        rule = rules.get(each.code)
         view = code.view(rule, each.spot) if rule is not None else None
         if rule is None or view is None or not view.is_written:
             continue
         # The test of `if x: ... else: ...` decides about two blocks.
-        key = (each.code, each.look, each.spot.number, id(view.cst))
+        key = (each.code, each.check, each.spot.number, id(view.cst))
         if key not in seen:
             seen.add(key)
-            yield view, rule.looks[each.look].check
+            yield view, rule.checks[each.check].judge
 
 
 def own(rule: Rule, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -168,49 +142,9 @@ def own(rule: Rule, findings: Iterable[Finding]) -> Iterator[Finding]:
         yield finding
 
 
-class Checks:
-    """The checks of some rules, by the kind of node that they are registered for.
-
-    `problems` are those of checks whose annotation names no kind of node.
-    """
-
-    def __init__(self, rules: Collection[Rule]) -> None:
-        self._registered: list[tuple[Rule, tuple[type[cst.CSTNode], ...], Check]] = []
-        self.problems: list[tuple[str, str]] = []
-        for rule in rules:
-            for check in rule.checks:
-                try:
-                    self._registered.append((rule, kinds_of(check), check))
-                except Exception as error:
-                    self.problems.append((rule.code, describe(error)))
-        self._by_kind: dict[type[cst.CSTNode], list[tuple[Rule, Check]]] = {}
-
-    def of(self, kind: type[cst.CSTNode]) -> list[tuple[Rule, Check]]:
-        found = self._by_kind.get(kind)
-        if found is None:
-            found = self._by_kind[kind] = [
-                (rule, check) for rule, kinds, check in self._registered if issubclass(kind, kinds)
-            ]
-        return found
-
-
-@cache
-def kinds_of(check: Check) -> tuple[type[cst.CSTNode], ...]:
-    """The kinds of nodes that a check is for: those that its first parameter is annotated with.
-
-    Raises NameError for an annotation that names nothing, TypeError for one of something else.
-    """
-    kinds = next(iter(get_type_hints(check, localns={"Source": Source}).values()))
-    found: tuple[type[cst.CSTNode], ...] = get_args(kinds) or (kinds,)
-    for kind in found:
-        if not (isinstance(kind, type) and issubclass(kind, cst.CSTNode)):
-            raise TypeError(f"{kind!r} is no kind of node")
-    return found
-
-
-def _describe(error: Exception, node: cst.CSTNode, unit: Unit, source: Source) -> str:
+def _describe(error: Exception, view: View, unit: Unit) -> str:
     try:
-        row = source.span(node).start.row
+        row = view.span.start.row
     except Exception:  # whatever troubled the rule may trouble us
         row = unit.row
     return f"line {row}: {describe(error)}"

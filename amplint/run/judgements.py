@@ -21,8 +21,7 @@ from amplint.core.rule import Rule
 from amplint.run.cache import key_of
 from amplint.run.indexing import LEVEL, Store, environment_digest
 
-# Those of candidates, each with the codes of the rules, and with the nodes that checks of Views are
-# shown.
+# Those with candidates, each with the nodes that checks are shown.
 Rows = list[tuple[int, list[str]]]
 
 
@@ -31,7 +30,7 @@ class Judgement(msgspec.Struct, array_like=True):
 
     Args:
         digest: of the file.
-        rows: where it had candidates, and of which rules.
+        rows: its candidates.
         asked: all that the rules have asked about the project.
         findings, notices: as in `analysis.Seen`.
     """
@@ -112,8 +111,8 @@ def judgements_of(store: Store | None, rules: Sequence[Rule], project: str) -> J
 
 
 def rows_of(candidates: FileCandidates) -> Rows:
+    """The candidates in a file, to be held against those of a later run."""
     shown: dict[int, list[str]] = {}
-    for row, code, look, spot in candidates.shown:
-        shown.setdefault(row, []).append(f"{code} {look} {spot.function} {spot.number}")
-    rows = sorted(candidates.rows.items())
-    return [(row, [*sorted(codes), *shown.get(row, ())]) for row, codes in rows]
+    for row, code, check, spot in candidates.shown:
+        shown.setdefault(row, []).append(f"{code} {check} {spot.function} {spot.number}")
+    return sorted(shown.items())

@@ -81,9 +81,7 @@ class Request:
     def rules_of(self, settings: Settings) -> tuple[Rule, ...]:
         """The rules that judge files with these settings."""
         return tuple(
-            rule
-            for rule in settings.rules(self.rules)
-            if (rule.checks or rule.looks) and settings.may_report(rule)
+            rule for rule in settings.rules(self.rules) if rule.checks and settings.may_report(rule)
         )
 
 

@@ -10,7 +10,7 @@ import functools
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ParamSpec
 
@@ -19,7 +19,8 @@ from amplint.core.limits import LIMITS, Limited
 if TYPE_CHECKING:
     from amplint.core.finding import Finding
     from amplint.core.rule import Rule
-    from amplint.cst.segments import Unit, Units
+    from amplint.cst.segments import Units
+    from amplint.source import Source
 
 Shown = ParamSpec("Shown")  # what a check is shown
 
@@ -108,17 +109,18 @@ class Watch:
         self._begun = clock()
         self._seconds: dict[str, float] = defaultdict(float)
         self._shown: Counter[str] = Counter()
-        self._timed: dict[str, Rule] = {}
+        self._labels: dict[str, str] = {}
         self._units: Units | None = None
 
-    def over(
-        self, shown: Iterable[tuple[Unit, Sequence[Rule]]], units: Units
-    ) -> Iterator[tuple[Unit, Sequence[Rule]]]:
-        """The units of a file and who waits for them, with rules whose checks are timed."""
-        self._units = units
-        for unit, rules in shown:
-            self._shown.update(map(label, rules))
-            yield unit, [self._with_clock(rule) for rule in rules]
+    def over(self, rules: Collection[Rule], source: Source) -> list[Rule]:
+        """The rules that judge a file, with checks that are timed."""
+        self._units = source.layout.units
+        self._labels = {rule.code: label(rule) for rule in rules}
+        return [self._with_clock(rule) for rule in rules]
+
+    def note(self, codes: Iterable[str]) -> None:
+        """Note that a unit is shown to the rules of these codes."""
+        self._shown.update(self._labels[code] for code in codes)
 
     def judging(self) -> Judging:
         """The measurements until now."""
@@ -134,13 +136,9 @@ class Watch:
         )
 
     def _with_clock(self, rule: Rule) -> Rule:
-        if rule.code not in self._timed:
-            checks = [self._measured(label(rule), check) for check in rule.checks]
-            looks = [
-                replace(look, check=self._measured(label(rule), look.check)) for look in rule.looks
-            ]
-            self._timed[rule.code] = replace(rule, checks=checks, looks=looks)
-        return self._timed[rule.code]
+        measured = functools.partial(self._measured, label(rule))
+        checks = [replace(check, judge=measured(check.judge)) for check in rule.checks]
+        return replace(rule, checks=checks)
 
     def _measured(
         self, rule: str, check: Callable[Shown, Iterator[Finding]]

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from amplint.analyses.program import FileView
     from amplint.core.finding import Finding, Fix, Group, Span
-    from amplint.core.rule import Rule, ViewCheck
+    from amplint.core.rule import Judge, Rule
     from amplint.core.violations import Violation
     from amplint.gradscaler.checker import Misuse
     from amplint.source import Source
@@ -310,9 +310,9 @@ class View:
         return str(self._spot.node.data)
 
     @property
-    def operators(self) -> Sequence[str]:
+    def operators(self) -> tuple[str, ...]:
         """Of a comparison: the names that `ast` has for its operators, in their order."""
-        return self._spot.node.data if self.op == ops.COMPARE else ()
+        return (*self._spot.node.data,) if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:
@@ -585,9 +585,9 @@ def is_within(inner: Location, outer: Location) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
 
 
-def may_find(rule: Rule, check: ViewCheck, spot: Spot) -> bool:
+def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
     """Whether a check finds something at a spot, as far as the value graph tells."""
     try:
-        return any(True for _ in check(View(rule, spot)))
+        return any(True for _ in judge(View(rule, spot)))
     except NeedsCodeError:
         return True

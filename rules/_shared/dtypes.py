@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # Methods that leave the dtype, and the numbers.
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
+# Operations on two tensors that are done in the wider dtype.
+ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
 
@@ -100,7 +102,7 @@ def named_dtype(value: Value) -> str | None:
 
 
 @dataclass(frozen=True)
-class Applied:
+class Operation:
     """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
@@ -119,19 +121,19 @@ class Applied:
         return [each.tensor for each in self.operands if each.tensor is not None]
 
 
-def applied_product(at: View) -> Applied | None:
+def product(at: View) -> Operation | None:
     """A matrix product, a convolution and the like: what raises where dtypes differ.
 
     Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
     """
     if at.op == "binop":
         is_product = at.operator == "MatMult"
-        return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
-    found = applied(at)
+        return Operation("Tensor.__matmul__", tuple(at.operands)) if is_product else None
+    found = operation(at)
     return found if found is not None and found.name in EQUAL_DTYPES else None
 
 
-def applied(call: View) -> Applied | None:
+def operation(call: View) -> Operation | None:
     """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
     if call.op != "call":
         return None
@@ -139,12 +141,12 @@ def applied(call: View) -> Applied | None:
     given = tuple(part for each in arguments for part in parts_of(each))
     called = only(function.value)
     if isinstance(called, Object):
-        return Applied(called.type, given, called)
+        return Operation(called.type, given, called)
     if isinstance(called, Method):
-        receiver = call.receiver
-        operands = (receiver, *given) if receiver is not None else given
-        return Applied(f"Tensor.{called.name}", operands) if isinstance(called.of, Tensor) else None
-    return Applied(call.callee, given) if call.callee is not None else None
+        receiver = (call.receiver,) if call.receiver is not None else ()
+        is_of_tensor = isinstance(called.of, Tensor)
+        return Operation(f"Tensor.{called.name}", (*receiver, *given)) if is_of_tensor else None
+    return Operation(call.callee, given) if call.callee is not None else None
 
 
 def parts_of(at: View) -> Sequence[View]:
@@ -153,7 +155,7 @@ def parts_of(at: View) -> Sequence[View]:
 
 
 def made_of(at: View, through: Collection[str]) -> View:
-    """What methods of these names are called on: `ids`, for ids.view(-1).long()"""
+    """The expression on which methods of these names are called: `ids`, for ids.view(-1).long()"""
     while at.op == "call" and at.method in through:
         receiver = at.receiver
         if receiver is None or receiver.tensor is None:
@@ -203,11 +205,15 @@ def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
 
     Ex) (embed(ids.long()), ids.long()), for `ids`
     """
-    for taker in taken_by(at):
-        if is_called_on(at, taker) and taker.method in through:
-            yield from takers(taker, through)
-        else:
-            yield taker, at
+
+    def called(value: View) -> Iterator[View]:
+        return (each for each in taken_by(value) if is_through(each, value))
+
+    def is_through(taker: View, value: View) -> bool:
+        return is_called_on(value, taker) and taker.method in through
+
+    for value in reachable([at], called):
+        yield from ((each, value) for each in taken_by(value) if not is_through(each, value))
 
 
 def first(places: Iterable[View]) -> View | None:

@@ -24,7 +24,7 @@ TESTS = ("torch.isfinite", "torch.isinf", "torch.isnan")
 
 
 def belongs_after(call: View) -> bool:
-    """Whether autocast is not meant for a call.
+    """Whether a call belongs behind the forward pass: autocast is not meant for it.
 
     Ex) scaler.step(optimizer), clip_grad_norm_(...), loss.item(), print(loss)
     """

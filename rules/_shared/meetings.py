@@ -75,8 +75,8 @@ def tensor_met(made: View, result: View) -> Met | None:
 
 
 def buffers(made: View) -> Iterable[View]:
-    """What is the buffer: where it is made, and what in-place methods, shapes and slice assignments
-    leave of it."""
+    """The operations whose value is the buffer: the one that makes it, in-place methods, shapes and
+    slice assignments."""
     return reachable([made], lambda at: (each for each in taken_by(at) if leaves_buffer(each, at)))
 
 
@@ -108,7 +108,7 @@ def same_tensors(at: View) -> Iterator[View]:
 
 
 def beside(taker: View) -> Iterable[View]:
-    """What an operation takes, the new tensor included.
+    """The operands of an operation, the new tensor included.
 
     Ex) x of `new + x`, `new > x`, torch.cat([new, x]), f(x, new), x[i] = new, new[i] = x
     """
@@ -242,7 +242,7 @@ def is_differentiated(at: View) -> bool:
         return False
     if function.name.value == "backward":
         return True
-    backward = method_beside(function, "backward", src)
+    backward = method_beside(at, "backward")
     return (
         function.name.value == "forward"
         and backward is not None

@@ -21,7 +21,7 @@ from .local_values import is_local, resolved, shaped
 from .parameters import holds_unannotated
 
 if TYPE_CHECKING:
-    from amplint import Source
+    pass
 
 # Of what has one of these methods, torch can build a tensor only if it is one.
 TENSOR_METHODS = frozenset(
@@ -60,14 +60,14 @@ def has_other_layouts(at: View) -> bool:
     return at.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
 
-def is_registered(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the constructor of the class around registers the attribute as a buffer."""
-    return isinstance(node, cst.Attribute) and any(
+def is_registered(at: View) -> bool:
+    """Whether it is an attribute that the constructor of the class around registers as a buffer."""
+    return at.op == "attr" and any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
         and each.func.attr == "register_buffer"
-        and any(isinstance(arg, ast.Constant) and arg.value == node.attr.value for arg in each.args)
-        for statement in constructor_around(node, src)
+        and any(isinstance(arg, ast.Constant) and arg.value == at.method for arg in each.args)
+        for statement in constructor_around(at)
         for each in ast.walk(statement)
     )
 
@@ -113,7 +113,7 @@ def is_torch_module(at: View) -> bool:
     """Ex) self.proj, which is an nn.Linear"""
     thing = only(at.value)
     is_module = isinstance(thing, Object) and thing.type in MODULES
-    return is_module and not holds_unannotated(at.cst, at.source)
+    return is_module and not holds_unannotated(at)
 
 
 def without_graph(at: View) -> str:

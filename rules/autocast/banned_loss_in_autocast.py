@@ -36,6 +36,7 @@ from amplint import (
     Edit,
     Finding,
     Fix,
+    FunctionTexts,
     Group,
     Object,
     Raises,
@@ -48,8 +49,6 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
-
-from .._shared.code_texts import text_around
 
 if TYPE_CHECKING:
     from amplint import Region, Source
@@ -109,8 +108,9 @@ def loss_of(call: View) -> str | None:
 
 def is_dropped_for_loss(call: View, region: Region) -> bool:
     """Whether no region is opened for this loss, by the attribute that chooses both."""
-    evidence = evidence_of(region.evidence)
-    dropped = set(dropping(text_around(evidence, call))) if evidence is not None else set()
+    opened = evidence_of(region.evidence)
+    text = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
+    dropped = set(dropping(text))
     return bool(dropped) and any(
         not dropped.isdisjoint(cases(test, holds=True)) for test in choosing(call)
     )

@@ -74,7 +74,7 @@ def tensor(call: View, loss: View) -> Fix | None:
     conditions = {
         SCALER: after.attr.value == "backward" and is_made_here(call),
         TENSOR: is_surely_tensor(read),
-        UNCAUGHT: not is_caught(call.cst, src),
+        UNCAUGHT: not is_caught(call),
     }
     edit = src.edits.remove_between(read.cst, loss.cst)
     return Fix.safe_if("Scale the loss itself", (edit,), conditions)
@@ -83,6 +83,6 @@ def tensor(call: View, loss: View) -> Fix | None:
 def is_made_here(call: View) -> bool:
     """Ex) scaler = torch.amp.GradScaler("cuda"), of whatever is switched off and on"""
     scaler = call.cst.func.value
-    made = call.source.origin(scaler) if isinstance(scaler, cst.Name) else None
+    made = call.source.variables.origin(scaler) if isinstance(scaler, cst.Name) else None
     name = call.of(made).callee if made is not None else None
     return name is not None and name in SCALERS and name.startswith("torch.")

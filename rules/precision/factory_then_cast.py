@@ -141,7 +141,7 @@ def check_constant(call: View) -> Iterator[Finding]:
 
 
 def cast_like(call: View) -> View | None:
-    """What a call would cast to, if that is a tensor.
+    """The expression that a call would cast to the like of, if that is a tensor.
 
     Ex) x of made.type_as(x), made.to(x), made.to(other=x, non_blocking=True), made.type(x.type())
     """

@@ -41,9 +41,10 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 
 from .._shared.dtypes import (
-    applied,
+    ARITHMETIC,
     dtype_evidence,
     may_default_to_half,
+    operation,
     parts_of,
     taken_by,
 )
@@ -58,7 +59,6 @@ ONLY = "nothing else reads the buffer"
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
-ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 
 rule = Rule(
     "AMP201",
@@ -147,7 +147,7 @@ def given_to_strict(call: View) -> tuple[View, ...]:
     name = call.callee
     if name not in STRICT and (name not in EQUAL_DTYPES or call.enabled_region is not None):
         return ()
-    found = applied(call)
+    found = operation(call)
     return found.operands if found is not None else ()
 
 

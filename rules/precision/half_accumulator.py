@@ -86,7 +86,7 @@ def check(at: View) -> Iterator[Finding]:
 
 
 def may_grow(at: View) -> Iterator[View]:
-    """What an operation may add to that outlives a batch.
+    """The variables that an operation may add to, and that outlive a batch.
 
     Most sums of half tensors are residuals of a `forward`, which end with the batch.
     """

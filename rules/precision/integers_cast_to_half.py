@@ -45,7 +45,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
-from .._shared.dtypes import SAME_DTYPE, applied, dtype_evidence, dtype_of_cast, first, takers
+from .._shared.dtypes import SAME_DTYPE, dtype_evidence, dtype_of_cast, first, operation, takers
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8, "half": 11}  # half: at most
@@ -96,9 +96,17 @@ def check_index(at: View) -> Iterator[Finding]:
     for index in indices_of(at):
         tensor = index.tensor
         half = half_on_a_path(tensor.dtype) if tensor is not None else None
-        if half is not None and half_on_a_path(dtype_of_cast(index.origin)) not in LIMITS:
+        if half is not None and half_on_a_path(dtype_of_cast(cast_behind(index))) not in LIMITS:
             message = f"`{index.brief}` is {half}: as an index it raises"
             yield index.finding(message, dtype_evidence(tensor))
+
+
+def cast_behind(at: View) -> View:
+    """Ex) ids.half() of `flat`, after `flat = ids.half().view(-1)`"""
+    made = at.origin
+    while made.op == "call" and made.method in SAME_DTYPE and made.receiver is not None:
+        made = made.receiver.origin
+    return made
 
 
 def may_be_integers(at: View) -> bool:
@@ -107,20 +115,23 @@ def may_be_integers(at: View) -> bool:
 
 
 def index_uses(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
-    """What takes a value as an index, behind methods of these names, and this index."""
+    """The operations that take a value as an index, behind methods of these names.
+
+    Each with this index.
+    """
     for taker, taken in takers(at, through):
         yield from ((taker, index) for index in indices_of(taker) if index.is_same(taken))
 
 
 def indices_of(at: View) -> Iterator[View]:
-    """What a call or a subscript takes as indices."""
+    """The operands that a call or a subscript takes as indices."""
     if at.op in ("subscript", "put"):
         container, index = at.operands[:2]
         if container.tensor is not None:
             parts = index.operands if index.op == "tuple" else (index,)
             yield from (part for part in parts if part.op != "slice")
         return
-    called = applied(at)
+    called = operation(at)
     if called is not None and called.name in INDEX_ARGUMENTS:
         given = at.arg(INDEX_NAMES[0], INDEX_ARGUMENTS[called.name])
         for keyword in INDEX_NAMES[1:]:

@@ -44,6 +44,7 @@ from amplint.cst.scopes import Scopes
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.source import Source
+from amplint.view.view import Code, View
 from rules._shared.parameters import is_given
 
 
@@ -54,6 +55,13 @@ def source(text: str) -> Source:
     for unit in src.layout.units.units:
         src.layout.open(unit)
     return src
+
+
+def view(src: Source, node: cst.CSTNode) -> View:
+    """A node as a View of some rule."""
+    unrun = Unrun("made up", "nowhere")
+    rule = Rule("AMP900", "Doc.", Group.PRECISION, "0.1", unrun, name="made-up")
+    return Code(src, src._facts).view_of(rule, node)
 
 
 def about(text: str) -> FileView:
@@ -241,21 +249,21 @@ def train(optimizer: torch.optim.Optimizer, loader: torch.utils.data.DataLoader)
 def test_facts_are_those_of_the_paired_node() -> None:
     src = source(TRAINED)
     half, text, net = (arg.value for arg in call_in(src).args)
-    tensor = src.tensor(half)
+    tensor = view(src, half).tensor
     assert tensor is not None and tensor.dtype == "float16"
-    assert src.ask(TensorCertainty, half)
-    assert src.tensor(text) is None and src.value(text) == {Host("str", "text", True)}
-    assert src.name(call_in(src, "torch.zeros").func) == "torch.zeros"
-    assert src.backward(call_in(src, "loss.backward")) == ()
-    assert src.backward(call_in(src)) is None
-    assert src.fact(Classes).bases_of(src.value(net)) == {"torch.nn.Module"}
-    assert src.fact(Classes).is_module(src.value(net))
+    assert view(src, half).ask(TensorCertainty)
+    assert view(src, text).tensor is None and view(src, text).value == {Host("str", "text", True)}
+    assert view(src, call_in(src, "torch.zeros").func).name == "torch.zeros"
+    assert view(src, call_in(src, "loss.backward")).backward == ()
+    assert view(src, call_in(src)).backward is None
+    assert view(src, net).fact(Classes).bases_of(view(src, net).value) == {"torch.nn.Module"}
+    assert view(src, net).fact(Classes).is_module(view(src, net).value)
 
 
 def test_a_fact_about_calls_has_no_answer_about_a_name() -> None:
     src = source(TRAINED.replace("loss.backward()", "done = loss.backward()\n            g(done)"))
-    assert src.backward(call_in(src, "loss.backward")) == ()
-    assert src.backward(call_in(src, "g").args[0].value) is None
+    assert view(src, call_in(src, "loss.backward")).backward == ()
+    assert view(src, call_in(src, "g").args[0].value).backward is None
 
 
 def test_autocast_contexts() -> None:
@@ -266,8 +274,9 @@ def test_autocast_contexts() -> None:
 
 def test_questions_about_the_project() -> None:
     src = source("import torch\nx = isinstance(y, torch.Tensor)\n")
-    assert src.mentions("isinstance", "Tensor") and not src.mentions("isinstance", "missing")
-    assert src.matches(r"isinstance\(.*Tensor") and not src.matches(r"^isinstance")
+    at = view(src, call_in(src, "isinstance"))
+    assert at.mentions("isinstance", "Tensor") and not at.mentions("isinstance", "missing")
+    assert at.matches(r"isinstance\(.*Tensor") and not at.matches(r"^isinstance")
 
 
 def test_a_node_without_a_counterpart_is_unknown() -> None:
@@ -276,14 +285,14 @@ def test_a_node_without_a_counterpart_is_unknown() -> None:
     assert isinstance(chain.value, cst.BooleanOperation)
     inner = chain.value.left  # `ast` has one operation with three operands
     for node in (argument, inner):
-        assert src.value(node) == UNKNOWN
-        assert src.name(node) is None and src.backward(node) is None
-        assert src.joined(node) and not src.uses(node) and src.at(node) is None
+        assert view(src, node).value == UNKNOWN
+        assert view(src, node).name is None and view(src, node).backward is None
+        assert src.variables.joined(node) and not src.variables.uses(node)
 
 
 def test_literals_have_values() -> None:
     src = source("f(1, 2.5, 's', True, None, f'{x}', 'a' 'b')\n")
-    values = [src.value(arg.value) for arg in call_in(src).args]
+    values = [view(src, arg.value).value for arg in call_in(src).args]
     assert values == [
         {Host("int", 1, True)}, {Host("float", 2.5, True)}, {Host("str", "s", True)},
         {Host("bool", True, True)}, {Host("none", None, True)}, {Host("str")}, {Host("str")},
@@ -294,15 +303,16 @@ def test_nodes_that_are_not_paired_are_found_by_their_place() -> None:
     src = source("f((1, 2), 1 and 2 or 3)\ng = 6, 7\n")
     pair, truth = (arg.value for arg in call_in(src).args)
     for node in (pair, find(src, "6, 7", cst.Tuple)):
-        assert isinstance(only(src.value(node)), values.Sequence)
-    assert {atom for atom in src.value(truth) if isinstance(atom, Host)} == src.value(truth)
+        assert isinstance(only(view(src, node).value), values.Sequence)
+    assert {atom for atom in view(src, truth).value if isinstance(atom, Host)} == view(
+        src, truth
+    ).value
 
 
 def test_circumstances_are_those_of_the_expression_around() -> None:
     src = source(TRAINED)
     text = call_in(src).args[1].value
-    assert src.at(text) is None and src.at(call_in(src)) is not None
-    region, heat = src.region(text), src.heat(text)
+    region, heat = view(src, text).region, view(src, text).hotness
     assert region is not None and region.device == "cuda"
     assert heat is not None and heat.temperature == TRAINING
 
@@ -313,19 +323,21 @@ def test_circumstances_are_those_of_the_expression_around() -> None:
 def test_uses_and_origins_follow_the_data() -> None:
     src = source("def f(d):\n    m = g(d)\n    h(m)\n    m = k(m)\n    return m\n")
     made = find(src, "g(d)", cst.Call)
-    uses = src.uses(made)
+    uses = src.variables.uses(made)
     assert [src.span(use).start.row for use in uses] == [3, 4]
-    assert not src.joined(made)
-    assert isinstance(uses[0], cst.Name) and src.origin(uses[0]) is made
+    assert not src.variables.joined(made)
+    assert isinstance(uses[0], cst.Name) and src.variables.origin(uses[0]) is made
     returned = find(src, "m", cst.Name, -1)
-    assert isinstance(returned, cst.Name) and src.origin(returned) is find(src, "k(m)", cst.Call)
+    assert isinstance(returned, cst.Name) and src.variables.origin(returned) is find(
+        src, "k(m)", cst.Call
+    )
 
 
 def test_a_value_that_may_be_another_has_no_origin() -> None:
     src = source("def f(d):\n    m = g(d)\n    if d:\n        m = k(d)\n    return m\n")
     returned = find(src, "m", cst.Name, -1)
-    assert isinstance(returned, cst.Name) and src.origin(returned) is None
-    assert src.joined(find(src, "g(d)", cst.Call))
+    assert isinstance(returned, cst.Name) and src.variables.origin(returned) is None
+    assert src.variables.joined(find(src, "g(d)", cst.Call))
 
 
 def test_a_join_that_nobody_reads_is_none() -> None:
@@ -337,13 +349,13 @@ def test_a_join_that_nobody_reads_is_none() -> None:
 
 def linked_joined(text: str, written: str) -> bool:
     src = source(text)
-    return src.joined(find(src, written, cst.Call))
+    return src.variables.joined(find(src, written, cst.Call))
 
 
 def test_a_variable_is_a_parameter_as_long_as_nothing_else_is_bound_to_it() -> None:
     src = source("def f(a, *, b: int):\n    g(a, b)\n    a = 1\n    if b:\n        g(a, b)\n")
     found = [
-        src.parameter(arg.value)
+        src.variables.parameter(arg.value)
         for call in (call_in(src, "g"), find(src, "g(a, b)", cst.Call, 1))
         for arg in call.args
         if isinstance(arg.value, cst.Name)
@@ -356,7 +368,7 @@ def test_uses_that_libcst_cannot_show_make_it_joined() -> None:
     facts = about(text)
     src = Source(Layout("a.py", Text(text), facts.module), facts, lambda at: span_in(None, at))
     (made,) = (n for n in src.layout.open(src.layout.units.units[0]).nodes if type(n) is cst.Call)
-    assert src.uses(made) == () and src.joined(made)
+    assert src.variables.uses(made) == () and src.variables.joined(made)
 
 
 @pytest.mark.parametrize(
@@ -917,7 +929,7 @@ ORPHANS = [
 )
 def test_a_name_that_callers_give(text: str, given: bool) -> None:
     src = source(text)
-    assert is_given(call_in(src, "x").args[0].value, src) is given
+    assert is_given(view(src, call_in(src, "x").args[0].value)) is given
 
 
 @pytest.mark.parametrize(("before", "fixed", "expected"), ORPHANS)
