@@ -95,7 +95,7 @@ def finding_on_dtype(
     return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
-def named_dtype(value: Value) -> str | None:
+def _named_dtype(value: Value) -> str | None:
     """The torch.dtype that a value is, or the choice between several."""
     dtypes = {atom.name for atom in value if isinstance(atom, DType)}
     return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
@@ -170,7 +170,7 @@ def dtype_of_cast(call: View) -> str | None:
         return None
     given = [argument.value for _, _, argument in call.arguments]
     if call.method in ("to", "type"):
-        return next((name for value in given if (name := named_dtype(value))), None)
+        return next((name for value in given if (name := _named_dtype(value))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
 
 
@@ -187,10 +187,10 @@ def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
 def taken_by(at: View) -> Iterator[View]:
     """The operations that take a value; of a method that is called on it, the call."""
     for use in at.uses:
-        yield from [each for each in use.uses if calls_method(each, use)] or [use]
+        yield from [each for each in use.uses if _calls_method(each, use)] or [use]
 
 
-def calls_method(call: View, method: View) -> bool:
+def _calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
 
 
@@ -245,12 +245,12 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, at.of(call))
+        if _may_name_dtype(arg, at.of(call))
     )
     return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
 
 
-def may_name_dtype(arg: cst.Arg, call: View) -> bool:
+def _may_name_dtype(arg: cst.Arg, call: View) -> bool:
     """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
     if arg.keyword is not None:
         return arg.keyword.value == "dtype"

@@ -33,39 +33,39 @@ def is_fallback(at: View) -> bool:
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.ExceptHandler):
-            if catches_missing(ancestor, src):
+            if _catches_missing(ancestor, src):
                 return True
         elif isinstance(ancestor, cst.If | cst.IfExp):
-            if asks_version(ancestor.test, ASKS_VERSION, src):
+            if _asks_version(ancestor.test, ASKS_VERSION, src):
                 return True
         elif isinstance(ancestor, cst.BooleanOperation):
-            if inner is not ancestor.left and asks_version(ancestor.left, ASKS_TORCH, src):
+            if inner is not ancestor.left and _asks_version(ancestor.left, ASKS_TORCH, src):
                 return True
         elif isinstance(ancestor, cst.IndentedBlock):
             before = itertools.takewhile(partial(is_not, inner), ancestor.body)
-            if any(leaves_by_version(each, src) for each in before):
+            if any(_leaves_by_version(each, src) for each in before):
                 return True
         inner = ancestor
     return False
 
 
-def catches_missing(handler: cst.ExceptHandler, src: Source) -> bool:
+def _catches_missing(handler: cst.ExceptHandler, src: Source) -> bool:
     """Ex) except (ImportError, AttributeError):"""
     if handler.type is None:
         return True
     return not MISSING_NAME.isdisjoint(re.findall(r"\w+", src.text(handler.type)))
 
 
-def leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
+def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     """Whether what comes after a statement runs only on a torch that lacks a name, or has it.
 
     Ex) if hasattr(torch.amp, "autocast"): return torch.amp.autocast("cuda")
     Ex) try: return torch.amp.autocast("cuda") except AttributeError: pass
     """
     if isinstance(statement, cst.If):
-        return leaves(statement.body) and asks_version(statement.test, ASKS_TORCH, src)
+        return _leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
     if isinstance(statement, cst.Try):
-        caught = any(catches_missing(each, src) for each in statement.handlers)
+        caught = any(_catches_missing(each, src) for each in statement.handlers)
     elif isinstance(statement, cst.With):
         caught = any(
             CATCHES.search(text) and not MISSING_NAME.isdisjoint(re.findall(r"\w+", text))
@@ -74,10 +74,10 @@ def leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     else:
         return False
     body = statement.body
-    return caught and leaves(body) and NEW_NAME.search(src.text(body)) is not None
+    return caught and _leaves(body) and NEW_NAME.search(src.text(body)) is not None
 
 
-def leaves(body: cst.BaseSuite) -> bool:
+def _leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving what it stands in, for another reason than an error."""
     last = body.body[-1] if body.body else None
     if isinstance(last, cst.SimpleStatementLine):
@@ -85,7 +85,7 @@ def leaves(body: cst.BaseSuite) -> bool:
     return isinstance(last, cst.Return | cst.Continue | cst.Break)
 
 
-def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -> bool:
+def _asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -> bool:
     """Whether a test asks for the version of torch, or for a name of it, itself or by a variable.
 
     Ex) new = getattr(torch, "get_autocast_dtype", None), and then `if new is not None`
@@ -96,7 +96,7 @@ def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -
     asked = dict.fromkeys([test])
     for _ in range(MAX_VARIABLES):
         names = [name for each in asked for name in src.layout.names(each)]
-        if any(is_tried(name, src) for name in names):
+        if any(_is_tried(name, src) for name in names):
             return True
         values = (src.variables.origin(name) or src.variables.global_value(name) for name in names)
         asked = dict.fromkeys(value for value in values if value is not None)
@@ -105,7 +105,7 @@ def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -
     return False
 
 
-def is_tried(name: cst.Name, src: Source) -> bool:
+def _is_tried(name: cst.Name, src: Source) -> bool:
     """Whether the module sets a variable where an import of a new name works, or where it fails."""
     return any(
         not MISSING_NAME.isdisjoint(each.caught) and NEW_NAME.search(each.text)
@@ -170,14 +170,14 @@ def is_kept(at: View) -> bool:
             return False
         if isinstance(ancestor, cst.If) and inner is ancestor.body:
             tests = operands_of(at.of(ancestor.test))
-            asked = {name for test in tests for name in missing(test)}
+            asked = {name for test in tests for name in _missing(test)}
             if asked and not asked.isdisjoint(stored(ancestor.body, src)):
                 return True
         inner = ancestor
     return False
 
 
-def missing(test: View) -> Iterator[str]:
+def _missing(test: View) -> Iterator[str]:
     """The text of the field or the table that a test asks for what it lacks."""
     if test.operators[:1] == ("NotIn",):
         yield test.operands[1].text

@@ -77,7 +77,7 @@ def variables(node: cst.CSTNode) -> Iterator[cst.Name]:
 def is_surely_int(at: View) -> bool:
     """Ex) 3, len(x), x.size(0), x.shape[0] + 1; a variable that holds it"""
     return all(
-        operands_of_int(part, at.source) or gives_int(at.of(part))
+        operands_of_int(part, at.source) or _gives_int(at.of(part))
         for part in reachable([at.cst], lambda part: operands_of_int(part, at.source))
     )
 
@@ -93,7 +93,7 @@ def operands_of_int(node: cst.BaseExpression, source: Source) -> tuple[cst.BaseE
     return () if made is None else (made,)
 
 
-def gives_int(at: View) -> bool:
+def _gives_int(at: View) -> bool:
     """Ex) 3, len(x), x.size(0), x.shape[-1], x.ndim, n of `n, m = x.shape`"""
     if at.op == "call":
         if at.method in INT_METHODS or (at.method == "size" and len(at.operands) == 2):
