@@ -248,13 +248,16 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
         return BOOL
     operands = tensors_in([one(left), one(right)])
     alone = operands[0].device if len(operands) == 1 else None
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
+    beside_unknown = isinstance(left, Unknown) or isinstance(right, Unknown)
+    if beside_unknown:
         operands.append(Tensor())
     name = f"Tensor.{OPERATORS[operator]}"
     other = right if isinstance(left, Tensor | TensorTree) else left
     given = Arguments((one(other),))
     value = from_result(name, RESULTS[name], operands, given, site)
-    if alone == PERHAPS_CPU:  # as likely a size or a count that is compared on the host
+    # As likely a size or a count that is compared on the host. So is what is compared with a tensor
+    # of the CPU, of which nothing is known: it may be a number.
+    if alone == PERHAPS_CPU or (alone is not None and alone.kind == "cpu" and beside_unknown):
         value = frozenset(
             replace(a, device=PERHAPS_CPU) if isinstance(a, Tensor) else a for a in value
         )
