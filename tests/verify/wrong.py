@@ -3,8 +3,9 @@
     # wrong: total = a - b
     total = a + b
 
-in a function is a finding, whose fix replaces the statement by what stands behind `wrong:`. That of `# unsafe:`
-is unsafe, and declares every change but one of the training itself, which `# training:` declares.
+in a function is a finding, whose fix replaces the statement by what stands behind `wrong:`. That of
+`# unsafe:` is unsafe, and declares every change but one of the training itself, which
+`# training:` declares.
 """
 
 from __future__ import annotations
