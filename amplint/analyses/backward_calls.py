@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact
+from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.core.values import (
     NUMBER_KINDS,
     Atom,
@@ -47,13 +47,12 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         trains: the functions that have such calls, except for `is_gradient`, or call what has.
     """
 
-    requires = (Callers,)
+    _callers = Required(Callers)
 
-    def __init__(self, inference: Inference, callers: Callers) -> None:
-        super().__init__(inference)
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._abstract: dict[str, bool] = {}
         self._regions: dict[str, Collection[int]] = {}
-        self._callers = callers
         self.events = {function: self._events(function) for function in inference.states}
         self.trains = self._training()
 

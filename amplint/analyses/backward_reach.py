@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.fact import Fact, NodeFact
+from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.core.values import (
     Evidence,
     Host,
@@ -46,11 +46,10 @@ class Backpropagations(Fact):
     A function is looked at anew for each number of calls that lead to it, up to `MAX_CALLS`.
     """
 
-    requires = (BackwardCalls,)
+    _calls = Required(BackwardCalls)
 
-    def __init__(self, inference: Inference, calls: BackwardCalls) -> None:
-        super().__init__(inference)
-        self._calls = calls
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._known: dict[str, Backpropagated] = {}
         self._why = Solver(self._find_why, None)
 
@@ -262,11 +261,7 @@ class BackpropagatedValues(NodeFact[Evidence]):
     """Where what an expression holds, or is computed of, goes through a backward pass, here or in
     the function that has returned it: its graph is still there."""
 
-    requires = (Backpropagations,)
-
-    def __init__(self, inference: Inference, found: Backpropagations) -> None:
-        super().__init__(inference)
-        self._found = found
+    _found = Required(Backpropagations)
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._found.evidence(at.function, at.node)
@@ -275,11 +270,7 @@ class BackpropagatedValues(NodeFact[Evidence]):
 class BackpropagatedLosses(NodeFact[Evidence]):
     """Where an expression is what `backward()` is called on, or a part of it."""
 
-    requires = (Backpropagations,)
-
-    def __init__(self, inference: Inference, found: Backpropagations) -> None:
-        super().__init__(inference)
-        self._found = found
+    _found = Required(Backpropagations)
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._found.given(at.function, at.node)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact
+from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
 from amplint.core.values import (
     Autocast,
@@ -92,15 +92,12 @@ class CastCache(Fact):
     walk from the answers back along the calls.
     """
 
-    requires = (Callers, BackwardCalls, Hotness)
+    _callers = Required(Callers)
+    _backward_calls = Required(BackwardCalls)
+    _hotness = Required(Hotness)
 
-    def __init__(
-        self, inference: Inference, callers: Callers, calls: BackwardCalls, hotness: Hotness
-    ) -> None:
-        super().__init__(inference)
-        self._callers = callers.sites
-        self._backward_calls = calls
-        self._hotness = hotness
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._opened: dict[str, list[tuple[int, Around | None]]] = {}
         self._bodies: dict[str, dict[tuple[int, Location], int]] = {}
         self._half: dict[str, frozenset[str]] = {}
@@ -194,7 +191,7 @@ class CastCache(Fact):
     @cached_property
     def _distances(self) -> Mapping[Entered, tuple[int, Entered]]:
         """By function and autocast state: the nearest function that has such a loop."""
-        callers = self._callers
+        callers = self._callers.sites
         leading = reachable(
             self._loops, lambda function: (caller for caller, _ in callers.get(function, ()))
         )

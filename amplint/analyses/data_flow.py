@@ -69,7 +69,7 @@ class DataFlow:
         return self._written[function].get((number, location))
 
     def _write(self, function: str) -> Iterator[tuple[tuple[int, Location], ast.AST]]:
-        """What a function holds, by node and location; of several, the last counts."""
+        """The nodes of a function, by node and location; of several, the last counts."""
         graph = self._inference.states[function].graph
         scope = self._placed.scope(function)
         own = list(own_nodes(scope)) if scope is not None else []
@@ -156,7 +156,7 @@ class DataFlow:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a scope, and not in the functions and classes within it."""
+    """The nodes that stand in a scope, and not in the functions and classes within it."""
     return reachable(ast.iter_child_nodes(scope), children_within)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar, Generic, TypeVar
 
 from amplint.core.values import Evidence, Shows
@@ -21,17 +21,18 @@ from amplint.ir.ast_cache import NodePlace
 class Fact:
     """Knowledge about a linked project.
 
-    `requires`: the facts that it is built from. The constructor takes the inference and these, in
-    the order in which they are listed.
+    `requires`: the facts that it is built from, by the names under which it has them: see
+    `Required`.
     """
 
-    requires: ClassVar[tuple[type[Fact], ...]] = ()
+    requires: ClassVar[Mapping[str, type[Fact]]] = {}
 
-    def __init__(self, inference: Inference, *_: Fact) -> None:
+    def __init__(self, inference: Inference, **required: Fact) -> None:
         self.inference = inference
+        vars(self).update(required)
 
     def why(self, function: str, number: int, text: str, kind: Shows) -> Evidence:
-        """What a node shows, with its place."""
+        """The evidence that a node is."""
         return Evidence(self.inference.place(function, number), text, kind)
 
     def follow(self, inference: Inference, _: Edit) -> bool:
@@ -46,6 +47,22 @@ class Fact:
 Answer_co = TypeVar("Answer_co", covariant=True)
 Known = TypeVar("Known", bound=Fact)
 Result = TypeVar("Result")
+
+
+class Required(Generic[Known]):
+    """A fact that another one is built from, and has under this name.
+
+    Ex) _hotness = Required(Hotness)
+    """
+
+    def __init__(self, kind: type[Known]) -> None:
+        self.kind = kind
+
+    def __set_name__(self, owner: type[Fact], name: str) -> None:
+        owner.requires = {**owner.requires, name: self.kind}
+
+    def __get__(self, fact: Fact, _: type[Fact]) -> Known:
+        raise AttributeError(f"it was built without {self.kind.__name__}")
 
 
 class NodeFact(Fact, ABC, Generic[Answer_co]):
@@ -90,7 +107,7 @@ class Facts:
         used afterwards."""
         facts = Facts(inference)
         for kind, built in self._built.items():  # after what it requires
-            if isinstance(built, Fact) and facts._built.keys() >= {*kind.requires}:
+            if isinstance(built, Fact) and facts._built.keys() >= {*kind.requires.values()}:
                 with contextlib.suppress(Exception):  # it is reported when the fact is built anew
                     if built.follow(inference, edit):
                         facts._built[kind] = built
@@ -124,9 +141,9 @@ class Facts:
     def _build(self, kind: type[Fact]) -> Fact:
         while True:
             failures = len(self.inference.failures)
-            required = [self[each] for each in kind.requires]
+            required = {name: self[each] for name, each in kind.requires.items()}
             if len(self.inference.failures) == failures:  # else some are of before
-                return kind(self.inference, *required)
+                return kind(self.inference, **required)
 
     def _forget_given_up(self) -> None:
         """Forget what was built when fewer functions had been given up."""

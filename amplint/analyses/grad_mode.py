@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Set
 from functools import cached_property
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import PlaceFact
+from amplint.analyses.fact import Fact, PlaceFact, Required
 from amplint.core.values import Autocast
 from amplint.core.walks import reachable
 from amplint.inference import Inference, State
@@ -24,11 +24,10 @@ class GradSurelyOn(PlaceFact[bool]):
     The places where they may be off are found by one walk along the calls from there.
     """
 
-    requires = (Callers,)
+    _callers = Required(Callers)
 
-    def __init__(self, inference: Inference, callers: Callers) -> None:
-        super().__init__(inference)
-        self._callers = callers.sites
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._blocks: dict[str, Collection[int]] = {}
 
     def of(self, at: NodePlace) -> bool:
@@ -39,7 +38,7 @@ class GradSurelyOn(PlaceFact[bool]):
         """The functions of which a call may run without gradients, and what they call."""
         called: dict[str, list[str]] = {}
         off = dict.fromkeys(self._without_gradients())
-        for callee, sites in self._callers.items():
+        for callee, sites in self._callers.sites.items():
             for caller, number in sites:
                 called.setdefault(caller, []).append(callee)
                 state = self.inference.states.get(caller)

@@ -18,7 +18,7 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
-from amplint.analyses.fact import PlaceFact
+from amplint.analyses.fact import Fact, PlaceFact, Required
 from amplint.analyses.self_tests import SelfTests, gives_batches
 from amplint.core.values import (
     ACCELERATOR,
@@ -186,23 +186,14 @@ class CallsByBlock(NamedTuple):
 class Hotness(PlaceFact[Heat]):
     """Why a node runs for every batch; None where it is cold, or nothing says that it is hot."""
 
-    requires = (Callers, BackwardCalls, ColdGuards, CallGuards, SelfTests)
+    _callers = Required(Callers)
+    _backward_calls = Required(BackwardCalls)
+    _guards = Required(ColdGuards)
+    _given = Required(CallGuards)
+    _self_tests = Required(SelfTests)
 
-    def __init__(
-        self,
-        inference: Inference,
-        callers: Callers,
-        calls: BackwardCalls,
-        guards: ColdGuards,
-        given: CallGuards,
-        self_tests: SelfTests,
-    ) -> None:
-        super().__init__(inference)
-        self._callers = callers.sites
-        self._backward_calls = calls
-        self._guards = guards
-        self._given = given
-        self._self_tests = self_tests
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._evaluates: dict[str, bool] = {}
         self._per_call: set[str] = set()
         self._called_in_loops: set[str] = set()  # those of them
@@ -221,7 +212,7 @@ class Hotness(PlaceFact[Heat]):
         self._kinds: dict[str, tuple[bool, bool]] = {}
         self._differentiated = inference.differentiated()
         self._hooks = inference.hooks()
-        self._trains = frozenset(calls.trains)
+        self._trains = frozenset(self._backward_calls.trains)
         self._find_batch_loops()
         self._spread()
 
@@ -351,7 +342,7 @@ class Hotness(PlaceFact[Heat]):
                 self._per_call.add(function)
                 stack += [
                     TrainingCall(caller, call, True)
-                    for caller, call in self._callers.get(function, ())
+                    for caller, call in self._callers.sites.get(function, ())
                     if caller in enclosing and self._may_train(caller, call)
                 ]
             while loop >= 0 and (function, loop) not in climbed:
@@ -406,7 +397,7 @@ class Hotness(PlaceFact[Heat]):
         below: dict[str, list[str]] = {}  # by caller: those that it calls outside of such loops
         within = {caller: self._calls_by_block(caller, calls) for caller, calls in training.items()}
         for function in training:
-            for caller, number in self._callers.get(function, ()):
+            for caller, number in self._callers.sites.get(function, ()):
                 counted = within.get(caller)
                 if counted is None or number not in counted.calls:
                     continue
@@ -446,7 +437,7 @@ class Hotness(PlaceFact[Heat]):
                 return False
             found |= bool(around)
             if not around:
-                sites = self._callers.get(function, ())
+                sites = self._callers.sites.get(function, ())
                 if not sites or function in self._definitions:
                     return False
                 for caller, number in sites:
@@ -584,7 +575,7 @@ class Hotness(PlaceFact[Heat]):
         """The heat of a function, by its definition and from those that call it."""
         found = [self._of_definition(function)] if function in self._definitions else []
         if function in self.inference.states and not self._is_cold_function(function):
-            for site in self._callers.get(function, ()):
+            for site in self._callers.sites.get(function, ()):
                 heat = self._through(*site, function)
                 if heat is not None:
                     found.append(heat)
@@ -735,7 +726,7 @@ class Hotness(PlaceFact[Heat]):
         facts = self.inference.functions[function]
         return (
             COMPUTES_LOSS.search(facts.name) is not None
-            and function not in self._callers
+            and function not in self._callers.sites
             and len(facts.params) > 1
             and not facts.name.startswith("_")
         )
@@ -747,7 +738,7 @@ class Hotness(PlaceFact[Heat]):
         return (
             facts.kind == "function"
             and len(facts.params) > 1
-            and function not in self._callers
+            and function not in self._callers.sites
             and not facts.name.startswith("test")
         )
 
@@ -823,7 +814,7 @@ class Hotness(PlaceFact[Heat]):
         found: list[str] = []
         states = self.inference.states
         for function in self._per_call:
-            for caller, number in self._callers.get(function, ()):
+            for caller, number in self._callers.sites.get(function, ()):
                 if caller not in states:
                     continue
                 if self._around(caller)[states[caller].graph.nodes[number].block].loop >= 0:
@@ -931,7 +922,7 @@ class Hotness(PlaceFact[Heat]):
         """The calls by which heat comes to a function, each with the temperature; none where it is
         hot by what it is."""
         if function not in self._hot_calls:
-            calls = [] if function in self._definitions else self._callers.get(function, ())
+            calls = [] if function in self._definitions else self._callers.sites.get(function, ())
             through = {site: self._through(*site, function) for site in calls}
             self._hot_calls[function] = {
                 site: found.temperature for site, found in through.items() if found is not None
@@ -1008,11 +999,7 @@ class OncePerEpoch(PlaceFact[bool]):
     """Whether a node runs once an epoch, wherever it is seen to run: in a loop around one over
     batches, or in what is called there."""
 
-    requires = (Hotness,)
-
-    def __init__(self, inference: Inference, hotness: Hotness) -> None:
-        super().__init__(inference)
-        self._hotness = hotness
+    _hotness = Required(Hotness)
 
     def of(self, at: NodePlace) -> bool:
         return self._hotness.is_once_per_epoch(at.function, at.block)

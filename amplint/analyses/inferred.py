@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact
+from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact, Required
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
 from amplint.core.lattice import only
 from amplint.core.values import Atom, Instance, Object, Region, Value
@@ -82,14 +82,10 @@ class Values(NodeFact[Value]):
     outside, and keeps its dtype there.
     """
 
-    requires = (Reasons,)
-
-    def __init__(self, inference: Inference, reasons: Reasons) -> None:
-        super().__init__(inference)
-        self._explanations = reasons.explanations
+    _reasons = Required(Reasons)
 
     def of(self, at: NodePlace) -> Value | None:
-        value = self._explanations.explained(at.function, at.node)
+        value = self._reasons.explanations.explained(at.function, at.node)
         if self._is_half_for_others(at, value):
             value = without_half(value)
         return value or None
@@ -115,28 +111,20 @@ class Regions(PlaceFact[Region]):
     """The innermost autocast region around a node, opened here or by a known caller, with its
     evidence."""
 
-    requires = (Reasons,)
-
-    def __init__(self, inference: Inference, reasons: Reasons) -> None:
-        super().__init__(inference)
-        self._explanations = reasons.explanations
+    _reasons = Required(Reasons)
 
     def of(self, at: NodePlace) -> Region | None:
         region = self.inference.states[at.function].regions.get(at.block)
         if region is None:
             return None
-        return replace(region, evidence=self._explanations.of_region(at.function, at.block))
+        return replace(region, evidence=self._reasons.explanations.of_region(at.function, at.block))
 
 
 class OutsideRegions(PlaceFact[bool]):
     """Whether a node stands in no autocast region, or in one that its function switches off,
     whichever of the known callers calls."""
 
-    requires = (Regions,)
-
-    def __init__(self, inference: Inference, regions: Regions) -> None:
-        super().__init__(inference)
-        self._regions = regions
+    _regions = Required(Regions)
 
     def of(self, at: NodePlace) -> bool:
         region = self._regions.of(at)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, NodeFact
+from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.core.lattice import agreed
 from amplint.core.values import (
@@ -105,12 +105,11 @@ class Constants(Fact):
     solution is that it is not constant.
     """
 
-    requires = (Callers, CallGuards)
+    _callers = Required(Callers)
+    _guards = Required(CallGuards)
 
-    def __init__(self, inference: Inference, callers: Callers, guards: CallGuards) -> None:
-        super().__init__(inference)
-        self._callers = callers
-        self._guards = guards
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._solved = Solver(self._find, None)
 
     def of(self, at: NodePlace) -> Answer:
@@ -138,11 +137,7 @@ class LoopInvariance(NodeFact[bool]):
     """Whether an expression is a number, or a list of numbers, that is the same in every iteration:
     by constants, options, what a constructor has stored, or a configuration."""
 
-    requires = (Constants,)
-
-    def __init__(self, inference: Inference, constants: Constants) -> None:
-        super().__init__(inference)
-        self._constants = constants
+    _constants = Required(Constants)
 
     def of(self, at: NodePlace) -> bool:
         value = self.inference.states[at.function].values[at.node]
@@ -153,11 +148,7 @@ class ConstantTensors(NodeFact[Evidence]):
     """Where a list that is the same in every iteration becomes a tensor on the host, if the
     expression is computed from nothing else."""
 
-    requires = (Constants,)
-
-    def __init__(self, inference: Inference, constants: Constants) -> None:
-        super().__init__(inference)
-        self._constants = constants
+    _constants = Required(Constants)
 
     def of(self, at: NodePlace) -> Evidence | None:
         found = self._constants.of(at)

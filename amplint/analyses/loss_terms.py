@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import NodeFact
+from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.core.values import Evidence, Place, Shows
 from amplint.core.walks import Solver
 from amplint.inference import Inference
@@ -24,11 +24,10 @@ Question = tuple[str, int, bool]  # a function, a node of it, and whether that i
 class LossTerms(NodeFact[Evidence]):
     """Where the loss is backpropagated that a node is a term of."""
 
-    requires = (Callers,)
+    _callers = Required(Callers)
 
-    def __init__(self, inference: Inference, callers: Callers) -> None:
-        super().__init__(inference)
-        self._callers = callers.sites
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._why: Solver[Question, Evidence | None] = Solver(self._find_why, None)
 
     def of(self, at: NodePlace) -> Evidence | None:
@@ -59,4 +58,4 @@ class LossTerms(NodeFact[Evidence]):
             if adds or node.op in JOINING:
                 yield function, user, is_sum or adds
         if number in state.graph.returns:
-            yield from ((*site, is_sum) for site in self._callers.get(function, ()))
+            yield from ((*site, is_sum) for site in self._callers.sites.get(function, ()))

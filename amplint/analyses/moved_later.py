@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.fact import CallFact
+from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.analyses.host_built import is_factory, is_host, library_names
 from amplint.core.values import (
     ACCELERATOR,
@@ -54,11 +54,10 @@ class MovedLater(CallFact[Evidence]):
     What stands in a line of calls and variables is up to rules.
     """
 
-    requires = (CallGuards,)
+    _guards = Required(CallGuards)
 
-    def __init__(self, inference: Inference, guards: CallGuards) -> None:
-        super().__init__(inference)
-        self._guards = guards
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._captured: dict[str, set[str]] = {}  # by function: the names that inner ones read
 
     def of(self, at: NodePlace) -> Evidence | None:

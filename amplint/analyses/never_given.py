@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import PlaceFact
+from amplint.analyses.fact import PlaceFact, Required
 from amplint.core.walks import reachable
-from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 
@@ -22,12 +21,8 @@ class NeverGiven(PlaceFact[bool]):
     """Whether a test of an argument that is None by default lets a place run in no call: at least
     one call of the function is seen, outside of tests, and all that are seen leave it out."""
 
-    requires = (Callers, CallGuards)
-
-    def __init__(self, inference: Inference, callers: Callers, guards: CallGuards) -> None:
-        super().__init__(inference)
-        self._callers = callers
-        self._guards = guards
+    _callers = Required(Callers)
+    _guards = Required(CallGuards)
 
     def of(self, at: NodePlace) -> bool | None:
         infer, function = self.inference, at.function

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact, Fact, NodeFact
+from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.core.lattice import only
 from amplint.core.values import (
     ACCELERATOR,
@@ -26,7 +26,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
 )
-from amplint.inference import Inference, transfer
+from amplint.inference import transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
@@ -43,11 +43,7 @@ At = tuple[str, int]  # a function's id, and one of its nodes
 class Origins(Fact):
     """The calls that make values, looked for from where these are used."""
 
-    requires = (Callers,)
-
-    def __init__(self, inference: Inference, callers: Callers) -> None:
-        super().__init__(inference)
-        self._callers = callers.sites
+    _callers = Required(Callers)
 
     def replicated(self, function: str, number: int) -> Evidence | None:
         """Where the module that a node holds may have been wrapped by `nn.DataParallel`."""
@@ -217,7 +213,7 @@ class Origins(Fact):
         """The values that callers pass for a parameter."""
         places = self.inference.functions[function].places
         position = places.index(name) if name in places else None
-        for caller, number in self._callers.get(function, ()):
+        for caller, number in self._callers.sites.get(function, ()):
             given = self._node((caller, number)).argument(position, name)
             if given >= 0:
                 yield caller, given
@@ -249,11 +245,7 @@ class ReplicatedModules(NodeFact[Evidence]):
     """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for more
     than one device."""
 
-    requires = (Origins,)
-
-    def __init__(self, inference: Inference, origins: Origins) -> None:
-        super().__init__(inference)
-        self._origins = origins
+    _origins = Required(Origins)
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.replicated(at.function, at.node)
@@ -263,11 +255,7 @@ class UnpinnedMoves(CallFact[Evidence]):
     """Where a batch of a loader that does not pin its batches is moved to the device, by the call
     that makes the loader."""
 
-    requires = (Origins,)
-
-    def __init__(self, inference: Inference, origins: Origins) -> None:
-        super().__init__(inference)
-        self._origins = origins
+    _origins = Required(Origins)
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.moved(at.function, at.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact
+from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.core.text import has_line
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.event_index import FunctionEvents
@@ -23,11 +23,10 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
     apart.
     """
 
-    requires = (Callers,)
+    _callers = Required(Callers)
 
-    def __init__(self, inference: Inference, callers: Callers) -> None:
-        super().__init__(inference)
-        self._callers = callers
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._find({})
 
     def _find(self, known: Mapping[str, FunctionEvents]) -> None:

@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact
+from amplint.analyses.fact import Fact, Required
 from amplint.core.values import Atom, Instance, Symbol
 from amplint.inference import Inference
 from amplint.inference.continuation import Edit
@@ -40,12 +40,11 @@ class SelfTests(Fact):
     `loops`: the blocks in them that are loops, each with its function.
     """
 
-    requires = (Callers, BackwardCalls)
+    _callers = Required(Callers)
+    _backward_calls = Required(BackwardCalls)
 
-    def __init__(self, inference: Inference, callers: Callers, calls: BackwardCalls) -> None:
-        super().__init__(inference)
-        self._callers = callers
-        self._backward_calls = calls
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self.loops = [*self._find()]
 
     def follow(self, inference: Inference, edit: Edit) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import NodeFact
+from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.analyses.inferred import Reasons
 from amplint.analyses.unknown_in_calls import is_declared, may_hold
 from amplint.core.lattice import inner
@@ -71,15 +71,12 @@ class TensorCertainty(NodeFact[bool]):
     A loop's variable does not speak for itself: in a circle both grounds begin with False.
     """
 
-    requires = (Reasons, Callers, CallGuards)
+    _reasons = Required(Reasons)
+    _callers = Required(Callers)
+    _guards = Required(CallGuards)
 
-    def __init__(
-        self, inference: Inference, reasons: Reasons, callers: Callers, guards: CallGuards
-    ) -> None:
-        super().__init__(inference)
-        self._explanations = reasons.explanations
-        self._callers = callers.sites
-        self._guards = guards
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._grounds = Solver(self._find, Grounds())
         self._parameters: dict[str, dict[Location, list[At]]] = {}
         self._used: dict[str, Collection[int]] = {}
@@ -161,7 +158,7 @@ class TensorCertainty(NodeFact[bool]):
             function, state
         ):
             return SURE
-        reasons = self._explanations.of_devices(function, number)
+        reasons = self._reasons.explanations.of_devices(function, number)
         if not reasons and is_nest(state.values[number]):
             return GUESS  # a nest that nobody but a circle of calls hands on
         guesses = [at for evidence in reasons for at in self._guessed(evidence)]
@@ -177,7 +174,7 @@ class TensorCertainty(NodeFact[bool]):
         """The arguments that calls of a function give for a parameter; none where that of one of
         them is not known."""
         found: list[At] = []
-        for site in self._callers.get(function, ()):
+        for site in self._callers.sites.get(function, ()):
             number = self._guards.given(site, function, name)
             if number is None:
                 return []
@@ -196,7 +193,7 @@ class TensorCertainty(NodeFact[bool]):
     def _guessed(self, evidence: Evidence) -> Iterator[At]:
         """The parameter whose device is a guess, and this the reason: that of `forward`."""
         for function, number in self._of_forwards(evidence.place.path).get(evidence.place[1:], ()):
-            if evidence in self._explanations.of_devices(function, number):
+            if evidence in self._reasons.explanations.of_devices(function, number):
                 yield function, number
 
     def _of_forwards(self, path: str) -> dict[Location, list[At]]:
@@ -217,11 +214,7 @@ class NotGuessed(NodeFact[bool]):
     """Whether an expression is a tensor by more than a guess, or out of a nest of tensors: where
     that was moved to the device, so was what it holds."""
 
-    requires = (TensorCertainty,)
-
-    def __init__(self, inference: Inference, certainty: TensorCertainty) -> None:
-        super().__init__(inference)
-        self._certainty = certainty
+    _certainty = Required(TensorCertainty)
 
     def of(self, at: NodePlace) -> bool:
         found = self._certainty.grounds(at)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
-from amplint.analyses.fact import CallFact, Fact
+from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.core.values import Place
 from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
@@ -86,11 +86,10 @@ class CalledTexts(CallFact[Sequence[str]]):
     """The texts of the functions of the project that a call runs, a few calls deep, with the names
     of their decorators."""
 
-    requires = (FunctionTexts,)
+    _texts = Required(FunctionTexts)
 
-    def __init__(self, inference: Inference, texts: FunctionTexts) -> None:
-        super().__init__(inference)
-        self._texts = texts
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._known: dict[tuple[str, ...], Sequence[str]] = {}
 
     def of(self, at: NodePlace) -> Sequence[str]:

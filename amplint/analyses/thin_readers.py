@@ -10,7 +10,7 @@ the call.
 from __future__ import annotations
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact, NodeFact
+from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.core.lattice import known, only
@@ -41,11 +41,10 @@ RECEIVERS = ("self", "cls")
 class HandedReads(CallFact[Evidence]):
     """The read in the function that a call hands a tensor on the device to, to be read there."""
 
-    requires = (TensorCertainty,)
+    _certainty = Required(TensorCertainty)
 
-    def __init__(self, inference: Inference, certainty: TensorCertainty) -> None:
-        super().__init__(inference)
-        self._certainty = certainty
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._known: dict[str, Evidence | None] = {}
 
     def of(self, at: NodePlace) -> Evidence | None:
@@ -96,13 +95,9 @@ class ReadsOfCallers(NodeFact[bool]):
     """Whether a place stands in a function that only reads what it is given, and that a call which
     runs for every batch hands a tensor on the device: the read is one of that call."""
 
-    requires = (HandedReads, Callers, Hotness)
-
-    def __init__(
-        self, inference: Inference, reads: HandedReads, callers: Callers, hotness: Hotness
-    ) -> None:
-        super().__init__(inference)
-        self._reads, self._callers, self._hotness = reads, callers, hotness
+    _reads = Required(HandedReads)
+    _callers = Required(Callers)
+    _hotness = Required(Hotness)
 
     def of(self, at: NodePlace) -> bool:
         if self._reads.read_in(at.function) is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.analyses.fact import Fact
+from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.loader_workers import Workers
 from amplint.analyses.scaler_misuse import ScalerMisuse
@@ -31,15 +31,12 @@ HALF_NAMES = HALF | CHOICES.keys() | {"HalfTensor", "BFloat16Tensor"}
 class Traits(Fact):
     """The traits of functions: what is known of some place in each."""
 
-    requires = (Hotness, Workers, ScalerMisuse)
+    _hotness = Required(Hotness)
+    _workers = Required(Workers)
+    _misuse = Required(ScalerMisuse)
 
-    def __init__(
-        self, inference: Inference, hotness: Hotness, workers: Workers, misuse: ScalerMisuse
-    ) -> None:
-        super().__init__(inference)
-        self._hotness = hotness
-        self._workers = workers
-        self._misused = misuse.functions
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
         self._half: dict[Value, bool] = {}
 
     def of_function(self, function: str) -> frozenset[Trait]:
@@ -58,7 +55,7 @@ class Traits(Fact):
             yield Trait.HALF
         if self._workers.runs(function):
             yield Trait.WORKER
-        if function in self._misused:
+        if function in self._misuse.functions:
             yield Trait.MISUSED
 
     def _is_half(self, value: Value) -> bool:

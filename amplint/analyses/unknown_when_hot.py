@@ -11,10 +11,9 @@ log(loss)
 
 from __future__ import annotations
 
-from amplint.analyses.fact import NodeFact
+from amplint.analyses.fact import NodeFact, Required
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.unknown_in_calls import is_unknown_in
-from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
 
 
@@ -25,11 +24,7 @@ class UnknownWhenHot(NodeFact[bool]):
     A finding rests on one real chain, and these are two.
     """
 
-    requires = (Hotness,)
-
-    def __init__(self, inference: Inference, hotness: Hotness) -> None:
-        super().__init__(inference)
-        self._hotness = hotness
+    _hotness = Required(Hotness)
 
     def of(self, at: NodePlace) -> bool:
         calls = self._hotness.calls_behind(at)

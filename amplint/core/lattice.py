@@ -69,7 +69,7 @@ Item = TypeVar("Item")
 
 
 def agreed(items: Iterable[Item]) -> Item | None:
-    """What all of these are; None where they differ, or there are none."""
+    """The one that all of these are; None where they differ, or there are none."""
     found = {*items}
     return found.pop() if len(found) == 1 else None
 

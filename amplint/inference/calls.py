@@ -999,7 +999,7 @@ class Calls(OfFrameworks):
 def by_place(
     params: Iterable[Param], positional: tuple[Param, ...], arguments: Arguments
 ) -> Iterator[tuple[str, Value]]:
-    """What a call contributes by place to the parameters of a function, by their names.
+    """The values that a call contributes by place to parameters, by their names.
 
     Args:
         positional: those of the parameters that can be given so.
@@ -1019,7 +1019,7 @@ def by_place(
 def by_keyword(
     params: Iterable[Param], filled: Collection[str], arguments: Arguments
 ) -> Iterator[tuple[str, Value]]:
-    """What a call contributes by keyword to the parameters of a function, by their names.
+    """The values that a call contributes by keyword to parameters, by their names.
 
     Args:
         filled: the parameters that are given by place.

@@ -218,7 +218,7 @@ def used_as_tensors(
 
 
 def unpacked(graph: Graph, number: int) -> int:
-    """What stands in the tuple that a node is unpacked from; the node itself, if it is not.
+    """The element of the tuple that a node is unpacked from; the node itself, if it is not.
 
     Ex) q.half() of `q, k = q.half(), k.half()`
     """
@@ -567,7 +567,7 @@ def outputs(graph: Graph, loss: Node) -> Iterator[int]:
 
 
 def parts_of_loss(graph: Graph, number: int, kind: str) -> Iterator[tuple[int, str]]:
-    """What a marked node has been made of that is marked for it, with its mark."""
+    """The nodes that a marked one is made of, and that are marked for it, with their marks."""
     node = graph.nodes[number]
     if node.op in (ops.NARROW, ops.PHI):
         yield from ((n, kind) for n in node.operands[: None if node.op == ops.PHI else 1])

@@ -315,6 +315,29 @@ class Builder:
             operands = dict.fromkeys([*old.operands, *(s for s in sources if s != phi)])
             self.nodes[phi] = old._replace(operands=tuple(operands))
 
+    def close_loop(
+        self,
+        loop: ast.For | ast.AsyncFor | ast.While,
+        before: int,
+        phis: dict[str, int],
+        entry: Env | None,
+        forever: bool,
+    ) -> None:
+        """Leave a loop after its body.
+
+        Args:
+            before: the block around it.
+            phis: those of the names that the body binds.
+            entry: what names held before the body ran.
+            forever: whether only a `break` leads out of it.
+        """
+        place = where(loop)
+        self.close_phis(phis, [self.env, *self.continues.pop()])
+        self.block = before
+        self.env = None if forever else self.merge([entry, self.env], place)
+        self.suite(loop.orelse)
+        self.env = self.merge([self.env, *self.breaks.pop()], place)
+
     def do_For(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = self.expr(node.iter)
         place = where(node)
@@ -325,11 +348,7 @@ class Builder:
         self.continues.append([])
         self.assign(node.target, self.emit(ops.ITER, (iterable,), None, where(node.target)))
         self.suite(node.body)
-        self.close_phis(phis, [self.env, *self.continues.pop()])
-        self.block = before
-        self.env = self.merge([entry, self.env], place) if entry is not None else None
-        self.suite(node.orelse)
-        self.env = self.merge([self.env, *self.breaks.pop()], place)
+        self.close_loop(node, before, phis, entry, forever=entry is None)
 
     do_AsyncFor = do_For
 
@@ -344,12 +363,8 @@ class Builder:
         self.breaks.append([])
         self.continues.append([])
         self.suite(node.body)
-        self.close_phis(phis, [self.env, *self.continues.pop()])
-        self.block = before
         forever = isinstance(node.test, ast.Constant) and bool(node.test.value)
-        self.env = None if forever else self.merge([entry, self.env], place)
-        self.suite(node.orelse)
-        self.env = self.merge([self.env, *self.breaks.pop()], place)
+        self.close_loop(node, before, phis, entry, forever)
 
     def do_With(self, node: ast.With | ast.AsyncWith) -> None:
         before = self.block

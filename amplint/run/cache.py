@@ -19,6 +19,7 @@ import os
 import platform
 import shutil
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -37,6 +38,7 @@ SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by amplint. It
 OWN = {".gitignore": b"*\n", TAG: SIGNATURE}  # what is no entry
 MAGIC = b"amplint-cache 2 "
 MOST_AGE = 14 * 24 * 3600  # seconds since an entry was last of use
+LEVEL = 1  # of compression: it takes as long as to write what it saves
 MOST_BYTES = 128 * 1024 * 1024  # of all entries
 
 Entry = TypeVar("Entry")
@@ -86,6 +88,23 @@ class Cache:
         with contextlib.suppress(OSError):
             os.utime(file)  # it is of use
         return body
+
+    def get_packed(self, key: str, kind: type[Entry]) -> Entry | None:
+        """The same as `get` for an entry that is large, and packed."""
+        body = self.read(key)
+        if body is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(zlib.decompress(body), type=kind)
+        except (zlib.error, msgspec.MsgspecError):  # written by another amplint
+            return None
+
+    def put_packed(self, entries: Mapping[str, object]) -> None:
+        """The same as `put` for such entries, by key."""
+        # A path, or a line of code, may be no text in UTF-8.
+        with contextlib.suppress(UnicodeEncodeError):
+            bodies = {key: msgspec.msgpack.encode(entry) for key, entry in entries.items()}
+            self.write({key: zlib.compress(body, LEVEL) for key, body in bodies.items()})
 
     def write(self, entries: Mapping[str, bytes]) -> None:
         """The same for entries that are no JSON, by key."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from amplint.run.cache import Cache, digest, environment, key_of
 
 # A project of fewer characters (some 1,500 lines) leaves little to spare.
 LEAST_KEPT = 50_000
-LEVEL = 1  # of compression: it takes as long as to write what it saves
 
 
 class Pack(msgspec.Struct, array_like=True):
@@ -73,29 +71,22 @@ class Store:
         changed: dict[str, dict[str, tuple[str, bytes]]] = defaultdict(dict)
         for path, record in records.items():
             changed[directory_of(path)][path] = (self.digest_of(path), record)
-        entries: dict[str, bytes] = {}
+        entries: dict[str, object] = {}
         for directory, new in changed.items():
             old = self._pack(directory)
             kept = {path: known for path, known in old.items() if path in existing} | new
-            pack = Pack(environment_digest(), kept)
-            entries[pack_key(directory)] = zlib.compress(msgspec.msgpack.encode(pack), LEVEL)
+            entries[pack_key(directory)] = Pack(environment_digest(), kept)
         self._packs.clear()  # they have served
-        self.cache.write(entries)
+        self.cache.put_packed(entries)
 
     def _pack(self, directory: str) -> dict[str, tuple[str, bytes]]:
         if directory not in self._packs:
-            self._packs[directory] = self._read(pack_key(directory))
+            pack = self.cache.get_packed(pack_key(directory), Pack)
+            if pack is None or pack.environment != environment_digest():
+                self._packs[directory] = {}
+            else:
+                self._packs[directory] = pack.records
         return self._packs[directory]
-
-    def _read(self, key: str) -> dict[str, tuple[str, bytes]]:
-        body = self.cache.read(key)
-        if body is None:
-            return {}
-        try:
-            pack = msgspec.msgpack.decode(zlib.decompress(body), type=Pack)
-        except (zlib.error, msgspec.MsgspecError):  # written by another amplint
-            return {}
-        return pack.records if pack.environment == environment_digest() else {}
 
 
 def directory_of(path: str) -> str:

@@ -7,7 +7,6 @@ not shown to the rules.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,7 @@ from amplint.analyses.questions import Asked
 from amplint.core.finding import Finding
 from amplint.core.rule import Rule
 from amplint.run.cache import key_of
-from amplint.run.indexing import LEVEL, Store, environment_digest
+from amplint.run.indexing import Store, environment_digest
 
 # Those with candidates, each with the nodes that checks are shown.
 Rows = list[tuple[int, list[str]]]
@@ -80,11 +79,7 @@ class Judgements:
         if not self.are_kept or not new:
             return
         kept = {path: known for path, known in self._known.items() if path in existing}
-        try:
-            body = msgspec.msgpack.encode(Entry(environment_digest(), {**kept, **new}))
-        except UnicodeEncodeError:  # of a path, or of a line of code, that is no text
-            return
-        self.store.cache.write({self._key: zlib.compress(body, LEVEL)})
+        self.store.cache.put_packed({self._key: Entry(environment_digest(), {**kept, **new})})
 
     @cached_property
     def _key(self) -> str:
@@ -92,14 +87,10 @@ class Judgements:
 
     @cached_property
     def _known(self) -> dict[str, Judgement]:
-        body = self.store.cache.read(self._key)
-        if body is None:
+        entry = self.store.cache.get_packed(self._key, Entry)
+        if entry is None or entry.environment != environment_digest():
             return {}
-        try:
-            entry = msgspec.msgpack.decode(zlib.decompress(body), type=Entry)
-        except (zlib.error, msgspec.MsgspecError):  # written by another amplint
-            return {}
-        return entry.judgements if entry.environment == environment_digest() else {}
+        return entry.judgements
 
 
 def judgements_of(store: Store | None, rules: Sequence[Rule], project: str) -> Judgements | None:

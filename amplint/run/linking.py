@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,12 +19,12 @@ from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run.cache import key_of
-from amplint.run.indexing import LEVEL, Store, environment_digest
+from amplint.run.indexing import Store, environment_digest
 
 # With so many changed files, what is known now is kept. Until then, what was known before stays:
 # to evaluate a few functions again takes less time than to write all of it.
 MANY_CHANGED = 8
-DAMAGED = (zlib.error, msgspec.MsgspecError, LookupError, TypeError, ValueError)
+DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files raises
 
 
 class Entry(msgspec.Struct, array_like=True):
@@ -73,7 +72,7 @@ class Linker:
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
         digests = {path: self.store.digest_of(path) for path in files.own}
-        entry = self._recall()
+        entry = self.store.cache.get_packed(key_of_project(self.project), Entry)
         if entry is not None and entry.environment == environment_of(files):
             changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
@@ -96,27 +95,12 @@ class Linker:
         except DAMAGED:  # it says what no snapshot of these files does
             return None
 
-    def _recall(self) -> Entry | None:
-        body = self.store.cache.read(key_of_project(self.project))
-        if body is None:
-            return None
-        try:
-            entry = msgspec.msgpack.decode(zlib.decompress(body), type=Entry)
-        except DAMAGED:  # written by another amplint
-            return None
-        return entry
-
     def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
         snapshot = taken(inference) if not self.store.is_read_only else None
         if snapshot is None:
             return
         entry = Entry(environment_of(inference.files), digests, snapshot)
-        try:
-            body = msgspec.msgpack.encode(entry)
-        except UnicodeEncodeError:  # of a path that is no text
-            return
-        key = key_of_project(self.project)
-        self.store.cache.write({key: zlib.compress(body, LEVEL)})
+        self.store.cache.put_packed({key_of_project(self.project): entry})
 
 
 def environment_of(files: Files) -> list[str | None]:

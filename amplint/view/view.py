@@ -310,9 +310,9 @@ class View:
         return str(self._spot.node.data)
 
     @property
-    def operators(self) -> Sequence[str]:
+    def operators(self) -> tuple[str, ...]:
         """Of a comparison: the names that `ast` has for its operators, in their order."""
-        return self._spot.node.data if self.op == ops.COMPARE else ()
+        return (*self._spot.node.data,) if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:

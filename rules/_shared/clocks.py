@@ -32,7 +32,7 @@ READS_CLOCK = re.compile(
 )
 
 
-def reads_clock(call: View) -> bool:
+def _reads_clock(call: View) -> bool:
     """Ex) time.time(), perf_counter(), start.elapsed_time(end)"""
     return call.method == "elapsed_time" or call.callee in CLOCKS
 
@@ -48,13 +48,13 @@ def is_timed(at: View, heat: Heat) -> bool:
     its function or one that calls it, or its file, class or function is one that measures."""
     if measures(at):
         return True
-    loop = own_loop(at, heat)
+    loop = _own_loop(at, heat)
     if loop is not None:
-        return any(reads_clock(at.of(call)) for call in at.source.calls(loop))
-    return any(READS_CLOCK.search(text) for text in hot_texts(at, heat))
+        return any(_reads_clock(at.of(call)) for call in at.source.calls(loop))
+    return any(READS_CLOCK.search(text) for text in _hot_texts(at, heat))
 
 
-def own_loop(at: View, heat: Heat) -> cst.For | cst.While | None:
+def _own_loop(at: View, heat: Heat) -> cst.For | cst.While | None:
     """The batch loop that makes a place hot, where it is in the same function."""
     src, place = at.source, heat.chain[0].place if heat.chain else None
     for ancestor in src.ancestors(at.cst):
@@ -67,7 +67,7 @@ def own_loop(at: View, heat: Heat) -> cst.For | cst.While | None:
     return None
 
 
-def hot_texts(at: View, heat: Heat) -> Iterator[str]:
+def _hot_texts(at: View, heat: Heat) -> Iterator[str]:
     """The texts of the functions on the chain that makes a place hot, its own included."""
     own = at.source.function(at.cst)
     if own is not None:

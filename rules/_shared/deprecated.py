@@ -72,26 +72,26 @@ def report_handed_on(rule: Rule, successors: Successors) -> None:
     )
     def check_handed_on(at: View) -> Iterator[Finding]:
         """Ex) partial(torch.cuda.amp.autocast, enabled=True)"""
-        for named in handed_on(at, successors):
+        for named in _handed_on(at, successors):
             if not is_fallback(named):
                 yield named.finding(message(named, successors[named.name or ""]))
 
 
-def handed_on(at: View, names: Container[str]) -> Iterator[View]:
+def _handed_on(at: View, names: Container[str]) -> Iterator[View]:
     """The expressions of one of these names that are arguments, elements, returned, or the value of
     a field of an object or a class.
 
     Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, and of
     self.region = autocast
     """
-    for each in given_by(at):
-        if each.name in names and (each is not at or is_field_of_class(at)):
+    for each in _given_by(at):
+        if each.name in names and (each is not at or _is_field_of_class(at)):
             named = at.assigned if at.op == "store" else each
-            if named is not None and named.op in NAMING and not is_asked_for(named):
+            if named is not None and named.op in NAMING and not _is_asked_for(named):
                 yield named
 
 
-def given_by(at: View) -> Sequence[View]:
+def _given_by(at: View) -> Sequence[View]:
     """The values that an operation gives away; what a class binds a field to is given by nothing,
     and stands for itself."""
     if at.op in ("name", "attr"):
@@ -99,12 +99,12 @@ def given_by(at: View) -> Sequence[View]:
     return at.operands[1:] if at.op == "call" else at.operands
 
 
-def is_field_of_class(at: View) -> bool:
+def _is_field_of_class(at: View) -> bool:
     """Ex) torch.cuda.amp.autocast of `class Trainer: region = torch.cuda.amp.autocast`"""
     return at.function.kind == "class" and at.source.layout.assignment(at.cst) is not None
 
 
-def is_asked_for(named: View) -> bool:
+def _is_asked_for(named: View) -> bool:
     """Ex) isinstance(x, (GradScaler, Other))"""
     src = named.source
     return any(
@@ -130,7 +130,7 @@ def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
         if at.name not in names:
             return
         statement, src = at.cst, at.source
-        unused = [] if is_meant(at) else unused_names(at, names)
+        unused = [] if _is_meant(at) else _unused_names(at, names)
         fix = without(statement, unused, src) if unused else None
         for alias in unused:
             module, name = src.text(statement.module), alias.evaluated_name
@@ -139,7 +139,7 @@ def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
                 yield at.finding(said, fix=fix, place=alias)
 
 
-def is_meant(at: View) -> bool:
+def _is_meant(at: View) -> bool:
     """Whether an import may be there for other files, or to see whether it fails."""
     src, statement = at.source, at.cst
     if not src.path.endswith(".py") or src.path.rpartition("/")[2] == INIT:
@@ -150,7 +150,7 @@ def is_meant(at: View) -> bool:
     return line is None or MEANT.search(cst.Module([]).code_for_node(line)) is not None
 
 
-def unused_names(at: View, names: Container[str]) -> list[cst.ImportAlias]:
+def _unused_names(at: View, names: Container[str]) -> list[cst.ImportAlias]:
     """Those of some library names that a statement imports, and that nothing seems to use."""
     statement, src = at.cst, at.source
     if not isinstance(statement, cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
@@ -160,16 +160,16 @@ def unused_names(at: View, names: Container[str]) -> list[cst.ImportAlias]:
     return [
         alias
         for alias in imported
-        if f"{module}.{alias.evaluated_name}" in names and is_unused(bound_by(alias), at)
+        if f"{module}.{alias.evaluated_name}" in names and _is_unused(_bound_by(alias), at)
     ]
 
 
-def bound_by(alias: cst.ImportAlias) -> str:
+def _bound_by(alias: cst.ImportAlias) -> str:
     """Ex) old of `autocast as old`"""
     return alias.evaluated_alias or alias.evaluated_name
 
 
-def is_unused(name: str, at: View) -> bool:
+def _is_unused(name: str, at: View) -> bool:
     """Whether a name stands once in the file, and no other file seems to take it from there."""
     again = rf"(?<![.\w]){name}\b[\s\S]*(?<![.\w]){name}\b"
     if at.source.says(re.compile(again)):

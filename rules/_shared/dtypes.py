@@ -95,14 +95,14 @@ def finding_on_dtype(
     return at.finding(message, places, fix, help, group, anywhere=anywhere)
 
 
-def named_dtype(value: Value) -> str | None:
+def _named_dtype(value: Value) -> str | None:
     """The torch.dtype that a value is, or the choice between several."""
     dtypes = {atom.name for atom in value if isinstance(atom, DType)}
     return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
 
 
 @dataclass(frozen=True)
-class Applied:
+class Operation:
     """An operation of torch: a function, a method of a tensor, or a layer.
 
     Args:
@@ -121,19 +121,19 @@ class Applied:
         return [each.tensor for each in self.operands if each.tensor is not None]
 
 
-def applied_product(at: View) -> Applied | None:
+def product(at: View) -> Operation | None:
     """A matrix product, a convolution and the like: what raises where dtypes differ.
 
     Ex) a @ b, torch.einsum("ij,jk", a, b), a.mm(b), linear(a)
     """
     if at.op == "binop":
         is_product = at.operator == "MatMult"
-        return Applied("Tensor.__matmul__", tuple(at.operands)) if is_product else None
-    found = applied(at)
+        return Operation("Tensor.__matmul__", tuple(at.operands)) if is_product else None
+    found = operation(at)
     return found if found is not None and found.name in EQUAL_DTYPES else None
 
 
-def applied(call: View) -> Applied | None:
+def operation(call: View) -> Operation | None:
     """Ex) torch.linalg.inv(a), a.inverse(), criterion(a, b)"""
     if call.op != "call":
         return None
@@ -141,12 +141,12 @@ def applied(call: View) -> Applied | None:
     given = tuple(part for each in arguments for part in parts_of(each))
     called = only(function.value)
     if isinstance(called, Object):
-        return Applied(called.type, given, called)
+        return Operation(called.type, given, called)
     if isinstance(called, Method):
-        receiver = call.receiver
-        operands = (receiver, *given) if receiver is not None else given
-        return Applied(f"Tensor.{called.name}", operands) if isinstance(called.of, Tensor) else None
-    return Applied(call.callee, given) if call.callee is not None else None
+        receiver = (call.receiver,) if call.receiver is not None else ()
+        is_of_tensor = isinstance(called.of, Tensor)
+        return Operation(f"Tensor.{called.name}", (*receiver, *given)) if is_of_tensor else None
+    return Operation(call.callee, given) if call.callee is not None else None
 
 
 def parts_of(at: View) -> Sequence[View]:
@@ -170,7 +170,7 @@ def dtype_of_cast(call: View) -> str | None:
         return None
     given = [argument.value for _, _, argument in call.arguments]
     if call.method in ("to", "type"):
-        return next((name for value in given if (name := named_dtype(value))), None)
+        return next((name for value in given if (name := _named_dtype(value))), None)
     return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
 
 
@@ -187,10 +187,10 @@ def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
 def taken_by(at: View) -> Iterator[View]:
     """The operations that take a value; of a method that is called on it, the call."""
     for use in at.uses:
-        yield from [each for each in use.uses if calls_method(each, use)] or [use]
+        yield from [each for each in use.uses if _calls_method(each, use)] or [use]
 
 
-def calls_method(call: View, method: View) -> bool:
+def _calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
 
 
@@ -245,12 +245,12 @@ def is_surely_decided(tensor: Tensor, at: View) -> bool:
         for part in reachable([at.cst], lambda part: definitions(part, src))
         for call in src.calls(part)
         for arg in call.args
-        if may_name_dtype(arg, at.of(call))
+        if _may_name_dtype(arg, at.of(call))
     )
     return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
 
 
-def may_name_dtype(arg: cst.Arg, call: View) -> bool:
+def _may_name_dtype(arg: cst.Arg, call: View) -> bool:
     """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
     if arg.keyword is not None:
         return arg.keyword.value == "dtype"

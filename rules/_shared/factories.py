@@ -99,11 +99,11 @@ class Built:
     is_named: bool = False
 
 
-def always() -> bool:
+def _always() -> bool:
     return True
 
 
-def never() -> bool:
+def _never() -> bool:
     return False
 
 
@@ -120,7 +120,7 @@ class Step:
 
     operand: View
     word: str
-    is_certain: Callable[[], bool] = always
+    is_certain: Callable[[], bool] = _always
     placed: bool = False
 
 
@@ -139,8 +139,8 @@ def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Bu
         return built_under(at, refused, steps)
     if at.op == "call" and (name := factory(at, refused)) is not None:
         is_strided = name == "torch.empty_strided"
-        return Built(at, name, sliced=is_strided, certain=is_local(at.operands[0]))
-    if at.op == "call" and (parts := parts_of(at)):
+        return Built(at, name, sliced=is_strided, certain=is_local(at.called))
+    if at.op == "call" and (parts := _parts_of(at)):
         made = [built(part, refused, steps - 1) for part in parts]
         return None if None in made or made[0] is None else replace(made[0], alone=False)
     step = operand_alone(at)
@@ -153,14 +153,14 @@ def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Bu
         expanded=found.expanded or word == "expand",
         sliced=found.sliced or word == SLICED,
         shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
-        exact=found.exact and word not in ROUNDED and not overflows(found.name, word),
+        exact=found.exact and word not in ROUNDED and not _overflows(found.name, word),
         alone=found.alone and word not in NO_FACTORY,
         certain=found.certain and step.is_certain(),
         placed=found.placed or step.placed,
     )
 
 
-def parts_of(call: View) -> list[View]:
+def _parts_of(call: View) -> list[View]:
     """Ex) [a, b] of torch.cat([a, b], dim=1)"""
     joins = call.callee in JOINS and not call.has_star and call.arg("out") is None
     given = call.arg("tensors", 0) if joins else None
@@ -174,18 +174,18 @@ def built_under(name: View, refused: Collection[str], steps: int) -> Built | Non
     made = name.origin
     if made.op == "put":
         written, _, number = made.operands
-        found = built(written, refused, steps - WRITE_STEPS) if is_host(number) else None
-        is_sole = found is not None and writes_at_plain_place(made, name)
+        found = built(written, refused, steps - WRITE_STEPS) if _is_host(number) else None
+        is_sole = found is not None and _writes_at_plain_place(made, name)
         return replace(found, is_named=True, alone=False) if found and is_sole else None
     found = built(made, refused, steps - 1)
     if found is None:
         return None
     if is_only_read(name, made):
         return replace(found, is_named=True)
-    return replace(found, is_named=True, alone=False) if is_filled_before(name, made) else None
+    return replace(found, is_named=True, alone=False) if _is_filled_before(name, made) else None
 
 
-def writes_at_plain_place(write: View, after: View) -> bool:
+def _writes_at_plain_place(write: View, after: View) -> bool:
     """Whether `x[0] = 1` writes at a plain place, for one variable alone to read it."""
     source, target = write.source, write.cst
     if not isinstance(source.parent(source.parent(target)), cst.Assign):
@@ -193,10 +193,10 @@ def writes_at_plain_place(write: View, after: View) -> bool:
     others = [use for use in source.variables.uses(target) if use is not after.cst]
     if others or source.variables.joined(target):
         return False
-    return all(map(is_plain, indices_of(write))) and is_beside(write, after)
+    return all(map(_is_plain, _indices_of(write))) and is_beside(write, after)
 
 
-def is_filled_before(name: View, made: View) -> bool:
+def _is_filled_before(name: View, made: View) -> bool:
     """Whether nothing but a variable reads what was made, and statements `name.fill_(1)` before
     it."""
     source = name.source
@@ -206,21 +206,21 @@ def is_filled_before(name: View, made: View) -> bool:
     filled = [source.layout.call_on(use) for use in uses]
     return is_beside(name, made) and all(
         call is not None
-        and fills_by_number(name.of(call))
+        and _fills_by_number(name.of(call))
         and name.of(use).span < name.span
         and is_beside(name.of(use), name)
         for use, call in zip(uses, filled, strict=True)
     )
 
 
-def fills_by_number(call: View) -> bool:
+def _fills_by_number(call: View) -> bool:
     """Ex) the statement `x.fill_(0.5)`"""
     if call.method not in FILLS or call.source.layout.value_used(call.cst):
         return False
-    return all(is_host(given) for _, _, given in call.arguments)
+    return all(_is_host(given) for _, _, given in call.arguments)
 
 
-def overflows(name: str, word: str) -> bool:
+def _overflows(name: str, word: str) -> bool:
     """Whether a constant may become an integer that does not hold it: devices differ in that."""
     return name == "torch.full" and word in CONVERSIONS_TO_INTEGERS
 
@@ -254,30 +254,30 @@ def operand_alone(at: View) -> Step | None:
     if at.op in ("compare", "binop") and len(at.operands) == 2:
         left, right = at.operands
         word = "eq" if at.op == "compare" else "mul"
-        return apart(left, right, word) or on_host(left, right)
+        return _apart(left, right, word) or _on_host(left, right)
     if at.op == "subscript":
-        return part_of(at)
-    return called_on(at) if at.op == "call" else None
+        return _part_of(at)
+    return _called_on(at) if at.op == "call" else None
 
 
-def part_of(at: View) -> Step | None:
+def _part_of(at: View) -> Step | None:
     """Ex) mask[None, :], rows[2:]"""
-    indices = indices_of(at)
+    indices = _indices_of(at)
 
     def certain() -> bool:
         return all(index.op == "slice" or is_local(index) for index in indices)
 
-    if all(map(is_whole, indices)):
+    if all(map(_is_whole, indices)):
         return Step(at.operands[0], "view", certain)
-    return Step(at.operands[0], SLICED, certain) if all(map(is_plain, indices)) else None
+    return Step(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
 
 
-def called_on(call: View) -> Step | None:
+def _called_on(call: View) -> Step | None:
     """Ex) torch.triu(mask, 1), mask.long()"""
     name = call.callee or ""
     given = [*call.arguments]
     starred = [each for _, _, each in given if each.op == "starred"]
-    if any(keyword in ("**", "out") for _, keyword, _ in given) or not all(map(is_host, starred)):
+    if any(keyword in ("**", "out") for _, keyword, _ in given) or not all(map(_is_host, starred)):
         return None
     if name.startswith("torch.") and given and given[0][1] is None:
         word, operand = name[6:], given.pop(0)[2]
@@ -287,32 +287,34 @@ def called_on(call: View) -> Step | None:
         return None
     others = [each for _, _, each in given]
     is_method = not name.startswith("torch.")
-    sure = always if is_method else partial(is_local, call.operands[0])
+    sure = _always if is_method else partial(is_local, call.called)
     if name in VARIABLES:
         return Step(operand, "view", sure) if not others else None
-    if word in ("type", "to") and len(others) == 1 and is_dtype(others[0]):
+    if word in ("type", "to") and len(others) == 1 and _is_dtype(others[0]):
         return Step(operand, "type", partial(is_surely_dtype, others[0]))
     if word == "type":
         return Step(operand, word, placed=True)
     if word == "view" and len(others) == 1 and not starred:
-        other_bits = is_dtype(others[0])
-        return Step(operand, OTHER_BITS if other_bits else word, partial(is_surely_size, others[0]))
+        other_bits = _is_dtype(others[0])
+        return Step(
+            operand, OTHER_BITS if other_bits else word, partial(_is_surely_size, others[0])
+        )
     if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and not is_method):
         return Step(operand, word, sure)
-    if word in SAME_ANYWHERE | ROUNDED and all(map(is_host, others)):
+    if word in SAME_ANYWHERE | ROUNDED and all(map(_is_host, others)):
         known = () if word in OF_INTS else others
-        return Step(operand, word, lambda: sure() and all(map(is_surely_host, known)))
+        return Step(operand, word, lambda: sure() and all(map(_is_surely_host, known)))
     return None
 
 
-def apart(left: View, right: View, word: str) -> Step | None:
+def _apart(left: View, right: View, word: str) -> Step | None:
     """The side that is not of the host, where the other one is."""
-    if is_host(right):
-        return Step(left, word, partial(is_surely_host, right))
-    return Step(right, word, partial(is_surely_host, left)) if is_host(left) else None
+    if _is_host(right):
+        return Step(left, word, partial(_is_surely_host, right))
+    return Step(right, word, partial(_is_surely_host, left)) if _is_host(left) else None
 
 
-def on_host(left: View, right: View) -> Step | None:
+def _on_host(left: View, right: View) -> Step | None:
     """The side that is a tensor on the CPU, where nothing is known of the other, or only that it
     may be a number.
 
@@ -324,7 +326,7 @@ def on_host(left: View, right: View) -> Step | None:
         if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
             continue
         if all(map(is_host_atom, perhaps)):
-            return Step(side, "mul", never) if perhaps else Step(side, COMPARED)
+            return Step(side, "mul", _never) if perhaps else Step(side, COMPARED)
     return None
 
 
@@ -352,50 +354,50 @@ def changes_default_device(at: View) -> bool:
     )
 
 
-def is_dtype(at: View) -> bool:
+def _is_dtype(at: View) -> bool:
     """Ex) torch.float16, x.dtype; not `self.dtype` that holds the name of a type"""
     kinds = known(at.value)
     named = at.op == "attr" and at.method == "dtype"
     return (named or bool(kinds)) and all(isinstance(atom, DType) or atom == NONE for atom in kinds)
 
 
-def is_surely_size(at: View) -> bool:
+def _is_surely_size(at: View) -> bool:
     """Whether the one argument of `view` is no dtype for every caller."""
     return at.op in ("tuple", "list") or is_surely_int(at) or shaped(at) is not None
 
 
-def indices_of(at: View) -> list[View]:
+def _indices_of(at: View) -> list[View]:
     """Ex) None and `:` of x[None, :]"""
     index = at.operands[1]
     return [*index.operands] if index.op == "tuple" else [index]
 
 
-def is_whole(index: View) -> bool:
+def _is_whole(index: View) -> bool:
     """Ex) None, `:` and an ellipsis, which leave every element where it is"""
     if index.op == "slice":
         return not index.operands
-    return is_ellipsis(index) or index.value == frozenset({NONE})
+    return _is_ellipsis(index) or index.value == frozenset({NONE})
 
 
-def is_plain(index: View) -> bool:
+def _is_plain(index: View) -> bool:
     """A slice, or an index that is a number, None or an ellipsis."""
     is_one = all(isinstance(atom, Host) for atom in index.value)
-    return index.op == "slice" or is_one or is_ellipsis(index)
+    return index.op == "slice" or is_one or _is_ellipsis(index)
 
 
-def is_ellipsis(index: View) -> bool:
+def _is_ellipsis(index: View) -> bool:
     return index.name == "builtins.Ellipsis"
 
 
-def is_host(at: View) -> bool:
+def _is_host(at: View) -> bool:
     """Whether the expression is a number, a size, a dtype or a sequence of these."""
     return all(map(is_host_atom, unstarred(at).value))
 
 
-def is_surely_host(at: View) -> bool:
+def _is_surely_host(at: View) -> bool:
     """The same for every caller."""
     given = unstarred(at)
-    return is_surely_number(given) or (is_host(given) and is_local(given))
+    return is_surely_number(given) or (_is_host(given) and is_local(given))
 
 
 def unstarred(at: View) -> View:

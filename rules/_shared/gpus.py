@@ -25,25 +25,25 @@ def gpu_named(call: View) -> View | None:
     """What names the GPU: the call itself, `x.cuda()`, or an argument, `x.to("cuda")`."""
     if call.callee == "torch.device":
         given = [argument for _, _, argument in call.arguments]
-        return call if len(given) == 1 and is_gpu(given[0]) else None
+        return call if len(given) == 1 and _is_gpu(given[0]) else None
     if call.method in ("cuda", "to"):
         receiver = call.receiver
         if receiver is None or not isinstance(only(receiver.value), Tensor | TensorTree):
             return None
         device = call.arg("device", 0)
-        if call.method == "cuda" and (device is None or is_index(device)):
+        if call.method == "cuda" and (device is None or _is_index(device)):
             return call
     else:
         device = call.arg("device") if call.tensor is not None else None
-    return device if device is not None and is_gpu(device) else None
+    return device if device is not None and _is_gpu(device) else None
 
 
-def is_gpu(at: View) -> bool:
+def _is_gpu(at: View) -> bool:
     """Ex) "cuda:0" """
     return at.op == "const" and GPU.fullmatch(str(constant(at.value))) is not None
 
 
-def is_index(at: View) -> bool:
+def _is_index(at: View) -> bool:
     """Ex) the 0 of `x.cuda(0)`"""
     return at.op == "const" and type(constant(at.value)) is int
 

@@ -29,7 +29,7 @@ def growth_of(node: cst.CSTNode | None, src: Source) -> Growth | None:
         adds = isinstance(node.operator, cst.AddAssign | cst.SubtractAssign)
         return Growth(node.target) if adds else None
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
-        return grown_by(node.value, src.text(node.targets[0].target), src)
+        return _grown_by(node.value, src.text(node.targets[0].target), src)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
         method, receiver = node.func.attr.value, node.func.value
         if method == "lerp_":
@@ -41,7 +41,7 @@ def growth_of(node: cst.CSTNode | None, src: Source) -> Growth | None:
     return None
 
 
-def grown_by(value: cst.BaseExpression, name: str, src: Source) -> Growth | None:
+def _grown_by(value: cst.BaseExpression, name: str, src: Source) -> Growth | None:
     """The part of the old value in the new one: itself, or a share of it."""
     if not isinstance(value, cst.BinaryOperation):
         return None
@@ -97,7 +97,7 @@ def begins_anew(name: str, block: cst.CSTNode, src: Source) -> bool:
     """Whether the variable is given another value within the block than one that grew."""
     targets: list[cst.BaseExpression] = []
     if isinstance(block, cst.Assign):
-        if grown_by(block.value, name, src) is None:
+        if _grown_by(block.value, name, src) is None:
             targets = [target.target for target in block.targets]
     elif isinstance(block, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr):
         targets = [block.target]

@@ -9,15 +9,11 @@ from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING
 
-from amplint import View
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
 if TYPE_CHECKING:
-    from amplint import Source
-
-    # A View, or in rules that judge LibCST nodes: a node, with its file as the last argument.
-    Place = View | cst.CSTNode
+    from amplint import Source, View
 
 # The new names of torch, of which old ones are the fallback.
 NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
@@ -27,57 +23,49 @@ MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"
 MAX_VARIABLES = 4
 
 
-def written(at: Place, src: Source | None) -> tuple[cst.CSTNode, Source]:
-    """How a place is written, and its file."""
-    if isinstance(at, View):
-        return at.cst, at.source
-    assert src is not None
-    return at, src
-
-
-def is_fallback(at: Place, src: Source | None = None) -> bool:
+def is_fallback(at: View) -> bool:
     """Whether the node runs only on a torch that lacks a name, or has it.
 
     Ex) try: torch.amp.GradScaler("cuda") except AttributeError: <node>
     Ex) if hasattr(torch.amp, "autocast"): return ...; <node>
     """
-    node, src = written(at, src)
+    node, src = at.cst, at.source
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.ExceptHandler):
-            if catches_missing(ancestor, src):
+            if _catches_missing(ancestor, src):
                 return True
         elif isinstance(ancestor, cst.If | cst.IfExp):
-            if asks_version(ancestor.test, ASKS_VERSION, src):
+            if _asks_version(ancestor.test, ASKS_VERSION, src):
                 return True
         elif isinstance(ancestor, cst.BooleanOperation):
-            if inner is not ancestor.left and asks_version(ancestor.left, ASKS_TORCH, src):
+            if inner is not ancestor.left and _asks_version(ancestor.left, ASKS_TORCH, src):
                 return True
         elif isinstance(ancestor, cst.IndentedBlock):
             before = itertools.takewhile(partial(is_not, inner), ancestor.body)
-            if any(leaves_by_version(each, src) for each in before):
+            if any(_leaves_by_version(each, src) for each in before):
                 return True
         inner = ancestor
     return False
 
 
-def catches_missing(handler: cst.ExceptHandler, src: Source) -> bool:
+def _catches_missing(handler: cst.ExceptHandler, src: Source) -> bool:
     """Ex) except (ImportError, AttributeError):"""
     if handler.type is None:
         return True
     return not MISSING_NAME.isdisjoint(re.findall(r"\w+", src.text(handler.type)))
 
 
-def leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
+def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     """Whether what comes after a statement runs only on a torch that lacks a name, or has it.
 
     Ex) if hasattr(torch.amp, "autocast"): return torch.amp.autocast("cuda")
     Ex) try: return torch.amp.autocast("cuda") except AttributeError: pass
     """
     if isinstance(statement, cst.If):
-        return leaves(statement.body) and asks_version(statement.test, ASKS_TORCH, src)
+        return _leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
     if isinstance(statement, cst.Try):
-        caught = any(catches_missing(each, src) for each in statement.handlers)
+        caught = any(_catches_missing(each, src) for each in statement.handlers)
     elif isinstance(statement, cst.With):
         caught = any(
             CATCHES.search(text) and not MISSING_NAME.isdisjoint(re.findall(r"\w+", text))
@@ -86,10 +74,10 @@ def leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     else:
         return False
     body = statement.body
-    return caught and leaves(body) and NEW_NAME.search(src.text(body)) is not None
+    return caught and _leaves(body) and NEW_NAME.search(src.text(body)) is not None
 
 
-def leaves(body: cst.BaseSuite) -> bool:
+def _leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving what it stands in, for another reason than an error."""
     last = body.body[-1] if body.body else None
     if isinstance(last, cst.SimpleStatementLine):
@@ -97,7 +85,7 @@ def leaves(body: cst.BaseSuite) -> bool:
     return isinstance(last, cst.Return | cst.Continue | cst.Break)
 
 
-def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -> bool:
+def _asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -> bool:
     """Whether a test asks for the version of torch, or for a name of it, itself or by a variable.
 
     Ex) new = getattr(torch, "get_autocast_dtype", None), and then `if new is not None`
@@ -108,7 +96,7 @@ def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -
     asked = dict.fromkeys([test])
     for _ in range(MAX_VARIABLES):
         names = [name for each in asked for name in src.layout.names(each)]
-        if any(is_tried(name, src) for name in names):
+        if any(_is_tried(name, src) for name in names):
             return True
         values = (src.variables.origin(name) or src.variables.global_value(name) for name in names)
         asked = dict.fromkeys(value for value in values if value is not None)
@@ -117,7 +105,7 @@ def asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) -
     return False
 
 
-def is_tried(name: cst.Name, src: Source) -> bool:
+def _is_tried(name: cst.Name, src: Source) -> bool:
     """Whether the module sets a variable where an import of a new name works, or where it fails."""
     return any(
         not MISSING_NAME.isdisjoint(each.caught) and NEW_NAME.search(each.text)
@@ -125,12 +113,12 @@ def is_tried(name: cst.Name, src: Source) -> bool:
     )
 
 
-def is_caught(at: Place, src: Source | None = None) -> bool:
+def is_caught(at: View) -> bool:
     """Whether the function goes on where the node raises.
 
     Ex) try: <node> except RuntimeError: ...; with suppress(RuntimeError): <node>
     """
-    node, src = written(at, src)
+    node, src = at.cst, at.source
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
@@ -146,61 +134,55 @@ def is_caught(at: Place, src: Source | None = None) -> bool:
     return False
 
 
-def is_wished(at: Place, words: re.Pattern[str], src: Source | None = None) -> bool:
+def is_wished(at: View, words: re.Pattern[str]) -> bool:
     """Whether the node runs only where somebody asks for it: `if args.sync:`."""
-    node, src = written(at, src)
-    return any(words.search(src.text(test)) for test in tests_around(node, src))
+    return any(words.search(test.text) for test in tests_around(at))
 
 
-def asks_type(at: Place, src: Source | None = None) -> bool:
+def asks_type(at: View) -> bool:
     """Whether an expression stands under a test of its own type."""
-    node, src = written(at, src)
-    asks = re.compile(rf"\b(isinstance|hasattr|is_tensor|type)\(\s*{re.escape(src.text(node))}\b")
-    return any(asks.search(src.text(test)) for test in tests_around(node, src))
+    asks = re.compile(rf"\b(isinstance|hasattr|is_tensor|type)\(\s*{re.escape(at.text)}\b")
+    return any(asks.search(test.text) for test in tests_around(at))
 
 
-def fills_cache(at: Place, src: Source | None = None) -> bool:
+def fills_cache(at: View) -> bool:
     """Whether the node runs only while something is not there yet; not while an argument is left
     out, which may be so in every call.
 
     Ex) if key not in self.tables: <node>
     """
-    node, src = written(at, src)
     return any(
-        isinstance(test, cst.Comparison)
-        and isinstance(test.comparisons[0].operator, cst.NotIn | cst.Is)
-        and not (isinstance(test.left, cst.Name) and src.variables.parameter(test.left) is not None)
-        for test in tests_around(node, src)
+        test.operators[:1] in (("NotIn",), ("Is",)) and test.operands[0].origin.op != "param"
+        for test in tests_around(at)
     )
 
 
-def is_kept(at: Place, src: Source | None = None) -> bool:
+def is_kept(at: View) -> bool:
     """Whether the node makes what is kept from then on, in a field or a table that was asked first.
 
     Ex) if self.window is None: self.window = <node>
     Ex) if key not in self.tables: self.tables[key] = <node>
     """
-    node, src = written(at, src)
+    node, src = at.cst, at.source
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
             return False
         if isinstance(ancestor, cst.If) and inner is ancestor.body:
-            asked = {name for test in operands_of(ancestor.test) for name in missing(test, src)}
+            tests = operands_of(at.of(ancestor.test))
+            asked = {name for test in tests for name in _missing(test)}
             if asked and not asked.isdisjoint(stored(ancestor.body, src)):
                 return True
         inner = ancestor
     return False
 
 
-def missing(test: cst.BaseExpression, src: Source) -> Iterator[str]:
+def _missing(test: View) -> Iterator[str]:
     """The text of the field or the table that a test asks for what it lacks."""
-    if isinstance(test, cst.Comparison):
-        operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
-        if isinstance(operator, cst.NotIn):
-            yield src.text(right)
-        elif isinstance(operator, cst.Is) and isinstance(test.left, cst.Attribute):
-            yield src.text(test.left)
+    if test.operators[:1] == ("NotIn",):
+        yield test.operands[1].text
+    elif test.operators[:1] == ("Is",) and test.operands[0].op == "attr":
+        yield test.operands[0].text
 
 
 def stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
@@ -213,50 +195,46 @@ def stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
                     yield src.text(written.value if isinstance(written, cst.Subscript) else written)
 
 
-def is_probe(at: Place, src: Source | None = None) -> bool:
+def is_probe(at: View) -> bool:
     """Whether the node is there to see whether it raises.
 
     Ex) try: _ = torch.zeros(1).to(device) except RuntimeError: return False
     """
-    node, src = written(at, src)
+    node, src = at.cst, at.source
     statement = src.parent(node)
     thrown = isinstance(statement, cst.Expr) or src.assigned_name(node) == "_"
-    return thrown and is_caught(node, src)
+    return thrown and is_caught(at)
 
 
-def meets_mismatch(at: Place, src: Source | None = None) -> bool:
+def meets_mismatch(at: View) -> bool:
     """Whether the node runs only where two tensors differ in device or dtype, as they should not.
 
     Ex) if boxes.device != labels.device: return <node>
     """
     return any(
-        isinstance(test, cst.Comparison)
-        and isinstance(test.comparisons[0].operator, cst.NotEqual)
-        and isinstance(test.left, cst.Attribute)
-        and test.left.attr.value in ("device", "dtype")
-        for whole in tests_around(at, src)
+        test.operators[:1] == ("NotEq",) and test.operands[0].method in ("device", "dtype")
+        for whole in tests_around(at)
         for test in operands_of(whole)
     )
 
 
-def operands_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def operands_of(test: View) -> Iterator[View]:
     """Ex) a, b, c of `a or (b and c)`"""
-    if isinstance(test, cst.BooleanOperation):
-        yield from operands_of(test.left)
-        yield from operands_of(test.right)
+    if test.op == "bool":
+        for operand in test.operands:
+            yield from operands_of(operand)
     else:
         yield test
 
 
-def tests_around(at: Place, src: Source | None = None) -> Iterator[cst.BaseExpression]:
+def tests_around(at: View) -> Iterator[View]:
     """The tests of the `if`s around a node within its function."""
-    node, src = written(at, src)
-    inner = node
-    for ancestor in src.ancestors(node):
+    inner = at.cst
+    for ancestor in at.source.ancestors(inner):
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
             return
         if isinstance(ancestor, cst.If | cst.IfExp) and inner is not ancestor.test:
             always = isinstance(ancestor.test, cst.Name) and ancestor.test.value == "True"
             if not always:
-                yield ancestor.test
+                yield at.of(ancestor.test)
         inner = ancestor

@@ -66,7 +66,7 @@ def moves(call: View) -> bool:
 
 def copy_by(call: View) -> Copy | None:
     """Ex) torch.tensor(1.0, device=d), x.new_tensor(1.0), torch.tensor(1.0).to(d)"""
-    data = data_of(call)
+    data = _data_of(call)
     return Copy(call, data) if data is not None else moved_copy(call)
 
 
@@ -75,13 +75,13 @@ def moved_copy(call: View) -> Copy | None:
     if call.receiver is None or not moves(call):
         return None
     made = built_from(call.receiver)
-    data = data_of(made) if made is not None else None
+    data = _data_of(made) if made is not None else None
     if made is None or data is None or made.arg("device") is not None:
         return None
     return Copy(made, data, call)
 
 
-def data_of(call: View) -> View | None:
+def _data_of(call: View) -> View | None:
     """The argument that a call builds a tensor of."""
     if call.op != "call" or call.has_star:
         return None
@@ -106,7 +106,7 @@ def built_from(at: View, steps: int = MAX_STEPS) -> View | None:
     if at.op == READ:
         made = built_from(at.origin, steps - 1)
         return made if made is not None and is_only_read(at, at.origin) else None
-    if not is_new_tensor(at) and data_of(at) is not None:
+    if not is_new_tensor(at) and _data_of(at) is not None:
         return at if not is_bound(at) else None
     step = operand_alone(at)
     return built_from(step.operand, steps - 1) if step is not None else None
@@ -117,7 +117,7 @@ def is_number(at: View) -> bool:
     if not all(isinstance(atom, Host) and atom.kind in PLAIN_NUMBERS for atom in at.value):
         return False
     made = at.origin if at.origin.is_written else at
-    return not any(reads_device(at.of(call)) for call in at.source.calls(made.cst))
+    return not any(_reads_device(at.of(call)) for call in at.source.calls(made.cst))
 
 
 def is_invariant(data: View) -> bool:
@@ -136,7 +136,7 @@ def repeats_number(at: View) -> bool:
     return is_number(repeated) or is_invariant(repeated)
 
 
-def reads_device(call: View) -> bool:
+def _reads_device(call: View) -> bool:
     """Ex) loss.item(), float(loss)"""
     if call.method:
         return call.method in ("item", "tolist")

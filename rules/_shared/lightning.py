@@ -144,7 +144,7 @@ def successor(call: View, name: str, argument: View) -> Iterator[Edit | None]:
     given = {keyword for _, keyword, _ in call.arguments}
     if name in DEVICES:
         is_alone = len(given & {"accelerator", "devices", *DEVICES}) == 1
-        if names_devices(argument.cst) and is_alone:
+        if _names_devices(argument.cst) and is_alone:
             yield edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
     elif name in ("distributed_backend", "accelerator"):
         if value in STRATEGIES and "strategy" not in given:
@@ -154,7 +154,7 @@ def successor(call: View, name: str, argument: View) -> Iterator[Edit | None]:
         yield edits.replace(argument.cst, '"simple"')
 
 
-def names_devices(given: cst.BaseExpression) -> bool:
+def _names_devices(given: cst.BaseExpression) -> bool:
     """Ex) 2, [0, 1]; a variable may be -1, "0,1" or None elsewhere"""
     if isinstance(given, cst.List):
         indices = [element.value for element in given.elements]

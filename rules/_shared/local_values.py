@@ -77,7 +77,7 @@ def variables(node: cst.CSTNode) -> Iterator[cst.Name]:
 def is_surely_int(at: View) -> bool:
     """Ex) 3, len(x), x.size(0), x.shape[0] + 1; a variable that holds it"""
     return all(
-        operands_of_int(part, at.source) or gives_int(at.of(part))
+        operands_of_int(part, at.source) or _gives_int(at.of(part))
         for part in reachable([at.cst], lambda part: operands_of_int(part, at.source))
     )
 
@@ -93,12 +93,12 @@ def operands_of_int(node: cst.BaseExpression, source: Source) -> tuple[cst.BaseE
     return () if made is None else (made,)
 
 
-def gives_int(at: View) -> bool:
+def _gives_int(at: View) -> bool:
     """Ex) 3, len(x), x.size(0), x.shape[-1], x.ndim, n of `n, m = x.shape`"""
     if at.op == "call":
         if at.method in INT_METHODS or (at.method == "size" and len(at.operands) == 2):
             return True
-        return at.callee in GIVES_INT and is_local(at.operands[0])
+        return at.callee in GIVES_INT and is_local(at.called)
     if at.op == "subscript":
         whole, index = at.operands
         return index.op not in ("slice", "tuple") and shaped(whole) is not None
@@ -115,7 +115,7 @@ def is_surely_number(at: View) -> bool:
     """Ex) 0.5, float(x), x.item(), len(x); a variable that holds it"""
     made = resolved(at)
     if made.op == "call":
-        converted = made.callee in GIVES_NUMBER and is_local(made.operands[0])
+        converted = made.callee in GIVES_NUMBER and is_local(made.called)
         return converted or made.method == "item" or is_surely_int(made)
     return is_surely_int(made) or (has_kind(made, {"int", "float", "bool"}) and is_local(made))
 
@@ -141,8 +141,8 @@ def shaped(at: View) -> View | None:
     return whole.receiver if is_shape or is_size else None
 
 
-def method_of(node: cst.BaseExpression | None) -> str | None:
-    """Ex) "tolist" of x.tolist()"""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value
-    return None
+def is_dotted(node: cst.BaseExpression) -> bool:
+    """Ex) x, self.weight"""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name)

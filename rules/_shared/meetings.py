@@ -14,7 +14,7 @@ from amplint.knowledge.operations import SHAPE_METHODS
 from .classes import AUTOGRAD_FUNCTION, method_beside
 from .dtypes import SAME_DTYPE, is_called_on, taken_by
 from .growth import growth_of
-from .local_values import definition, method_of, shaped, variables
+from .local_values import definition, is_dotted, shaped, variables
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -63,12 +63,12 @@ def tensor_met(made: View, result: View) -> Met | None:
         made: the call that builds the new tensor.
         result: what is read of it, behind methods that fill or move it.
     """
-    if is_added_to(result):
+    if _is_added_to(result):
         return None
     found = [
-        Met(tensor, place, isinstance(place, cst.Arg), is_float(tensor), dtype_of(tensor))
-        for other, place in (*operands_met(result), *sizes_of(made))
-        if (tensor := named_before(other, made)) is not None
+        Met(tensor, place, isinstance(place, cst.Arg), is_float(tensor), _dtype_of(tensor))
+        for other, place in (*_operands_met(result), *_sizes_of(made))
+        if (tensor := _named_before(other, made)) is not None
     ]
     met = [each for each in found if each.is_float or each.dtype is None]
     return next((each for each in met if each.is_float), met[0] if met else None)
@@ -77,10 +77,10 @@ def tensor_met(made: View, result: View) -> Met | None:
 def buffers(made: View) -> Iterable[View]:
     """The operations whose value is the buffer: the one that makes it, in-place methods, shapes and
     slice assignments."""
-    return reachable([made], lambda at: (each for each in taken_by(at) if leaves_buffer(each, at)))
+    return reachable([made], lambda at: (each for each in taken_by(at) if _leaves_buffer(each, at)))
 
 
-def leaves_buffer(at: View, buffer: View) -> bool:
+def _leaves_buffer(at: View, buffer: View) -> bool:
     """Ex) buffer.normal_(), buffer.unsqueeze(0), torch.triu(buffer), buffer[:n] = x"""
     if is_called_on(buffer, at):
         return at.method.endswith("_") or at.method in SHAPE_METHODS
@@ -89,25 +89,25 @@ def leaves_buffer(at: View, buffer: View) -> bool:
     return at.callee in SHAPE_FUNCTIONS
 
 
-def operands_met(result: View) -> Sequence[tuple[View, cst.CSTNode]]:
+def _operands_met(result: View) -> Sequence[tuple[View, cst.CSTNode]]:
     """The expressions beside the new tensor in operations, and these, in the order of the text."""
     found = [
         (other, taker)
         for buffer in buffers(result)
-        for use in reachable([buffer], same_tensors)
+        for use in reachable([buffer], _same_tensors)
         for taker in taken_by(use)
-        for other in beside(taker)
+        for other in _beside(taker)
         if not other.is_same(use)
     ]
     return [(other, taker.cst) for other, taker in sorted(found, key=lambda pair: pair[1].span)]
 
 
-def same_tensors(at: View) -> Iterator[View]:
+def _same_tensors(at: View) -> Iterator[View]:
     """Ex) x.data, for x"""
     return (each for each in at.uses if each.op == "attr" and each.method in SAME_TENSOR)
 
 
-def beside(taker: View) -> Iterable[View]:
+def _beside(taker: View) -> Iterable[View]:
     """The operands of an operation, the new tensor included.
 
     Ex) x of `new + x`, `new > x`, torch.cat([new, x]), f(x, new), x[i] = new, new[i] = x
@@ -126,44 +126,46 @@ def beside(taker: View) -> Iterable[View]:
     return [*([taker.receiver] if is_method and taker.receiver is not None else []), *given]
 
 
-def is_added_to(result: View) -> bool:
+def _is_added_to(result: View) -> bool:
     """Whether the function adds to the new tensor, or to a part of it, at any time.
 
     Ex) t += x, t[i] += x, t.add_(x), t = t + x
     """
     src = result.source
-    names = {src.assigned_name(each.cst) for each in buffers(result) if each.op != "put"} - {None}
+    made = [each.cst for each in buffers(result) if each.op != "put"]
+    reads = (read for each in made for read in (each, *src.variables.uses(each)))
+    names = {src.assigned_name(read) for read in reads} - {None}
     function = src.function(result.cst)
     if function is None:
         return bool(names)  # other functions may
     nodes: Iterable[cst.CSTNode] = reachable([function.body], lambda node: node.children)
-    return any(root(target) in names for node in nodes for target in added_to(node, src))
+    return any(_root(target) in names for node in nodes for target in _added_to(node, src))
 
 
-def added_to(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
+def _added_to(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
     growth = growth_of(node, src)
     if growth is not None:
         yield growth.variable
-    if isinstance(node, cst.Call) and method_of(node) in ADDING:
-        assert isinstance(node.func, cst.Attribute)
-        yield node.func.value
+    method = node.func if isinstance(node, cst.Call) else None
+    if isinstance(method, cst.Attribute) and method.attr.value in ADDING:
+        yield method.value
 
 
-def root(node: cst.BaseExpression) -> str | None:
+def _root(node: cst.BaseExpression) -> str | None:
     """Ex) x of x[0].data"""
     while isinstance(node, cst.Subscript | cst.Attribute):
         node = node.value
     return node.value if isinstance(node, cst.Name) else None
 
 
-def sizes_of(made: View) -> Iterator[tuple[View, cst.CSTNode]]:
+def _sizes_of(made: View) -> Iterator[tuple[View, cst.CSTNode]]:
     """The tensors whose sizes a call is given: x of f(x.size(0)), f(*x.shape), and of f(n) after
     `n, m = x.shape`."""
     for arg in made.cst.args:
-        yield from ((each, arg) for each in sized_by(made.of(arg.value)))
+        yield from ((each, arg) for each in _sized_by(made.of(arg.value)))
 
 
-def sized_by(given: View) -> Iterator[View]:
+def _sized_by(given: View) -> Iterator[View]:
     """The tensors whose shapes a size is taken from."""
     source = given.source
 
@@ -180,18 +182,18 @@ def sized_by(given: View) -> Iterator[View]:
             yield tensor
 
 
-def named_before(at: View, made: View) -> View | None:
+def _named_before(at: View, made: View) -> View | None:
     """A name for a tensor of the same dtype, which it has where another tensor is built already.
 
     Ex) x, for y.contiguous() after `y = x.data[0]`
     """
     src = at.source
-    parts = reachable([at.cst], lambda part: same_dtype(part, src))
-    named = (part for part in parts if is_plain(part) and src.variables.same_at(part, made.cst))
-    return next((tensor for part in named if is_tensor(tensor := at.of(part))), None)
+    parts = reachable([at.cst], lambda part: _same_dtype(part, src))
+    named = (part for part in parts if _is_plain(part) and src.variables.same_at(part, made.cst))
+    return next((tensor for part in named if _is_tensor(tensor := at.of(part))), None)
 
 
-def same_dtype(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpression]:
+def _same_dtype(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpression]:
     """The expression that gives another one its dtype, in one step."""
     made = definition(part, src)
     if made is not None:
@@ -203,34 +205,32 @@ def same_dtype(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpres
     return (part.value,) if isinstance(part, cst.Subscript) else ()
 
 
-def is_plain(node: cst.BaseExpression) -> bool:
+def _is_plain(node: cst.BaseExpression) -> bool:
     """Ex) x, self.weight; not x.data, which is x"""
     if isinstance(node, cst.Attribute) and node.attr.value in SAME_TENSOR:
         return False
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return isinstance(node, cst.Name)
+    return is_dotted(node)
 
 
-def is_tensor(at: View) -> bool:
-    return at.tensor is not None or is_differentiated(at)
+def _is_tensor(at: View) -> bool:
+    return at.tensor is not None or _is_differentiated(at)
 
 
-def dtype_of(at: View) -> str | None:
+def _dtype_of(at: View) -> str | None:
     return at.tensor.dtype if at.tensor is not None else None
 
 
 def is_float(at: View) -> bool:
     """Whether a tensor is of floats: by its dtype, or since it has gradients, or is one."""
-    parts = reachable([at.cst], lambda part: same_dtype(part, at.source))
-    return any(of_floats(each.tensor) or is_differentiated(each) for each in map(at.of, parts))
+    parts = reachable([at.cst], lambda part: _same_dtype(part, at.source))
+    return any(_of_floats(each.tensor) or _is_differentiated(each) for each in map(at.of, parts))
 
 
-def of_floats(tensor: Tensor | None) -> bool:
+def _of_floats(tensor: Tensor | None) -> bool:
     return tensor is not None and (tensor.dtype in FLOATS or tensor.grad is True)
 
 
-def is_differentiated(at: View) -> bool:
+def _is_differentiated(at: View) -> bool:
     """Whether it is a parameter of a Function's `forward` for which its `backward` returns a
     gradient, or one of `backward`, which are gradients."""
     src, function = at.source, at.source.function(at.cst)
@@ -242,20 +242,20 @@ def is_differentiated(at: View) -> bool:
         return False
     if function.name.value == "backward":
         return True
-    backward = method_beside(function, "backward", src)
+    backward = method_beside(at, "backward")
     return (
         function.name.value == "forward"
         and backward is not None
-        and has_gradient(backward, index - 1)
+        and _has_gradient(backward, index - 1)
     )
 
 
-def has_gradient(backward: ast.FunctionDef, index: int) -> bool:
+def _has_gradient(backward: ast.FunctionDef, index: int) -> bool:
     """Whether a `backward` returns something else than None for an input, wherever it returns."""
     returned = [each.value for each in ast.walk(backward) if isinstance(each, ast.Return)]
     given = [each.elts if isinstance(each, ast.Tuple) else [each] for each in returned]
-    return bool(given) and all(index < len(each) and not is_none(each[index]) for each in given)
+    return bool(given) and all(index < len(each) and not _is_none(each[index]) for each in given)
 
 
-def is_none(node: ast.expr | None) -> bool:
+def _is_none(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)

@@ -38,16 +38,16 @@ def move_of(call: View) -> Move | None:
     if call.op != "call" or call.has_star:
         return None
     if call.method == "cuda":
-        return move_by_cuda(target)
+        return _move_by_cuda(target)
     if call.method != "to" or target is None or call.arg("memory_format") is not None:
         return None
-    if constant_device(target) == "cpu":
+    if _constant_device(target) == "cpu":
         return None
-    certain = names_device(target)
+    certain = _names_device(target)
     return None if certain is None else Move(target.text, call.arg("dtype", 1), certain)
 
 
-def move_by_cuda(target: View | None) -> Move:
+def _move_by_cuda(target: View | None) -> Move:
     """Ex) x.cuda(), x.cuda(0), x.cuda(args.gpu)"""
     if target is None:
         return Move('"cuda"', None, True)
@@ -60,12 +60,12 @@ def move_by_cuda(target: View | None) -> Move:
     return Move(None, None, False)
 
 
-def constant_device(target: View) -> str | None:
+def _constant_device(target: View) -> str | None:
     value = constant(target.value)
     return value.partition(":")[0] if isinstance(value, str) else None
 
 
-def names_device(target: View) -> bool | None:
+def _names_device(target: View) -> bool | None:
     """Whether the argument of `.to` is a device: for every caller, only in the calls that are seen
     (False), or not at all (None)."""
     atoms = target.value
@@ -75,8 +75,8 @@ def names_device(target: View) -> bool | None:
         on_cpu = all(isinstance(a, Device) and a.kind == "cpu" for a in atoms)
         return None if on_cpu else is_surely_device(target)
     if target.op == "attr" and target.method == "index" and target.receiver is not None:
-        return False if is_called_device(target.receiver.cst) else None  # that of the CPU is None
-    return True if is_called_device(target.cst) else None
+        return False if _is_called_device(target.receiver.cst) else None  # that of the CPU is None
+    return True if _is_called_device(target.cst) else None
 
 
 def is_surely_device(at: View) -> bool:
@@ -88,20 +88,20 @@ def is_surely_device(at: View) -> bool:
     def choices(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         if isinstance(part, cst.IfExp):
             return (part.body, part.orelse)
-        made = None if is_called_device(part) else definition(part, at.source)
+        made = None if _is_called_device(part) else definition(part, at.source)
         return () if made is None else (made,)
 
     parts = reachable([at.cst], choices)
-    return all(choices(part) or gives_device(at.of(part)) for part in parts)
+    return all(choices(part) or _gives_device(at.of(part)) for part in parts)
 
 
-def gives_device(at: View) -> bool:
-    if is_called_device(at.cst) or isinstance(at.cst, cst.BaseString):
+def _gives_device(at: View) -> bool:
+    if _is_called_device(at.cst) or isinstance(at.cst, cst.BaseString):
         return True
-    return is_local(at.operands[0] if at.callee == "torch.device" else at)
+    return is_local(at.called if at.callee == "torch.device" else at)
 
 
-def is_called_device(node: cst.BaseExpression) -> bool:
+def _is_called_device(node: cst.BaseExpression) -> bool:
     """Ex) x.device, self.device, main_device"""
     named = node.attr if isinstance(node, cst.Attribute) else node
     return isinstance(named, cst.Name) and named.value.endswith("device")
@@ -130,10 +130,14 @@ def is_beside(one: View, other: View) -> bool:
     return source.parent(source.statement(one.cst)) is source.parent(source.statement(other.cst))
 
 
-def without_move(move: View) -> Edit | None:
-    """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`"""
-    source, call = move.source, move.cst
-    moved = call.func.value
+def without_move(move: View, last: View | None = None) -> Edit | None:
+    """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`
+
+    Args:
+        last: the last call to go, of those that are called on what the move returns.
+    """
+    source, call = move.source, (last or move).cst
+    moved = move.cst.func.value
     statement = source.layout.assignment(call)
     name = moved.value if isinstance(moved, cst.Name) else None
     if statement is not None and name is not None and source.assigned_name(call) == name:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import View, reachable
 from amplint import libcst as cst
+from amplint import reachable
 
 if TYPE_CHECKING:
-    from amplint import Source
+    from amplint import View
 
 
 def is_given(named: View) -> bool:
@@ -26,20 +26,21 @@ def parts(at: View) -> list[View]:
     return [each.origin for each in made_of.get(at.op, ())]
 
 
-def holds_argument(node: cst.BaseExpression, src: Source) -> bool:
+def holds_argument(at: View) -> bool:
     """Whether a variable may hold what callers pass, be it on one path alone."""
-    return _own_parameter(node, src) is not None
+    return _own_parameter(at) is not None
 
 
-def holds_unannotated(node: cst.BaseExpression, src: Source) -> bool:
+def holds_unannotated(at: View) -> bool:
     """The same, where no annotation says what callers pass."""
-    param = _own_parameter(node, src)
+    param = _own_parameter(at)
     return param is not None and param.annotation is None
 
 
-def _own_parameter(node: cst.BaseExpression, src: Source) -> cst.Param | None:
+def _own_parameter(at: View) -> cst.Param | None:
     """The parameter of the function that has the name of a variable, unless the variable certainly
     holds something else."""
+    node, src = at.cst, at.source
     function = src.function(node)
     if not isinstance(node, cst.Name) or function is None or src.variables.origin(node) is not None:
         return None

@@ -92,10 +92,10 @@ def hot_tensor(at: View, receiver: bool = False) -> Tensor | TensorTree | None:
     tensor = device_tensor(at.value, not receiver, receiver, presumed=True)
     if tensor is None or receiver:
         return tensor
-    return tensor if at.ask(NotGuessed if on_device(tensor) else TensorCertainty) else None
+    return tensor if at.ask(NotGuessed if _on_device(tensor) else TensorCertainty) else None
 
 
-def on_device(tensor: Tensor | TensorTree) -> bool:
+def _on_device(tensor: Tensor | TensorTree) -> bool:
     return tensor.device.kind == ACCELERATOR
 
 
@@ -113,12 +113,12 @@ def read_of_batches(
     if tensor is None or heat is None or heat.temperature != temperature:
         return None
     if at.ask(UnknownWhenHot):
-        if not says_device(at):
+        if not _says_device(at):
             return None
         tensor = Tensor()
     if tensor.device.kind is not None:
         return (*heat.chain, tensor.device.evidence)
-    if heat.is_guess or is_moved_below(at):
+    if heat.is_guess or _is_moved_below(at):
         return None
     return (*heat.chain, at.related("nothing keeps this tensor on the CPU"))
 
@@ -127,9 +127,9 @@ def tensor_of_read(call: View) -> Tensor | TensorTree | None:
     """The tensor on the device whose value a call brings to the host: t.item(), float(t)."""
     operand = operand_of_read(call)
     if operand is None:
-        return next(tensors_logged(call), None)
-    is_method = operand_is_receiver(call)
-    if is_unknown(operand.value) and says_device(call):
+        return next(_tensors_logged(call), None)
+    is_method = _operand_is_receiver(call)
+    if is_unknown(operand.value) and _says_device(call):
         return Tensor()
     if is_method and call.method == ONLY_OF_HOST:
         return device_tensor(operand.value, receiver=True)
@@ -139,7 +139,7 @@ def tensor_of_read(call: View) -> Tensor | TensorTree | None:
 
 def operand_of_read(call: View) -> View | None:
     """The expression whose value a call brings to the host."""
-    if operand_is_receiver(call):
+    if _operand_is_receiver(call):
         return call.receiver
     given = list(call.arguments)
     if len(given) == 1 and call.callee in READING_FUNCTIONS:
@@ -148,7 +148,7 @@ def operand_of_read(call: View) -> View | None:
     return None
 
 
-def operand_is_receiver(call: View) -> bool:
+def _operand_is_receiver(call: View) -> bool:
     """Whether a call brings the value of what it is called on to the host.
 
     Ex) x.item(), x.to("cpu"), x.type(torch.FloatTensor)
@@ -158,11 +158,11 @@ def operand_is_receiver(call: View) -> bool:
         return is_move_to_host(call) and not returns_at_once(call)
     if method == "type":
         given = [argument for _, _, argument in call.arguments]
-        return len(given) == 1 and names_host(given[0].value)
+        return len(given) == 1 and _names_host(given[0].value)
     return method in READING_METHODS
 
 
-def tensors_logged(call: View) -> Iterator[Tensor]:
+def _tensors_logged(call: View) -> Iterator[Tensor]:
     """The tensors on the device that are written to a log: writer.add_scalar("loss", loss)"""
     name = call.callee
     if name not in LOGGED:
@@ -179,10 +179,10 @@ def tensors_logged(call: View) -> Iterator[Tensor]:
         if isinstance(tensor, Tensor):
             yield tensor
         elif tensor is None:
-            yield from tensors_in_dict(each.value)
+            yield from _tensors_in_dict(each.value)
 
 
-def tensors_in_dict(value: Value) -> Iterator[Tensor]:
+def _tensors_in_dict(value: Value) -> Iterator[Tensor]:
     """The tensors in a dict that surely are on the device."""
     atom = only(value)
     for _, held in atom.items if isinstance(atom, Mapping) else ():
@@ -191,7 +191,7 @@ def tensors_in_dict(value: Value) -> Iterator[Tensor]:
             yield tensor
 
 
-def says_device(at: View) -> bool:
+def _says_device(at: View) -> bool:
     """Whether a call says by itself that it brings a tensor to the host: `x.cpu()`.
 
     Whatever `x` is, that is what it is for; modules, which have it too, are known as such where
@@ -222,14 +222,14 @@ def returns_at_once(call: View) -> bool:
     return given is not None and constant(given.value) is True
 
 
-def names_host(value: Value) -> bool:
+def _names_host(value: Value) -> bool:
     """Whether a value is a type of tensors on the CPU: `torch.FloatTensor`, or its name."""
     atom = only(value)
     name = atom.name if isinstance(atom, Symbol) else constant(value)
     return isinstance(name, str) and TYPE_OF_HOST.fullmatch(name) is not None
 
 
-def is_moved_below(at: View) -> bool:
+def _is_moved_below(at: View) -> bool:
     """Whether a variable that an expression reads is moved to the device further down: until then
     it is on the CPU.
 

@@ -12,7 +12,7 @@ def scaler_at(at: View | None) -> Object | None:
     return atom if isinstance(atom, Object) and atom.kind == "scaler" else None
 
 
-def names_device(value: Value) -> bool:
+def _names_device(value: Value) -> bool:
     """Ex) "cuda", torch.device("cuda", 0), f"cuda:{rank}" """
     atom = only(value)
     return isinstance(atom, Device) or (isinstance(atom, Host) and atom.kind == "str")
@@ -27,4 +27,4 @@ def misplaced_device(call: View) -> View | None:
     if api is None or "device" in api.parameters:
         return None
     first = call.arg("", 0)
-    return first if first is not None and names_device(first.value) else call.arg("device")
+    return first if first is not None and _names_device(first.value) else call.arg("device")

@@ -120,11 +120,11 @@ def scaler_for(call: View, misuse: Misuse) -> tuple[str, Tests] | None:
     scaler = scaler_of(other(call, misuse))
     if scaler is None or not call.source.variables.same_at(scaler.cst, call.cst):
         return None
-    tests = tests_missing(scaler, call)
+    tests = _tests_missing(scaler, call)
     return (scaler.text, tests) if tests is not None else None
 
 
-def tests_missing(scaler: View, call: View) -> Tests | None:
+def _tests_missing(scaler: View, call: View) -> Tests | None:
     """The tests under which a function uses a scaler, and a call in it does not stand: without them
     the scaler may be None. None where they are unknown.
 
@@ -138,12 +138,12 @@ def tests_missing(scaler: View, call: View) -> Tests | None:
     jumps = between(call.cst, used, (cst.Break, cst.Continue, cst.Return, cst.Raise), src)
     left = [new(tests_of(each, src), here) for each in jumps]
     is_tested = any(scaler.text in text for tests in (missing, *left) for text, _ in tests)
-    if not is_tested and all(is_scaler(atom) for atom in scaler.value):
+    if not is_tested and all(_is_scaler(atom) for atom in scaler.value):
         return {}
     return missing if not left else None
 
 
-def is_scaler(atom: object) -> bool:
+def _is_scaler(atom: object) -> bool:
     return isinstance(atom, Object) and atom.kind == "scaler"
 
 
@@ -176,7 +176,7 @@ def instead(call: View, lines: Sequence[str], tests: Tests) -> Edit | None:
     Args:
         tests: one test; of more of them there is no edit.
     """
-    has_comments = any(isinstance(each, cst.Comment) for each in within(call.cst))
+    has_comments = any(isinstance(each, cst.Comment) for each in _within(call.cst))
     if len(tests) != 1 or has_comments or own_line(call) is None:
         return None
     [((text, holds), test)] = tests.items()
@@ -192,7 +192,7 @@ def instead(call: View, lines: Sequence[str], tests: Tests) -> Edit | None:
 def tests_of(node: cst.CSTNode, src: Source) -> Tests:
     """The tests around a node in its function."""
     found, inner = {}, node
-    for around in around_in_function(node, src):
+    for around in _around_in_function(node, src):
         if isinstance(around, cst.If) and inner is not around.test:
             found[src.text(around.test), inner is around.body] = around.test
         inner = around
@@ -202,15 +202,15 @@ def tests_of(node: cst.CSTNode, src: Source) -> Tests:
 def loops_of(node: cst.CSTNode, src: Source) -> list[cst.CSTNode]:
     """The loops around a node in its function, from the inside out."""
     loops = (cst.For, cst.While, cst.CompFor)
-    return [each for each in around_in_function(node, src) if isinstance(each, loops)]
+    return [each for each in _around_in_function(node, src) if isinstance(each, loops)]
 
 
-def around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
+def _around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
     function = src.function(node)
     return itertools.takewhile(lambda each: each is not function, src.ancestors(node))
 
 
-def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """All nodes in a node, and itself."""
     return reachable([node], lambda each: each.children)
 
@@ -220,7 +220,7 @@ def between(
 ) -> list[cst.CSTNode]:
     """The nodes of some kinds that begin after one node of a function, and before another."""
     top = src.function(first) or [*src.ancestors(first)][-1]
-    found = (each for each in within(top) if isinstance(each, kinds))
+    found = (each for each in _within(top) if isinstance(each, kinds))
     return [each for each in found if starts(first, each, src) and starts(each, last, src)]
 
 
@@ -240,10 +240,10 @@ def regions_above(call: View, dtype: str) -> list[Autocast]:
     ]
     if all(region_dtype(region) != dtype for _, region in opened):
         return []
-    return [region for context, region in opened if is_above(context, call)]
+    return [region for context, region in opened if _is_above(context, call)]
 
 
-def is_above(context: View, call: View) -> bool:
+def _is_above(context: View, call: View) -> bool:
     """Whether a `with` stands around a call, or before it in a block that the call stands in."""
     src = call.source
     opened, around = src.statement(context.cst), [*src.ancestors(call.cst)]

@@ -21,7 +21,7 @@ from .local_values import is_local, resolved, shaped
 from .parameters import holds_unannotated
 
 if TYPE_CHECKING:
-    from amplint import Source
+    pass
 
 # Of what has one of these methods, torch can build a tensor only if it is one.
 TENSOR_METHODS = frozenset(
@@ -60,14 +60,14 @@ def has_other_layouts(at: View) -> bool:
     return at.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
 
-def is_registered(node: cst.BaseExpression, src: Source) -> bool:
-    """Whether the constructor of the class around registers the attribute as a buffer."""
-    return isinstance(node, cst.Attribute) and any(
+def is_registered(at: View) -> bool:
+    """Whether it is an attribute that the constructor of the class around registers as a buffer."""
+    return at.op == "attr" and any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
         and each.func.attr == "register_buffer"
-        and any(isinstance(arg, ast.Constant) and arg.value == node.attr.value for arg in each.args)
-        for statement in constructor_around(node, src)
+        and any(isinstance(arg, ast.Constant) and arg.value == at.method for arg in each.args)
+        for statement in constructor_around(at)
         for each in ast.walk(statement)
     )
 
@@ -81,7 +81,7 @@ def is_surely_tensor(at: View, *, annotated: bool = True) -> bool:
     """
     if not annotated and at.origin.op == "param":
         return False
-    return at.tensor is not None and any(map(is_of_torch, reachable([at], operands_of_tensor)))
+    return at.tensor is not None and any(map(_is_of_torch, reachable([at], operands_of_tensor)))
 
 
 def operands_of_tensor(at: View) -> Sequence[View]:
@@ -96,24 +96,24 @@ def operands_of_tensor(at: View) -> Sequence[View]:
     return at.operands if at.op in ("binop", "unary") else ()
 
 
-def is_of_torch(at: View) -> bool:
+def _is_of_torch(at: View) -> bool:
     """Whether torch computes the expression, of whatever the callers pass."""
     if at.op == "call":
         function, name = at.operands[0], at.operands[0].name
         if name is not None:
             is_of_tables = name in FACTORIES or name in RESULTS
             return is_of_tables and is_local(function)
-        return is_torch_module(function) or at.method in TENSOR_METHODS
+        return _is_torch_module(function) or at.method in TENSOR_METHODS
     if at.op == "param":  # what it is annotated with
         return any(each.name == "torch.Tensor" for each in at.operands)
-    return at.op == "attr" and is_torch_module(at.operands[0])
+    return at.op == "attr" and _is_torch_module(at.operands[0])
 
 
-def is_torch_module(at: View) -> bool:
+def _is_torch_module(at: View) -> bool:
     """Ex) self.proj, which is an nn.Linear"""
     thing = only(at.value)
     is_module = isinstance(thing, Object) and thing.type in MODULES
-    return is_module and not holds_unannotated(at.cst, at.source)
+    return is_module and not holds_unannotated(at)
 
 
 def without_graph(at: View) -> str:
@@ -122,18 +122,18 @@ def without_graph(at: View) -> str:
     Ex) loss.detach() of `loss`; `(pred == y).sum()`, and `loss.detach() * 2`
     """
     written = at.source.edits.as_receiver(at.cst)
-    return written if carries_no_graph(at) else f"{written}.detach()"
+    return written if _carries_no_graph(at) else f"{written}.detach()"
 
 
-def carries_no_graph(at: View) -> bool:
+def _carries_no_graph(at: View) -> bool:
     """Whether a tensor is known to carry no graph, or goes through what cuts it off."""
     tensor = at.tensor
     if tensor is not None and (tensor.grad is False or tensor.dtype in INTEGRAL):
         return True
-    return is_under_no_grad(at) or is_cut_off(at)
+    return is_under_no_grad(at) or _is_cut_off(at)
 
 
-def is_cut_off(at: View) -> bool:
+def _is_cut_off(at: View) -> bool:
     """Ex) loss.detach(), x.detach().sum(dim=1): by methods of that tensor alone"""
     while at.op == "call" and at.receiver is not None:
         if at.method == "detach":

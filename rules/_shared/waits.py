@@ -62,9 +62,9 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
     first: cst.CSTNode | None = src.statement(start)
     around = [end, *src.ancestors(end)]
     found: list[cst.CSTNode] = []
-    last = in_block(src.parent(first), around, src)
+    last = _in_block(src.parent(first), around, src)
     while last is None and isinstance(first := src.parent(src.parent(first)), cst.With):
-        last = in_block(src.parent(first), around, src)
+        last = _in_block(src.parent(first), around, src)
         found.extend(first.items)  # left before `end`
     block, begins, ends = src.parent(first), src.layout.offsets(start), src.layout.offsets(end)
     if first is None or block is None or last is None or begins is None or ends is None:
@@ -74,21 +74,21 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
     body: list[cst.CSTNode] = list(block.children)
     for statement in body[body.index(first) : body.index(last) + 1]:
         for node in evaluated(statement):
-            span = src.layout.offsets(decisive(node))
+            span = src.layout.offsets(_decisive(node))
             within = span is not None and begins[1] <= span[0] and span[1] <= ends[1]
             if within and node is not end:
                 found.append(node)
     return found
 
 
-def in_block(
+def _in_block(
     block: cst.CSTNode | None, around: Iterable[cst.CSTNode], src: Source
 ) -> cst.CSTNode | None:
     """The statement of a block that holds a node, by the nodes around that."""
     return next((each for each in around if block is not None and src.parent(each) is block), None)
 
 
-def decisive(node: cst.CSTNode) -> cst.CSTNode:
+def _decisive(node: cst.CSTNode) -> cst.CSTNode:
     """The part of a node that is evaluated first: of a statement with a test, the test."""
     if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
         return node.test
@@ -107,17 +107,17 @@ def waits(at: View) -> bool:
     """Whether evaluating a place, its parts left aside, may wait for the device."""
     node = at.cst
     if isinstance(node, cst.Call):
-        return call_waits(at)
+        return _call_waits(at)
     if isinstance(node, cst.Subscript):
-        return on_device(at.of(node.value).value) and not has_plain_index(at)
+        return _on_device(at.of(node.value).value) and not _has_plain_index(at)
     if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
-        return on_device(at.of(node.test).value)
+        return _on_device(at.of(node.test).value)
     if isinstance(node, cst.BooleanOperation):
-        return on_device(at.of(node.left).value)
+        return _on_device(at.of(node.left).value)
     if isinstance(node, cst.UnaryOperation):
-        return isinstance(node.operator, cst.Not) and on_device(at.of(node.expression).value)
+        return isinstance(node.operator, cst.Not) and _on_device(at.of(node.expression).value)
     if isinstance(node, cst.FormattedStringExpression):
-        return on_device(at.of(node.expression).value)
+        return _on_device(at.of(node.expression).value)
     if isinstance(node, cst.WithItem):
         # What a context does when it is left, only its maker knows.
         entered = at.of(node.item)
@@ -128,21 +128,21 @@ def waits(at: View) -> bool:
     return isinstance(node, cst.Await | cst.Yield)
 
 
-def call_waits(call: View) -> bool:
+def _call_waits(call: View) -> bool:
     atom = only(call.called.value)
     if isinstance(atom, Method):
-        return method_waits(atom, call)
+        return _method_waits(atom, call)
     if isinstance(atom, Object):
         return atom.type not in MODULES or MODULES[atom.type].kind == "container" or (
             atom.type in WAITS
         )  # fmt: skip
-    return call.callee is None or function_waits(call.callee, call)
+    return call.callee is None or _function_waits(call.callee, call)
 
 
-def function_waits(name: str, call: View) -> bool:
+def _function_waits(name: str, call: View) -> bool:
     if name.startswith("builtins."):
         reads = name[9:] in BUILTIN_READS | ELEMENT_READS
-        known = not reads or all(is_host(argument.value) for _, _, argument in call.arguments)
+        known = not reads or all(_is_host(argument.value) for _, _, argument in call.arguments)
         return not known or name[9:] in ("input", "open", "exec", "eval", "next")
     if name in CLOCKS or name in libraries.AUTOCASTS or name in libraries.NO_GRAD:
         return False
@@ -154,12 +154,12 @@ def function_waits(name: str, call: View) -> bool:
     return operation_may_wait(name)
 
 
-def method_waits(method: Method, call: View) -> bool:
+def _method_waits(method: Method, call: View) -> bool:
     of, name = method.of, method.name
     if isinstance(of, Tensor | TensorTree):
         full = f"Tensor.{name}"
         if full in MOVES and name != "type":
-            return not (returns_at_once(call) or only_casts(call))
+            return not (returns_at_once(call) or _only_casts(call))
         if of.device.kind == CPU.kind or full in FACTORIES:
             return False
         return operation_may_wait(full)
@@ -175,23 +175,23 @@ def method_waits(method: Method, call: View) -> bool:
     return not isinstance(of, Sequence | Mapping | Host)
 
 
-def only_casts(call: View) -> bool:
+def _only_casts(call: View) -> bool:
     """Ex) x.to(torch.float16), which stays where it is"""
     given = [argument for _, _, argument in call.arguments]
     return len(given) == 1 and isinstance(only(given[0].value), DType)
 
 
-def has_plain_index(at: View) -> bool:
+def _has_plain_index(at: View) -> bool:
     """Whether nothing but numbers, slices and integer tensors index the tensor."""
     indices = (
         at.of(each.slice.value) for each in at.cst.slice if isinstance(each.slice, cst.Index)
     )
-    return all(is_plain(each.value) for each in indices)
+    return all(_is_plain(each.value) for each in indices)
 
 
-def is_plain(index: Value) -> bool:
+def _is_plain(index: Value) -> bool:
     atom = only(index)
-    return (isinstance(atom, Tensor) and atom.dtype == "int64") or is_host(index)
+    return (isinstance(atom, Tensor) and atom.dtype == "int64") or _is_host(index)
 
 
 def operation_may_wait(name: str) -> bool:
@@ -203,12 +203,12 @@ def operation_may_wait(name: str) -> bool:
     return name not in RESULTS or RESULTS[name].kind.startswith("host:")
 
 
-def is_host(value: Value) -> bool:
+def _is_host(value: Value) -> bool:
     """Whether the value is surely no tensor of a device."""
     return bool(value) and all(isinstance(atom, Host) for atom in value)
 
 
-def on_device(value: Value) -> bool:
+def _on_device(value: Value) -> bool:
     """Whether the value may be a tensor of a device."""
     return any(
         isinstance(atom, Unknown)

@@ -40,7 +40,7 @@ from amplint import (
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
-from .._shared.dtypes import SAME_DTYPE, applied_product, differ, made_by_autocast, made_of
+from .._shared.dtypes import SAME_DTYPE, differ, made_by_autocast, made_of, product
 
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...
@@ -86,7 +86,7 @@ def check(at: View) -> Iterator[Finding]:
 
 def half_operand(at: View) -> View | None:
     """The half operand of a layer in float32, or of a product with an operand in float32."""
-    found = applied_product(at)
+    found = product(at)
     if found is None or not found.operands or at.has_star:
         return None
     if found.module is not None:

@@ -64,7 +64,7 @@ def check(saving: View) -> Iterator[Finding]:
     if next(others, saving) != saving:
         return
     src = saving.source
-    forward, written = src.function(saving.cst), method_beside(saving.cst, "backward", src)
+    forward, written = src.function(saving.cst), method_beside(saving, "backward")
     backward = src.layout.node_for(written) if written is not None else None
     if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
         return

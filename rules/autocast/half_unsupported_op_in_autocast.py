@@ -47,11 +47,11 @@ from amplint.knowledge.casts import NO_BFLOAT16, NO_HALF, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,
-    applied,
     device_type,
     dtype_of_cast,
     made_by_autocast,
     made_of,
+    operation,
     outputs_are_cast,
 )
 from .._shared.guards import is_caught, is_wished
@@ -79,7 +79,7 @@ rule = Rule(
 
 @rule.on(calls(*NO_HALF, *NO_BFLOAT16, MATRIX_NORM))
 def check(call: View) -> Iterator[Finding]:
-    found = applied(call)
+    found = operation(call)
     lacking = dtypes_lacking(found.name, call) if found is not None else None
     if found is None or lacking is None:
         return

@@ -33,7 +33,7 @@ from amplint import HALF, IN_REGION, Dtype, Finding, Group, Rule, Tensor, View, 
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import applied, device_type, differ, made_by_autocast
+from .._shared.dtypes import device_type, differ, made_by_autocast, operation
 from .._shared.guards import is_caught
 
 PRODUCTS = frozenset(name for name in AUTOCAST["cuda"] if name in EQUAL_DTYPES)
@@ -60,7 +60,7 @@ rule = Rule(
 def check_call(call: View) -> Iterator[Finding]:
     """Ex) h.exp_(), torch.exp(h, out=h), cov.addmm_(a, b), torch.mm(a, b, out=c)"""
     out = call.arg("out")
-    found = applied(call)
+    found = operation(call)
     if found is None or (out is None and found.name not in IN_PLACE):
         return
     name = found.name if out is not None else found.name.removesuffix("_")

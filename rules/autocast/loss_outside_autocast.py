@@ -42,7 +42,7 @@ from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import applied, made_by_autocast, outputs_are_cast
+from .._shared.dtypes import made_by_autocast, operation, outputs_are_cast
 
 LOSSES = frozenset(
     name
@@ -92,7 +92,7 @@ def check(call: View) -> Iterator[Finding]:
 
 def operands_of_loss(call: View) -> list[View]:
     """The operands that decide the dtype of a loss: logits alone, or both sides."""
-    found = applied(call)
+    found = operation(call)
     first, second = call.arg("input", 0), call.arg("target", 1)
     if found is None or found.name not in LOSSES or first is None:
         return []

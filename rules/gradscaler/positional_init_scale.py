@@ -111,7 +111,7 @@ def placed(call: View, given: View) -> Fix | None:
         return None
     spelled = src.imports.spell(NEW)
     newer = None
-    if spelled is not None and not is_fallback(call.cst, src):
+    if spelled is not None and not is_fallback(call):
         # The old class was for one kind of device, whichever the variable holds.
         value = () if named == device else (src.edits.replace(given.cst, f'"{device}"'),)
         edits = (*spelled.edits, src.edits.replace(call.cst.func, spelled.text), *value)

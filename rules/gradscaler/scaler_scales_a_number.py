@@ -74,7 +74,7 @@ def tensor(call: View, loss: View) -> Fix | None:
     conditions = {
         SCALER: after.attr.value == "backward" and is_made_here(call),
         TENSOR: is_surely_tensor(read),
-        UNCAUGHT: not is_caught(call.cst, src),
+        UNCAUGHT: not is_caught(call),
     }
     edit = src.edits.remove_between(read.cst, loss.cst)
     return Fix.safe_if("Scale the loss itself", (edit,), conditions)

@@ -47,7 +47,7 @@ def once(call: View, misuse: Misuse) -> Fix | None:
     if line is None or before is None or src.parent(before) is not src.parent(line):
         return None
     edit = src.edits.remove_statement(line.body[0])
-    if edit is None or is_caught(call.cst, src):
+    if edit is None or is_caught(call):
         return None
     return Fix.safe_if("Unscale once", (edit,), {DOMINATED: True, UNCAUGHT: True})
 

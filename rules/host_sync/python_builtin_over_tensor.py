@@ -172,9 +172,7 @@ def is_tensor_on_every_path(at: View) -> bool:
     if at.tensor is None:
         return False
     return is_surely_tensor(at) or any(
-        not made_of(part)
-        and not holds_argument(part.cst, part.source)
-        and not isinstance(only(part.value), Host)
+        not made_of(part) and not holds_argument(part) and not isinstance(only(part.value), Host)
         for part in reachable([at], made_of)
     )
 

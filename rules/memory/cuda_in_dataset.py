@@ -114,5 +114,5 @@ def is_chosen(device: Device) -> bool:
 def is_asked_for(call: View) -> bool:
     """Whether the call runs where somebody asks for the device or the worker; that there is a GPU
     is no question."""
-    texts = (call.source.text(test) for test in tests_around(call))
+    texts = (test.text for test in tests_around(call))
     return any(ASKS_DEVICE_OF_WORKER.search(text) and not AVAILABLE.search(text) for text in texts)

@@ -55,7 +55,7 @@ def check(call: View) -> Iterator[Finding]:
 def is_meant(call: View) -> bool:
     """Ex) if args.debug: ..., def find_nan(): ..."""
     src = call.source
-    tests = [src.text(test) for test in tests_around(call)]
+    tests = [test.text for test in tests_around(call)]
     if any("__name__" not in test for test in tests):
         return True
     return bool(SEARCHES_NAN.search(src.layout.scope(call.cst)) or TEST_PATH.search(src.path))

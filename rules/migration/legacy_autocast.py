@@ -164,7 +164,7 @@ def recomputed(call: View) -> View | None:
     if call.function.name != "backward" or AUTOGRAD_FUNCTION not in call.bases:
         return None
     src = call.source
-    written = method_beside(call.cst, "forward", src)
+    written = method_beside(call, "forward")
     forward = src.layout.node_for(written) if written is not None else None
     first = next(src.calls(forward), None) if forward is not None else None
     return call.of(first) if first is not None else None

@@ -31,7 +31,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import applied, finding_on_dtype
+from .._shared.dtypes import finding_on_dtype, operation
 
 SOFTMAX = frozenset(
     {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
@@ -77,7 +77,7 @@ class Probability:
 
 @rule.on(calls(*LOGARITHMS) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
-    found = applied(call)
+    found = operation(call)
     if found is None or found.name not in LOGARITHMS or not found.operands:
         return
     probability = probability_of(found.operands[0])
@@ -104,7 +104,7 @@ def probability_of(at: View) -> Probability | None:
             at, there = at.receiver, False
         else:
             break
-    found = applied(at)
+    found = operation(at)
     if found is None or found.name not in SOFTMAX | SIGMOID | LAYERS:
         return None
     return Probability(at, found.name, complement, there)

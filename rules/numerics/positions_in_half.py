@@ -44,7 +44,7 @@ from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import SAME_DTYPE, applied, finding_on_dtype
+from .._shared.dtypes import SAME_DTYPE, finding_on_dtype, operation
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
@@ -110,7 +110,7 @@ def operands(at: View) -> Iterable[View]:
         return (at,)
     if at.receiver is not None and at.method in CASTING:
         return (at.receiver,)
-    found = applied(at)
+    found = operation(at)
     return found.operands if found is not None and found.name in MULTIPLYING else ()
 
 
@@ -183,7 +183,7 @@ def takes_part(at: View, use: View) -> bool:
     """Whether the value of an expression takes part in that of an operation which is given it."""
     is_first = use.operands[0].is_same(at)
     if use.op == "call" and not is_first:
-        done = applied(use)  # by torch; of what a layer learns, nothing is known
+        done = operation(use)  # by torch; of what a layer learns, nothing is known
         return done is not None and done.module is None
     return use.op in ("attr", "call", "binop", "unary") or (use.op == "subscript" and is_first)
 

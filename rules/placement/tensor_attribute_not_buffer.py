@@ -116,7 +116,7 @@ def stays_on_host(kept: View) -> bool:
 
 def assigned_in_constructor(field: View) -> View | None:
     """Ex) self.mask = torch.ones(n), in `__init__`"""
-    for statement in constructor_around(field.cst, field.source):
+    for statement in constructor_around(field):
         match statement:
             case (
                 ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)])

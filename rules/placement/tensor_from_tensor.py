@@ -51,11 +51,10 @@ from amplint import (
     calls,
     only,
 )
-from amplint import libcst as cst
 
 from .._shared.factories import changes_default_device
 from .._shared.guards import asks_type
-from .._shared.local_values import has_kind, is_local, resolved
+from .._shared.local_values import has_kind, is_dotted, is_local, resolved
 from .._shared.reads import read_of_training
 from .._shared.tensors import has_own_classes, is_surely_tensor
 
@@ -161,7 +160,7 @@ def copying(given: Mapping[str, View], like: View | None) -> str | None:
     if like is None:
         return f"to({keywords(to)}, copy=True)" if to else "clone()"
     # Without them, or with None, `new_tensor` takes those of x, which is evaluated first.
-    if not is_plain(like) or not all(is_something(given[name]) for name in to):
+    if not is_dotted(like.cst) or not all(is_something(given[name]) for name in to):
         return None
     other = like.text
     if not to:
@@ -207,10 +206,3 @@ def called_on(at: View | None, method: str) -> View | None:
     """Ex) x of x.detach()"""
     is_call = at is not None and at.op == "call" and at.method == method
     return at.receiver if at is not None and is_call else None
-
-
-def is_plain(at: View) -> bool:
-    """Ex) x, self.weight"""
-    while at.op == "attr":
-        at = at.operands[0]
-    return isinstance(at.cst, cst.Name)

@@ -64,7 +64,8 @@ from amplint.knowledge.factories import FACTORIES
 from .._shared.dtypes import is_surely_decided
 from .._shared.factories import Built, built, same_numbers
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
-from .._shared.local_values import is_local, method_of
+from .._shared.local_values import is_dotted, is_local
+from .._shared.moves import without_move
 from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, is_surely_tensor
 
 VALUES = "every device and dtype is given the same values"
@@ -200,7 +201,7 @@ def changes(made: Built, target: View) -> bool:
 def build_like(call: View, made: Built, target: View) -> Fix | None:
     """Build the tensor as it is to be, and take the cast away."""
     src, factory, like = call.source, made.call.cst, target.text
-    if not is_plain(target.cst) or not src.variables.same_meaning(target.cst, factory):
+    if not is_dotted(target.cst) or not src.variables.same_meaning(target.cst, factory):
         return None  # evaluated up there, it might be something else
     keywords = {keyword for _, keyword, _ in made.call.arguments if keyword is not None}
     if not keywords <= KNOWN_ARGUMENTS:
@@ -229,35 +230,15 @@ def edits_of(call: View, made: Built, like: str, keywords: set[str]) -> list[Edi
         return []
     else:
         done.append(edits.add_argument(factory, *placed))
-    return [*done, without_cast(call, like)]
+    return [*done, without_move(call, with_move(call, like))]
 
 
-def is_plain(node: cst.BaseExpression) -> bool:
-    """Ex) x, self.weight"""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return isinstance(node, cst.Name)
-
-
-def without_cast(call: View, like: str) -> Edit | None:
-    """Ex) torch.zeros(n).type_as(x) -> torch.zeros(n); m = m.type_as(x) -> nothing at all"""
-    src = call.source
-    receiver, whole = call.cst.func.value, with_move(call, like)
-    statement = src.layout.assignment(whole)
-    if isinstance(receiver, cst.Name) and src.assigned_name(whole) == receiver.value and statement:
-        return src.edits.remove_statement(statement)
-    return src.edits.remove_between(receiver, whole)
-
-
-def with_move(call: View, like: str) -> cst.Call:
+def with_move(call: View, like: str) -> View:
     """Ex) made.type_as(x).to(x.device) of made.type_as(x), which has moved it there"""
-    src = call.source
-    node: cst.Call = call.cst
-    method = src.parent(node)
-    move = src.parent(method) if isinstance(method, cst.Attribute) else None
-    if not isinstance(move, cst.Call) or move.func is not method or method_of(move) != "to":
-        return node
-    return move if [src.text(arg) for arg in move.args] == [f"{like}.device"] else node
+    then = call.source.layout.call_on(call.cst)
+    move = call.of(then) if then is not None else call
+    given = [argument.text for _, _, argument in move.arguments]
+    return move if move.method == "to" and given == [f"{like}.device"] else call
 
 
 def title(made: Built, like: str) -> str:

@@ -42,9 +42,9 @@ from amplint.knowledge.casts import EQUAL_DTYPES
 
 from .._shared.dtypes import (
     ARITHMETIC,
-    applied,
     dtype_evidence,
     may_default_to_half,
+    operation,
     parts_of,
     taken_by,
 )
@@ -147,7 +147,7 @@ def given_to_strict(call: View) -> tuple[View, ...]:
     name = call.callee
     if name not in STRICT and (name not in EQUAL_DTYPES or call.enabled_region is not None):
         return ()
-    found = applied(call)
+    found = operation(call)
     return found.operands if found is not None else ()
 
 

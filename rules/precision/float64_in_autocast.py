@@ -46,7 +46,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
-from .._shared.dtypes import ARITHMETIC, Applied, applied_product, dtype_evidence
+from .._shared.dtypes import ARITHMETIC, Operation, dtype_evidence, product
 
 rule = Rule(
     "AMP208",
@@ -66,14 +66,14 @@ def check(at: View) -> Iterator[Finding]:
     region = at.enabled_region
     if region is None:
         return
-    found = applied_product(at)
+    found = product(at)
     if found is not None:
         yield from in_product(found, region)
     elif at.op == "binop" and at.operator in ARITHMETIC:
         yield from in_arithmetic(at, region)
 
 
-def in_product(found: Applied, region: Region) -> Iterator[Finding]:
+def in_product(found: Operation, region: Region) -> Iterator[Finding]:
     if policy(found.name, region.device) != "half" or not meets_others(found):
         return
     for operand in found.operands:
@@ -83,8 +83,8 @@ def in_product(found: Applied, region: Region) -> Iterator[Finding]:
             return
 
 
-def in_arithmetic(operation: View, region: Region) -> Iterator[Finding]:
-    left, right = operation.operands
+def in_arithmetic(at: View, region: Region) -> Iterator[Finding]:
+    left, right = at.operands
     for operand, other in ((left, right), (right, left)):
         half, double = other.tensor, operand.tensor
         if half is None or half.dtype not in HALF or not is_double(operand, region):
@@ -118,7 +118,7 @@ def is_double(operand: View, region: Region) -> bool:
     return tensor.device.kind != "cpu" or region.device in (None, "cpu")
 
 
-def meets_others(found: Applied) -> bool:
+def meets_others(found: Operation) -> bool:
     """Whether another operand, or the parameters of the layer, are known to be no float64."""
     if found.module is not None:
         return found.module.dtype in (None, "float32", *HALF)

@@ -45,12 +45,12 @@ from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,
-    Applied,
-    applied_product,
+    Operation,
     dtype_evidence,
     dtype_of_cast,
     first,
     made_of,
+    product,
     takers,
 )
 
@@ -108,10 +108,10 @@ def contradicted(dtype: str, region: Region) -> str | None:
     return "also where the region is off" if region.enabled is None else None
 
 
-def cast_product(at: View) -> Applied | None:
+def cast_product(at: View) -> Operation | None:
     """A product whose operands the region around it casts to half."""
     region = at.enabled_region
-    found = applied_product(at) if region is not None else None
+    found = product(at) if region is not None else None
     if found is None or region is None or policy(found.name, region.device) != "half":
         return None
     # With float64 it raises, which is another matter.
@@ -158,8 +158,8 @@ def uses_in_products(at: View) -> Iterator[View]:
     return (taker for taker, taken in takers(at, SAME_DTYPE) if is_cast_by(taker, taken))
 
 
-def is_cast_by(product: View, operand: View) -> bool:
-    found = cast_product(product)
+def is_cast_by(taker: View, operand: View) -> bool:
+    found = cast_product(taker)
     return found is not None and any(each.is_same(operand) for each in found.operands)
 
 

@@ -45,7 +45,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
-from .._shared.dtypes import SAME_DTYPE, applied, dtype_evidence, dtype_of_cast, first, takers
+from .._shared.dtypes import SAME_DTYPE, dtype_evidence, dtype_of_cast, first, operation, takers
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers are exact up to here
 DIGITS = {"float16": 11, "bfloat16": 8, "half": 11}  # half: at most
@@ -131,7 +131,7 @@ def indices_of(at: View) -> Iterator[View]:
             parts = index.operands if index.op == "tuple" else (index,)
             yield from (part for part in parts if part.op != "slice")
         return
-    called = applied(at)
+    called = operation(at)
     if called is not None and called.name in INDEX_ARGUMENTS:
         given = at.arg(INDEX_NAMES[0], INDEX_ARGUMENTS[called.name])
         for keyword in INDEX_NAMES[1:]:

@@ -206,9 +206,8 @@ def is_surely_written_to(buffer: View, tensor: Tensor) -> bool:
 
     After a first write, a variable no longer holds just what was assigned to it.
     """
-    node, src = buffer.cst, buffer.source
-    made_here = is_decided_within(tensor, buffer) and not holds_unannotated(node, src)
-    return made_here or is_registered(node, src) or is_surely_tensor(buffer)
+    made_here = is_decided_within(tensor, buffer) and not holds_unannotated(buffer)
+    return made_here or is_registered(buffer) or is_surely_tensor(buffer)
 
 
 def cast(buffer: View, to: Tensor, source: View) -> Fix | None:

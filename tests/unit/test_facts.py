@@ -11,7 +11,7 @@ import pytest
 
 from amplint import analyses
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, Facts
+from amplint.analyses.fact import Fact, Facts, Required
 from amplint.inference import Inference
 from amplint.ir.file_set import Files
 
@@ -24,13 +24,6 @@ def all_facts(base: type[Fact] = Fact) -> Iterator[type[Fact]]:
         if each.__module__.startswith("amplint.") and not inspect.isabstract(each):
             yield each
         yield from all_facts(each)
-
-
-@pytest.mark.parametrize("kind", sorted(set(all_facts()), key=lambda kind: kind.__name__))
-def test_a_fact_is_given_what_it_requires(kind: type[Fact]) -> None:
-    parameters = list(inspect.signature(kind, eval_str=True).parameters.values())
-    given = tuple(each.annotation for each in parameters if each.kind is not each.VAR_POSITIONAL)
-    assert given == (Inference, *kind.requires)
 
 
 def test_a_fact_is_built_once() -> None:
@@ -49,7 +42,7 @@ def test_a_fact_that_fails_fails_for_all_that_ask_and_is_built_once() -> None:
             raise KeyError("a")
 
     class Above(Fact):
-        requires = (Broken,)
+        broken = Required(Broken)
 
     facts = Facts(Inference(Files({})))
     for kind in (Broken, Above, Above, Broken):

@@ -49,6 +49,7 @@ def helps(code: str, source: str, directory: Path) -> list[str]:
         "y = x[:, : lengths.max().item()]",
         "y = torch.arange(lengths.max().item() + 1, device=x.device)",
         "n = int(lengths.max().item()); y = x.new_zeros((n, 8))",
+        "n = int(lengths.max()) + 1; y = x.new_zeros(n, 8)",
     ],
 )
 def test_a_size_comes_from_the_host(line: str, tmp_path: Path) -> None:

@@ -97,7 +97,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/parallel/host_read_in_self_log.py": "CONVERTING",
         "rules/parallel/manual_amp_in_automatic_optimization.py": "OF_SCALER",
         "rules/placement/legacy_tensor_constructor.py": "CONVERTIBLE",
-        "rules/placement/tensor_attribute_not_buffer.py": "MOVES",
         "rules/placement/tensor_from_tensor.py": "PLACEMENT",
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
         "rules/precision/half_module_float_input.py": "CAST_IN_TEXT HARMLESS",

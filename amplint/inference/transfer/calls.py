@@ -93,7 +93,7 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
 
 
 def of_framework(name: str, arguments: Arguments, site: Site) -> Value | None:
-    """What a call is that a model of a framework has a row for; None without one."""
+    """The result of a call that a model of a framework has a row for; None without one."""
     maker = site.models.maker(name)
     if maker is None:
         is_metric = any(row.kind == "metric" for row in site.models.classes([name]))
@@ -106,7 +106,7 @@ def of_framework(name: str, arguments: Arguments, site: Site) -> Value | None:
 
 
 def by_home(name: str, arguments: Arguments) -> Value:
-    """What a call is of which all that is known is where its function or class is defined."""
+    """The result of a call of which all that is known is where its callee is defined."""
     if distribution(name) is not None:
         return one(distributions.made(name, arguments))
     if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
@@ -135,7 +135,7 @@ def chosen_device(arguments: Arguments, site: Site) -> Value:
 
 
 def operation(name: str, arguments: Arguments, site: Site) -> Value:
-    """What a function of RESULTS returns."""
+    """The result of a function of RESULTS."""
     operands = tensors_in(arguments.positional or arguments.all)
     return from_result(name, RESULTS[name], operands, arguments, site)
 

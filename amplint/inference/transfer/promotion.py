@@ -99,7 +99,7 @@ def promote(
 
 
 def lifted(dtype: str | None, numbers: frozenset[str]) -> str | None:
-    """What Python numbers of these kinds make of integers or bools of this dtype."""
+    """The dtype of integers or bools after an operation with Python numbers of these kinds."""
     if "float" in numbers:
         return "float32"
     if numbers - {"bool", "int"} or (dtype == "bool" and numbers):
