@@ -43,8 +43,7 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 
 _EXPORTS = {
     "analyses.candidates": (
-        "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF "
-        "Spot symbol"
+        "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF symbol"
     ),
     "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
     "ir.model": "CallShape",
@@ -100,7 +99,6 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
-    from amplint.analyses.candidates import Spot as Spot
     from amplint.analyses.candidates import symbol as symbol
     from amplint.analyses.cast_cache import CastCache as CastCache
     from amplint.analyses.cast_cache import Stale as Stale

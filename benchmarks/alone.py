@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from amplint.core.finding import Finding
 from amplint.run import engine
 from amplint.run.request import Request
-from benchmarks.packages import arguments, fetch, load, sources
-from benchmarks.whole_file import request_for
+from benchmarks.packages import arguments, fetch, load, request_for, sources
 
 # The beginnings of the codes of rules that ask what a value is: a tensor, its device, its dtype.
 OF_VALUES = ("AMP101", "AMP103", "AMP104", "AMP105", "AMP107", "AMP110", "AMP2", "AMP8")

@@ -29,8 +29,7 @@ from pathlib import Path
 
 from amplint.output.fixing import SAFE, UNSAFE, Named, Rounds, Settled
 from amplint.run.request import Request
-from benchmarks.packages import RESULTS, arguments, fetch, load, sources
-from benchmarks.whole_file import request_for
+from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, sources
 
 # Those in which an edit takes seconds.
 PACKAGES = (

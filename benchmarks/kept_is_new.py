@@ -28,8 +28,7 @@ from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.request import Request
 from benchmarks.edits import Project, edit
-from benchmarks.packages import RESULTS, Package, arguments, fetch, load, sources
-from benchmarks.whole_file import request_for
+from benchmarks.packages import RESULTS, Package, arguments, fetch, load, request_for, sources
 
 PACKAGES = ("imagen-pytorch", "mamba-ssm", "pytorch-optimizer", "recbole", "rl-games", "yolox")
 

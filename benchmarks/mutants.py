@@ -28,8 +28,7 @@ from typing import TypeGuard
 
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
-from benchmarks.packages import HERE, RESULTS, Package, arguments, fetch, load, sources
-from benchmarks.whole_file import request_for
+from benchmarks.packages import HERE, RESULTS, Package, arguments, fetch, load, request_for, sources
 
 Places = Counter[tuple[str, str, str]]  # by path, code and message: how many findings
 Mutants = Iterator[tuple[int, str]]  # the line that is broken, and the text of the file

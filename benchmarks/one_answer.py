@@ -24,8 +24,7 @@ from amplint.core.finding import Finding
 from amplint.inference import Inference
 from amplint.run import engine
 from amplint.run.request import Request
-from benchmarks.packages import Package, arguments, fetch, load, sources
-from benchmarks.whole_file import request_for
+from benchmarks.packages import Package, arguments, fetch, load, request_for, sources
 
 Said = Finding | str
 

@@ -25,6 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from amplint.core import registry
+from amplint.project.config import Settings
+from amplint.project.discover import Project
+from amplint.run.request import Request
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 
@@ -196,6 +201,13 @@ def amplint(words: Sequence[str], tree: Path) -> Run:
         [program("amplint"), *words], cwd=tree, capture_output=True, encoding="utf-8", check=False
     )
     return Run(done.returncode, done.stdout, done.stderr)
+
+
+def request_for(root: Path, files: Sequence[Path]) -> Request:
+    """Every rule, the pedantic ones included, and those that hold for an older torch alone."""
+    paths = tuple(sorted(file.relative_to(root).as_posix() for file in files))
+    settings = Settings(root, select=("ALL",), target_torch="2.10")
+    return Request(Project(root, paths, frozenset(paths)), settings, registry.all_rules())
 
 
 def program(name: str) -> str:

@@ -39,7 +39,6 @@ from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph, Location, Node
 
 NOTHING = Node(ops.OPAQUE, (), None, -1, (0, 0, 0, 0))  # of a function, and of what is in no graph
-NEAREST = 64  # nodes that are asked on the way from a value to its sources
 
 
 class Spot:
@@ -145,7 +144,7 @@ def symbols(value: Value) -> Iterator[str]:
 
 
 def symbol(value: Value) -> str | None:
-    """The dotted name of the library object that a value certainly is,"""
+    """The dotted name of the library object that a value certainly is."""
     if len(value) != 1:
         return None
     (atom,) = value
@@ -277,7 +276,6 @@ class Search:
         ways = [way for rule in rules for _, way in ways_of(rule)]
         self._symbols = frozenset[str]().union(*(way.symbols or () for way in ways))
         self._symbols_in: dict[Value, frozenset[str]] = {}
-        self._mentioned: dict[str, bool] = {}
         self._temperatures: dict[tuple[str, int], str | None] = {}
 
     def temperature(self, function: str, block: int) -> str | None:
@@ -287,12 +285,6 @@ class Search:
             heat = self.facts[Hotness].of(NodePlace(function, -1, block))
             self._temperatures[key] = heat.temperature if heat is not None else None
         return self._temperatures[key]
-
-    def mentions(self, word: str) -> bool:
-        """Whether some file of the project holds an identifier."""
-        if word not in self._mentioned:
-            self._mentioned[word] = any(self._files.holding(word))
-        return self._mentioned[word]
 
     def of(self, path: str) -> FileCandidates:
         """The candidates in a file."""

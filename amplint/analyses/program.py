@@ -117,7 +117,7 @@ class FileView:
         return self._facts[kind].of(at) if at is not None else None
 
     def function(self, identity: str) -> FunctionFacts:
-        """What the file says of one of its functions; of the module where there is none."""
+        """The record of one of the file's functions; of the module where there is none."""
         known = self._file.facts
         return known.functions.get(identity) or known.functions[known.module]
 

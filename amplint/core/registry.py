@@ -279,7 +279,8 @@ def complaints_about(rule: Rule) -> Iterable[str]:
         yield f"{rule.cost!r} is not a Cost"
     if not SINCE.fullmatch(rule.since):
         yield f"since={rule.since!r} is not a version like 0.1.0"
-    if any(way.ops is None for check in rule.checks for way in check.condition.ways):
+    conditions = [check.condition.ways for check in rule.checks]
+    if not all(ways and all(way.ops for way in ways) for ways in conditions):
         yield "a condition must say which operations it is about, as calls(...) and nodes(...) do"
     if not all(CODE.fullmatch(code) for code in rule.supersedes):
         yield f"supersedes={rule.supersedes!r} are not codes"

@@ -9,12 +9,10 @@ the condition that was lacking.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
-
-import libcst as cst
 
 from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
@@ -38,8 +36,6 @@ from amplint.run.request import Request
 from amplint.run.session import part_with, without_collector
 from amplint.source import Source
 from amplint.view.view import Code
-
-Waiting = tuple[cst.CSTNode, Callable[[], Iterator[Finding]]]
 
 
 @dataclass(frozen=True)

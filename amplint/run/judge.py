@@ -5,11 +5,9 @@ Each segment with a candidate goes through LibCST first, for what cannot be read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from amplint.analyses.candidates import Candidate, FileCandidates
 from amplint.analyses.program import FileView
@@ -24,9 +22,6 @@ from amplint.view.view import Code, View
 
 if TYPE_CHECKING:
     from amplint.run.timing import Watch
-
-# A check of a rule that is to be run on a node.
-Waiting = tuple[Rule, cst.CSTNode, Callable[[], Iterator[Finding]]]
 
 
 @dataclass(frozen=True)

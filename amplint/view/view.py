@@ -201,16 +201,16 @@ class View:
 
     @property
     def contexts(self) -> Iterator[View]:
-        """What the `with`s of its function enter, in the order of the file; of those of functions
-        in it, nothing."""
+        """The contexts that the `with`s of its function enter, in the order of the file, without
+        those of functions in it."""
         spot = self._spot
         for place in entered(spot.state.graph) if spot is not NOWHERE else ():
             yield from self._entered(place)
 
     @property
     def contexts_around(self) -> Iterator[View]:
-        """What the `with`s around it in its function enter, from the inside out; of a context, the
-        `with`s around its own."""
+        """The contexts that the `with`s around it in its function enter, from the inside out; of a
+        context, those of the `with`s around its own."""
         spot = self._spot
         blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
         number = spot.block

@@ -32,6 +32,7 @@ from pathlib import Path
 from amplint.core import registry
 from amplint.core.finding import Edit, Finding
 from amplint.core.text import LINE_END, Text
+from amplint.cst.navigation import FSTRING_PLACES_HOLD
 from amplint.cst.segments import RefusedUnitError, Units, place
 from amplint.output.fixing import UNSAFE, fix_project, fix_round
 from amplint.project.config import Settings
@@ -41,7 +42,6 @@ from amplint.run.indexing import environment_digest
 from amplint.run.request import Outcome, Request
 from benchmarks.ecosystem import kill_group
 from benchmarks.packages import Package, fetch, load, sources
-from benchmarks.whole_file import with_places
 
 LIMIT = 900  # seconds of a processor for one process
 WALL = 6  # times that limit on the clock, for a process that waits
@@ -325,6 +325,17 @@ def imports(text: str) -> set[int]:
         node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)
     )
     return {row for each in statements for row in range(each.lineno, (each.end_lineno or 0) + 1)}
+
+
+def with_places(module: ast.Module) -> Iterator[ast.expr | ast.stmt]:
+    """The nodes of `ast` whose places are right: before Python 3.12, none within an f-string."""
+    stack: list[ast.AST] = [module]
+    while stack:
+        thing = stack.pop()
+        if isinstance(thing, ast.expr | ast.stmt):
+            yield thing
+        if FSTRING_PLACES_HOLD or not isinstance(thing, ast.JoinedStr):
+            stack.extend(ast.iter_child_nodes(thing))
 
 
 def shown_to_libcst(path: str, text: Text, result: Tried) -> None:

@@ -1,4 +1,5 @@
-"""What belongs behind the forward pass, and may leave the region of autocast."""
+"""Losses and backward passes: they belong behind the forward pass, and may leave the region of
+autocast."""
 
 from __future__ import annotations
 

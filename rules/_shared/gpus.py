@@ -22,7 +22,7 @@ MAY_NAME_GPU: Candidates = calls(".cuda", ".to", "torch.device") | calls_with("d
 
 
 def gpu_named(call: View) -> View | None:
-    """What names the GPU: the call itself, `x.cuda()`, or an argument, `x.to("cuda")`."""
+    """The expression that names the GPU: the call, `x.cuda()`, or an argument, `x.to("cuda")`."""
     if call.callee == "torch.device":
         given = [argument for _, _, argument in call.arguments]
         return call if len(given) == 1 and _is_gpu(given[0]) else None

@@ -144,7 +144,7 @@ def is_size(number: View, use: View) -> bool:
 
 
 def within(at: View) -> Sequence[View]:
-    """What stands in a tuple or a list; else an expression itself."""
+    """The elements of a tuple or a list; else an expression itself."""
     return at.operands if at.op in ("tuple", "list") else (at,)
 
 

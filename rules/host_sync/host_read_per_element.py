@@ -133,7 +133,7 @@ def elements_read(at: View) -> Iterator[tuple[View, View | None]]:
 
 
 def element_read(call: View) -> View | None:
-    """What a call reads, if that may be an element.
+    """The tensor that a call reads, if that may be an element.
 
     Ex) index.item(), float(scores[i]), as_number(index) where that is `index.item()`
     """
@@ -145,7 +145,10 @@ def element_read(call: View) -> View | None:
 
 
 def element_tested(test: View) -> View | None:
-    """What a test reads, if that may be an element: score < 0.5, torch.isnan(losses[i])"""
+    """The tensor that a test reads, if that may be an element.
+
+    Ex) score < 0.5, torch.isnan(losses[i])
+    """
     if test.op == "compare" and len(test.operators) == 1:
         return test.operands[0] if IDENTITY.isdisjoint(test.operators) else None
     given = [argument for _, _, argument in test.arguments]

@@ -89,7 +89,7 @@ def check(at: View) -> Iterator[Finding]:
 
 
 def additions(at: View) -> Iterator[tuple[View, View]]:
-    """What may be the sum or the list, and what is added to it.
+    """Each sum or list that this may add to, and what is added.
 
     Ex) total += loss, total = total + loss, losses.append(loss)
     """
@@ -112,7 +112,7 @@ def is_sum(variable: View) -> bool:
 
 
 def is_list(variable: View) -> bool:
-    """What is unknown may be anything."""
+    """Whether it certainly is a list: what is unknown may be anything."""
     value = variable.value
     return bool(value) and all(isinstance(atom, Sequence) for atom in value)
 

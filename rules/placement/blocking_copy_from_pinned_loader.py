@@ -87,7 +87,7 @@ def check(call: View) -> Iterator[Finding]:
 
 
 def pinned_batch(call: View) -> Tensor | TensorTree | None:
-    """What a call copies from pinned memory without a word about waiting."""
+    """The tensor that a call copies from pinned memory without a word about waiting."""
     if call.receiver is None or call.has_star or len([*call.arguments]) > 1:
         return None
     batch = only(call.receiver.value)

@@ -278,7 +278,7 @@ class Rebuilt:
 
     @property
     def result(self) -> View:
-        """What is left of the calls."""
+        """The call, of both, that is left."""
         return self.filled.call if self.moved is None else self.moved.call
 
 

@@ -33,7 +33,7 @@ from amplint.run import analysis, engine, session
 from amplint.run import judge as judging
 from amplint.run.cache import NAME, Cache
 from amplint.run.judge import judge
-from benchmarks.whole_file import request_for
+from benchmarks.packages import request_for
 from tests.helpers import FIXTURES
 
 TRAIN = """

@@ -38,7 +38,7 @@ from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import Store
 from amplint.run.linking import Linker, LiveLinker, key_of_project
 from benchmarks.edits import edit
-from benchmarks.whole_file import request_for
+from benchmarks.packages import request_for
 from tests.helpers import FIXTURES
 from tests.unit.test_values import VALUES
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import libcst as cst
 import pytest
 
-from amplint import Finding, Group, Rule, Source, Unrun, calls
+from amplint import Finding, Group, Rule, Unrun, View, calls
 from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.output import FORMATS, console
@@ -607,13 +606,12 @@ def failing_rule() -> Rule:
         group=Group.PERFORMANCE,
         since="0.1",
         witness=Unrun("", ""),
-        candidates=calls("torch.cuda.amp.autocast"),
         name="always-fails",
     )
 
-    @rule.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        yield src.finding(rule, call, "found before it failed")
+    @rule.on(calls("torch.cuda.amp.autocast"))
+    def check(call: View) -> Iterator[Finding]:
+        yield call.finding("found before it failed")
         raise ZeroDivisionError("division by zero")
 
     return rule

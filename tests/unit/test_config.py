@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.core.candidate import NOWHERE
 from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
 from amplint.project.config import ConfigError, Settings, check_selectors
@@ -13,7 +12,7 @@ from amplint.project.hierarchy import Hierarchy
 
 
 def rule(code: str, name: str, group: Group) -> Rule:
-    return Rule(code, "doc", group, "0.1", Unrun("", ""), NOWHERE, name=name)
+    return Rule(code, "doc", group, "0.1", Unrun("", ""), name=name)
 
 
 RULES = (

@@ -1,7 +1,5 @@
 """Fixes are chosen, applied, repeated and written; all else stays as it was, to the byte."""
 
-# ruff: noqa: ARG001  (checks that do not look at the file)
-
 from __future__ import annotations
 
 import itertools
@@ -15,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun
+from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, View
 from amplint.core.candidate import nodes
 from amplint.core.finding import Position, Span, edited
-from amplint.core.operations import Op
 from amplint.core.text import Text
 from amplint.output import fixing
 from amplint.output.fixing import (
@@ -168,18 +165,10 @@ def test_edits_at_one_place_come_in_their_order() -> None:
 # ------------------------------------------------------------------------------- fake rules
 
 
-def rule(code: str, *words: str) -> Rule:
+def rule(code: str) -> Rule:
     unrun = Unrun("made up", "nowhere")
-    return Rule(
-        code,
-        "Doc.",
-        Group.PRECISION,
-        "0.1",
-        unrun,
-        nodes(*Op),
-        safe_if=("it is so",),
-        name=code.lower(),
-    )
+    name = code.lower()
+    return Rule(code, "Doc.", Group.PRECISION, "0.1", unrun, safe_if=("it is so",), name=name)
 
 
 Builder = Callable[[cst.Call, Source], Sequence[Edit | None]]
@@ -187,15 +176,15 @@ Builder = Callable[[cst.Call, Source], Sequence[Edit | None]]
 
 def on_calls(code: str, name: str, build: Builder, safety: Safety = Safety.SAFE) -> Rule:
     """A rule that finds the calls of a function and fixes them."""
-    made = rule(code, name)
+    made = rule(code)
 
-    @made.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        if src.text(call.func) == name:
-            edits = [edit for edit in build(call, src) if edit is not None]
+    @made.on(nodes("call"))
+    def check(call: View) -> Iterator[Finding]:
+        if call.called.text == name:
+            edits = [edit for edit in build(call.cst, call.source) if edit is not None]
             proven = ("it is so",) if safety is Safety.SAFE else ()
             fix = Fix(f"Mend {name}", tuple(edits), safety, proven)
-            yield src.finding(made, call, f"`{name}` is wrong", fix)
+            yield call.finding(f"`{name}` is wrong", fix=fix)
 
     return made
 
@@ -320,10 +309,10 @@ def test_an_import_of_a_function_goes_also_where_those_of_the_file_are_for_other
 
 
 def test_a_rule_that_raises_does_not_keep_others_from_fixing(tmp_path: Path) -> None:
-    broken = rule("AMP902", "old")
+    broken = rule("AMP902")
 
-    @broken.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    @broken.on(nodes("call"))
+    def check(_: View) -> Iterator[Finding]:
         raise ValueError("no")
         yield
 
@@ -400,12 +389,12 @@ def test_what_is_left_is_reported(tmp_path: Path) -> None:
 
 def on_call(code: str, written: str) -> Rule:
     """A rule that finds a call by its text, and has no fix."""
-    made = rule(code, written.partition("(")[0])
+    made = rule(code)
 
-    @made.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        if src.text(call) == written:
-            yield src.finding(made, call, f"`{written}` is wrong")
+    @made.on(nodes("call"))
+    def check(call: View) -> Iterator[Finding]:
+        if call.text == written:
+            yield call.finding(f"`{written}` is wrong")
 
     return made
 
@@ -438,12 +427,12 @@ def test_a_fix_goes_with_what_it_makes_room_for(tmp_path: Path) -> None:
 
 
 def test_of_two_fixes_that_are_wrong_together_one_is_made(tmp_path: Path) -> None:
-    both = rule("AMP901", "next")
+    both = rule("AMP901")
 
-    @both.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-        if src.text(call) == "next(\n    next(1), 2)":
-            yield src.finding(both, call, "both are wrong")
+    @both.on(nodes("call"))
+    def check(call: View) -> Iterator[Finding]:
+        if call.text == "next(\n    next(1), 2)":
+            yield call.finding("both are wrong")
 
     rules = [rename("AMP900", "old", "next"), both]
     outcome = fix_project(request(tmp_path, rules, a="old(\n    old(1), 2)\nold(3)\n"))
@@ -505,7 +494,7 @@ def test_what_is_new(
     before: list[Finding], after: list[Finding], fixed: list[Finding], new: list[int]
 ) -> None:
     texts = Edited({"a.py": Text(BEFORE)}, {"a.py": AFTER})
-    rules = [replace(rule("AMP900", "old"), supersedes=("AMP101",))]
+    rules = [replace(rule("AMP900"), supersedes=("AMP101",))]
     found = new_mistakes(before, after, fixed, texts, rules)
     assert found == [after[number] for number in new]
 

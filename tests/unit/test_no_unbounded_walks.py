@@ -98,7 +98,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Decoder._part": VALUES,
         "Encoder._part Encoder.atom Encoder.value": VALUES,
     },
-    "amplint/inference/transfer/calls.py": {"call call_symbol": VALUES},
     "amplint/inference/transfer/containers.py": {"held": VALUES},
     "amplint/inference/transfer/factories.py": {"is_python_numbers": VALUES, "of_numbers": VALUES},
     "amplint/inference/transfer/promotion.py": {

@@ -28,13 +28,8 @@ Known limits: none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint import Finding, Fix, Group, Rule, calls
-from amplint import libcst as cst
-
-if TYPE_CHECKING:
-    from amplint import Source
+from amplint import Finding, Fix, Group, Rule, View, calls
 
 rule = Rule(
     code="ACM101",
@@ -42,17 +37,16 @@ rule = Rule(
     group=Group.CORRECTNESS,
     since="1.0",
     help="call manual_seed instead",
-    candidates=calls("torch.seed"),
     safe_if=("the call is replaced",),
 )
 
 
-@rule.check
-def check(call: cst.Call, src: Source) -> Iterator[Finding]:
-    if src.name(call.func) == "torch.seed":
-        edits = (src.edits.replace(call, "torch.manual_seed(0)"),)
+@rule.on(calls("torch.seed"))
+def check(call: View) -> Iterator[Finding]:
+    if call.callee == "torch.seed":
+        edits = (call.source.edits.replace(call.cst, "torch.manual_seed(0)"),)
         fix = Fix.safe_if("Replace the call", edits, {"the call is replaced": True})
-        yield src.finding(rule, call, "the seed is another one in each run", fix)
+        yield call.finding("the seed is another one in each run", fix=fix)
 '''
 PROGRAM = "import torch\n\ntorch.seed()\n"
 
@@ -285,7 +279,7 @@ def test_rules_lie_in_subpackages_and_single_modules(amplint: Amplint, site: Sit
         ('"ACM101"', '"ACM1"', "the code 'ACM1' is not of the form"),
         ('"ACM101"', "101", "`Rule(...)` is not valid: AttributeError"),
         ("Known limits: none.", "", "the docstring has no paragraph `Known limits:`"),
-        ("rule = Rule(", "one = 1\nrule = dict(", "'dict' object has no attribute 'check'"),
+        ("rule = Rule(", "one = 1\nrule = dict(", "'dict' object has no attribute 'on'"),
         ('calls("torch.seed")', "()", "`Rule(...)` is not valid: AttributeError"),
         ("Group.CORRECTNESS", "'correctness'", "'correctness' is not a Group"),
         ("from amplint import Finding", "import nowhere\nfrom amplint import Finding",
@@ -361,12 +355,11 @@ def test_two_packages_with_one_code_or_one_name_are_refused(amplint: Amplint, si
     [
         ("        yield", "        1 / 0\n        yield", "line 3: ZeroDivisionError"),
         (
-            "        yield src",
-            '        yield "a"\n        yield src',
+            "        yield call",
+            '        yield "a"\n        yield call',
             "'a' is no finding of ACM101",
         ),
-        ("call: cst.Call", "call: cst.Cal", "AttributeError"),
-        ("call: cst.Call", "call: int", "is no kind of node"),
+        ("call.callee", "call.calee", "AttributeError"),
         ("        yield ", "        return ", "TypeError"),
         ('calls("torch.seed")', 'calls("torch.seed") & (lambda spot: spot.nothing)', "nothing"),
     ],

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.core.candidate import NOWHERE
 from amplint.core.finding import Position, Span
 from amplint.core.registry import ENGINE_RULES
 from amplint.core.rows import Rows
@@ -14,7 +13,7 @@ from amplint.run.suppressions import Suppressions
 
 
 def rule(code: str, name: str) -> Rule:
-    return Rule(code, "doc", Group.PERFORMANCE, "0.1", Unrun("", ""), NOWHERE, name=name)
+    return Rule(code, "doc", Group.PERFORMANCE, "0.1", Unrun("", ""), name=name)
 
 
 RULES = (*ENGINE_RULES, rule("AMP101", "host-read"), rule("AMP103", "tensor-truth"))

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import libcst as cst
 import pytest
 
-from amplint import Finding, Group, Rule, Source, Unrun, calls
+from amplint import Finding, Group, Rule, Unrun, View, calls
 from amplint.cli import main as cli
 from amplint.core import registry
 from amplint.gradscaler import path_explorer
@@ -50,16 +49,16 @@ def busy_rule() -> Rule:
         group=Group.PERFORMANCE,
         since="0.1",
         witness=Unrun("", ""),
-        candidates=calls("torch.cuda.amp.autocast"),
         name="always-busy",
     )
 
-    @rule.check
-    def check(call: cst.Call, src: Source) -> Iterator[Finding]:
+    @rule.on(calls("torch.cuda.amp.autocast"))
+    def check(call: View) -> Iterator[Finding]:
+        found = call.finding("found at last")
         until = time.thread_time() + 0.3
         while time.thread_time() < until:
             pass
-        yield src.finding(rule, call, "found at last")
+        yield found
 
     return rule
 

@@ -24,7 +24,7 @@ from amplint import (
     nodes,
     region_dtype,
 )
-from amplint.analyses.candidates import Candidate, FileCandidates, Search
+from amplint.analyses.candidates import FileCandidates, Search
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import Program
@@ -84,7 +84,7 @@ class Project:
         layout = Layout("a.py", Text(self.text), self.noted.module)
         code = Code(Source(layout, self.noted, spans), self.noted)
         shown = self.search(found).of("a.py").shown
-        return [view for view, _ in views_of(shown, [found], code)]
+        return [view for view, _ in views_of(shown, {found.code: found}, code)]
 
 
 def spans(place: Place):  # type: ignore[no-untyped-def]
@@ -116,8 +116,8 @@ def test_a_node_is_a_candidate_where_its_check_finds_something_or_asks_for_the_c
     found = rule()
     found.on(calls("torch.arange", "Tensor.size", "Tensor.sum") & HOT)(check)
     project = Project(LOOP)
-    names = [each.spot.name or each.spot.method for each in project.search(found).of("a.py").shown]
-    assert sorted(names) == ["size", "torch.arange"]
+    shown = project.search(found).of("a.py").shown
+    assert [[*each.spot.names][-1] for each in shown] == ["Tensor.size", "torch.arange"]
     assert [each.message for each in project.judged(found).findings] == ["found"]
 
 
@@ -157,9 +157,8 @@ def test_kept_findings_rest_on_the_nodes_that_were_shown() -> None:
     found.on(nodes("call"))(written)
     candidates = Project("def f(x): return x.a(), x.b()\n").search(found).of("a.py")
     one, two = candidates.shown
-    first: tuple[Candidate, ...] = (one,)
     assert one.row == two.row
-    assert rows_of(candidates) != rows_of(FileCandidates(candidates.rows, {}, first))
+    assert rows_of(candidates) != rows_of(FileCandidates([one]))
 
 
 def test_a_check_of_views_that_raises_hides_nothing() -> None:
@@ -372,6 +371,23 @@ def test_a_read_of_a_variable_stands_where_it_is_written() -> None:
     device = view.arg("device")
     assert device is not None and device.text == '"cuda"'
     assert view.arg("end", 2) is None  # behind a star
+
+
+@pytest.mark.parametrize(
+    ("written", "argument"),
+    [("f(1, a=2)", 2), ("f(1, 2)", 2), ("f(1)", None), ("f(*x, 2)", None), ("f(1, 2, *x)", 2)],
+)
+def test_an_argument_is_found_by_name_or_place(written: str, argument: int | None) -> None:
+    found: list[object] = []
+
+    def check(at: View) -> Iterator[Finding]:
+        given = at.arg("a", 1)
+        found.append(constant(given.value) if given is not None else None)
+        yield at.finding(at.brief)
+
+    (view,) = shown(f"{written}\n", "call", check)
+    [*check(view)]
+    assert found == [argument, argument]  # on the graph, and with the code
 
 
 def test_the_operators_of_a_comparison() -> None:

@@ -3,8 +3,9 @@
     # wrong: total = a - b
     total = a + b
 
-is a finding, whose fix replaces the statement by what stands behind `wrong:`. That of `# unsafe:`
-is unsafe, and declares every change but one of the training itself, which `# training:` declares.
+in a function is a finding, whose fix replaces the statement by what stands behind `wrong:`. That of
+`# unsafe:` is unsafe, and declares every change but one of the training itself, which
+`# training:` declares.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import libcst as cst
+from libcst import matchers
 
 from amplint.core.candidate import nodes
 from amplint.core.finding import Finding, Fix, Group
@@ -20,7 +22,7 @@ from amplint.core.rule import Change, Rule, Unrun
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.run.request import Request
-from amplint.source import Source
+from amplint.view.view import View
 from tests.helpers import Files, write
 
 
@@ -34,7 +36,6 @@ def declaring(code: str, changes: frozenset[Change]) -> Rule:
         witness=Unrun("it is wrong by design", "tests/verify"),
         safe_if=("it is claimed",),
         changes=changes,
-        candidates=nodes("binop", "call", "const", "import", "name", "param"),
         name="statement-to-be-replaced",
     )
 
@@ -44,25 +45,20 @@ training = declaring("AMP998", frozenset({Change.TRAINING}))
 RULES = {"wrong": rule, "unsafe": rule, "training": training}
 
 
-def replaced(own: Rule, line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
-    comment = line.leading_lines[-1].comment if line.leading_lines else None
-    if comment is None:
-        return
-    kind, _, text = comment.value.removeprefix("# ").partition(": ")
-    if RULES.get(kind) is own:
-        edit = src.edits.replace(line.body[0], text)
-        fix = Fix.safe_if("Replace it", (edit,), {"it is claimed": kind == "wrong"})
-        yield src.finding(own, line.body[0], "a statement to be replaced", fix=fix)
-
-
-@rule.check
-def check(line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
-    yield from replaced(rule, line, src)
-
-
-@training.check
-def check_training(line: cst.SimpleStatementLine, src: Source) -> Iterator[Finding]:
-    yield from replaced(training, line, src)
+@rule.on(nodes("function"))
+@training.on(nodes("function"))
+def replaced(function: View) -> Iterator[Finding]:
+    source = function.source
+    for line in matchers.findall(function.cst, matchers.SimpleStatementLine()):
+        assert isinstance(line, cst.SimpleStatementLine)
+        comment = line.leading_lines[-1].comment if line.leading_lines else None
+        if comment is None or source.function(line) is not function.cst:
+            continue
+        kind, _, text = comment.value.removeprefix("# ").partition(": ")
+        if RULES.get(kind) == function.rule:
+            edit = source.edits.replace(line.body[0], text)
+            fix = Fix.safe_if("Replace it", (edit,), {"it is claimed": kind == "wrong"})
+            yield function.finding("a statement to be replaced", fix=fix, place=line.body[0])
 
 
 def request(files: Files, directory: Path) -> Request:
