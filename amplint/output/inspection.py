@@ -45,7 +45,6 @@ DEVICES = {
 }
 HOSTS = {"none": "None", "numpy": "a NumPy array", "object": "an object of the host"}
 STATES = {True: "on", False: "off", None: "on or off"}
-HIDDEN = "finds what the settings, a comment or another rule hides"
 LONGEST = 160  # of a value in words
 DEEPEST = 3  # levels of containers that are shown
 NOTHING = "nothing is known"
@@ -142,8 +141,8 @@ def of_verdict(verdict: Verdict) -> Iterator[str]:
         yield f"{head}: failed: {verdict.problem}"
     for finding in verdict.reported:
         yield f"{head}: reports: {finding.message}"
-    for finding in verdict.hidden:
-        yield f"{head}: {HIDDEN}: {finding.message}"
+    for finding, reason in verdict.hidden:
+        yield f"{head}: would report, but {reason}: {finding.message}"
     if verdict.reported or verdict.hidden or verdict.problem:
         return
     if not verdict.asked and not verdict.lacking:
@@ -220,7 +219,11 @@ def atom_in_words(atom: Atom, depth: int = 0) -> str:
     if isinstance(atom, Tensor):
         return tensor_in_words(atom)
     if isinstance(atom, TensorTree):
-        forms = "a nest of tensors" if len(atom.forms) > 1 else f"a {min(atom.forms)} of tensors"
+        forms = (
+            "a nest of tensors"
+            if len(atom.forms) > 1
+            else f"{with_article(min(atom.forms))} of tensors"
+        )
         return f"{forms} {DEVICES[atom.device.kind]} ({atom.source})"
     if isinstance(atom, Host):
         return host_in_words(atom)
@@ -261,7 +264,7 @@ def named_in_words(atom: Atom) -> str:
 
 
 def tensor_in_words(tensor: Tensor) -> str:
-    dtype = f"a {tensor.dtype} tensor" if tensor.dtype else "a tensor of unknown dtype"
+    dtype = f"{with_article(tensor.dtype)} tensor" if tensor.dtype else "a tensor of unknown dtype"
     parts = [f"{dtype} {DEVICES[tensor.device.kind]}"]
     if tensor.rank == 0:
         parts.append("0-dim")
@@ -277,7 +280,7 @@ def tensor_in_words(tensor: Tensor) -> str:
 def host_in_words(host: Host) -> str:
     if host.known and host.const is not None:
         return f"the constant {host.const!r}"
-    return HOSTS.get(host.kind, f"a {host.kind} of the host")
+    return HOSTS.get(host.kind, f"{with_article(host.kind)} of the host")
 
 
 def sequence_in_words(sequence: Sequence, depth: int) -> str:
@@ -300,3 +303,8 @@ def mapping_in_words(mapping: Mapping, depth: int) -> str:
 def shortened(text: str, longest: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def with_article(word: str) -> str:
+    """Ex) an int64, a uint8, a float32"""
+    return f"an {word}" if word[0] in "aeio" else f"a {word}"

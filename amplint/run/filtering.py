@@ -101,6 +101,19 @@ class Filter:
             if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
                 yield _allowed(finding, chosen.own, settings)
 
+    def hider(self, path: str, finding: Finding, seen: Seen) -> str:
+        """Why a finding in a file is not reported, as a clause: the settings, another rule that
+        speaks in its place, or a comment."""
+        settings = self.request.settings_of(path)
+        selects = (
+            settings.selects_finding(finding) and finding.code in self._rules_of(settings).codes
+        )
+        if not selects or settings.ignores_in_file(finding, self.request.project.root / path):
+            return f"the settings do not select {finding.code} here"
+        if finding not in without_superseded(seen.findings, self.request.rules, settings):
+            return "another rule speaks in its place"
+        return "a comment allows it"
+
     def _rules_of(self, settings: Settings) -> Chosen:
         """The rules of files with these settings, which many files have."""
         if settings not in self._chosen:

@@ -77,7 +77,7 @@ class Verdict:
     Args:
         rule: the rule.
         reported: its findings there, as the user is shown them.
-        hidden: those that are not reported: by a comment, the settings, or another rule.
+        hidden: those that are not reported, each with the reason.
         about: where it found nothing: the node about which it asked most, as it is written.
         asked: what it asked about that node, in order, each once.
         lacking: the conditions that keep it from looking at the line.
@@ -86,7 +86,7 @@ class Verdict:
 
     rule: Rule
     reported: tuple[Finding, ...] = ()
-    hidden: tuple[Finding, ...] = ()
+    hidden: tuple[tuple[Finding, str], ...] = ()
     about: str = ""
     asked: tuple[Asked, ...] = ()
     lacking: tuple[str, ...] = ()
@@ -177,7 +177,8 @@ class Line:
         found = self._findings_of(rule)
         if found:
             shown = [each for each in self._reported if each in found]
-            return Verdict(rule, tuple(shown), tuple(each for each in found if each not in shown))
+            hidden = (each for each in found if each not in shown)
+            return Verdict(rule, tuple(shown), tuple((each, self._hider(each)) for each in hidden))
         looks = any(True for _ in self._shown(rule))
         lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
         conditions = tuple(dict.fromkeys(lacking))
@@ -219,6 +220,9 @@ class Line:
         shown = self._filter.findings(self.path, Seen(self._judged), complete=False)
         places = {(each.code, each.span) for each in shown}
         return [each for each in self._judged if (each.code, each.span) in places]
+
+    def _hider(self, finding: Finding) -> str:
+        return self._filter.hider(self.path, finding, Seen(self._judged))
 
     def _findings_of(self, rule: Rule) -> tuple[Finding, ...]:
         return tuple(

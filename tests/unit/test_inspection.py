@@ -80,12 +80,29 @@ def test_a_line_with_a_finding(amplint: Amplint) -> None:
     ]
 
 
-def test_a_finding_that_a_comment_hides(amplint: Amplint) -> None:
-    rules = section(amplint("explain", "--at", "a.py:14").out, "rules")
-    assert any(
-        line.startswith("AMP101 host-read-in-hot-path: finds what the settings, a comment")
-        for line in rules
-    )
+def told(page: str, rule: str) -> str:
+    """What a rule says of a line, without its message."""
+    said = next(line for line in section(page, "rules") if line.startswith(rule))
+    return said.removeprefix(f"{rule}: ").partition(": `")[0]
+
+
+READ = "AMP101 host-read-in-hot-path"
+
+
+def test_why_a_finding_is_not_reported(amplint: Amplint, project: Path) -> None:
+    by_comment = amplint("explain", "--at", "a.py:14").out
+    assert told(by_comment, READ) == "would report, but a comment allows it"
+    (project / "pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP101"]\n')
+    by_settings = amplint("explain", "--at", "a.py:13", "AMP101").out
+    assert told(by_settings, READ) == "would report, but the settings do not select AMP101 here"
+
+
+def test_a_finding_in_whose_place_another_rule_speaks(amplint: Amplint, project: Path) -> None:
+    text = CODE.replace("total += loss.item()", "x = torch.full_like(x, loss.item())")
+    (project / "a.py").write_text(text)
+    page = amplint("explain", "--at", "a.py:13").out
+    assert told(page, "AMP110 host-value-fed-back") == "reports"
+    assert told(page, READ) == "would report, but another rule speaks in its place"
 
 
 def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
