@@ -43,6 +43,13 @@ DEVICES = {
     "cpu or not": "on the CPU or elsewhere",
     None: "of unknown device",
 }
+# The same of a device itself.
+PLACES = {
+    ACCELERATOR: "that is an accelerator",
+    "cpu": "that is the CPU",
+    "cpu or not": "that may be the CPU",
+    None: "of which nothing is known",
+}
 HOSTS = {"none": "None", "numpy": "a NumPy array", "object": "an object of the host"}
 STATES = {True: "on", False: "off", None: "on or off"}
 LONGEST = 160  # of a value in words
@@ -242,7 +249,7 @@ def atom_in_words(atom: Atom, depth: int = 0) -> str:
     if isinstance(atom, Instance):
         return f"an instance of `{atom.cls.rpartition('::')[2]}`"
     if isinstance(atom, Device):
-        return f"the device {atom.name or atom.kind or 'unknown'}"
+        return f"the device {atom.name}" if atom.name else f"a device {PLACES[atom.kind]}"
     return named_in_words(atom)
 
 

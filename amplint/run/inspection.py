@@ -31,7 +31,7 @@ from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
 from amplint.run.analysis import Seen, deeply, index_part
 from amplint.run.filtering import Filter
-from amplint.run.judge import judge, views_of
+from amplint.run.judge import judge, lacking, views_of
 from amplint.run.request import Request
 from amplint.run.session import part_with, without_collector
 from amplint.source import Source
@@ -185,10 +185,10 @@ class Line:
         if not looks and not is_wanted:
             return Verdict(rule, lacking=conditions)
         try:
-            about, asked = self._farthest(rule)
+            about, asked, withheld = self._farthest(rule)
         except Exception as error:
             return Verdict(rule, problem=describe(error))
-        return Verdict(rule, about=about, asked=asked, lacking=conditions)
+        return Verdict(rule, about=about, asked=asked, lacking=(*conditions, *withheld))
 
     @cached_property
     def _candidates(self) -> FileCandidates:
@@ -231,17 +231,18 @@ class Line:
             if finding.code == rule.code and finding.span.start.row == self.row
         )
 
-    def _farthest(self, rule: Rule) -> tuple[str, tuple[Asked, ...]]:
+    def _farthest(self, rule: Rule) -> tuple[str, tuple[Asked, ...], Sequence[str]]:
         """The node of the line about which a rule asks most, and what: it gives up at the first
-        answer that does not do, so that it has come farthest there."""
+        answer that does not do, so that it has come farthest there. And where it comes to a finding
+        nevertheless: the condition without which that is not reported."""
         view = TracedView(self._file, self._program.facts)
         source = Source(Layout(self.path, self._text, view.module), view, self._span)
-        farthest: tuple[str, tuple[Asked, ...]] = ("", ())
+        farthest: tuple[str, tuple[Asked, ...], Sequence[str]] = ("", (), ())
         for at, judges in views_of(self._about(rule), {rule.code: rule}, Code(source, view)):
             view.asked = {}
-            list(judges(at))
+            withheld = [condition for found in judges(at) if (condition := lacking(found, at))]
             if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
-                farthest = at.brief, tuple(view.asked.values())
+                farthest = at.brief, tuple(view.asked.values()), withheld[:1]
         return farthest
 
     def _span(self, place: Place) -> Span:

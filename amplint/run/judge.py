@@ -84,14 +84,20 @@ def show(
         for view, check in views_of(inside, by_code, code):
             try:
                 findings += (
-                    finding
-                    for finding in own(view.rule, check(view))
-                    if view.rule.presumes is not False or not source.presumes(finding)
-                    if not source.never_runs(finding, view.cst)
+                    finding for finding in own(view.rule, check(view)) if not lacking(finding, view)
                 )
             except Exception as error:
                 problems.append((view.rule.code, _describe(error, view, unit)))
     return JudgedFile(tuple(findings), tuple(problems), tuple(notices), tuple(faults))
+
+
+def lacking(finding: Finding, at: View) -> str:
+    """The condition without which a finding of a check is not reported; "" where it holds."""
+    if at.rule.presumes is False and at.source.presumes(finding):
+        return "it is certain, and not presumed, that this runs in an autocast region"
+    if at.source.never_runs(finding, at.cst):
+        return "some call is seen to run this"
+    return ""
 
 
 def by_unit(
