@@ -43,13 +43,12 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 
 _EXPORTS = {
     "analyses.candidates": (
-        "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF symbol"
+        "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
-    "ir.model": "CallShape",
     "core.finding": "Cost Edit Finding Fix Group Related Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
-    "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns Witness",
+    "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
         "Function Heat Host Instance Mapping Method NoGrad Object Reason Region Sequence Shows "
@@ -61,7 +60,6 @@ _EXPORTS = {
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
     "analyses.backward_support": "BackwardSupport Support",
-    "analyses.cast_cache": "CastCache Stale",
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
@@ -99,9 +97,6 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
-    from amplint.analyses.candidates import symbol as symbol
-    from amplint.analyses.cast_cache import CastCache as CastCache
-    from amplint.analyses.cast_cache import Stale as Stale
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.host_built import HostBuilt as HostBuilt
@@ -156,7 +151,6 @@ if TYPE_CHECKING:
     from amplint.core.rule import Syncs as Syncs
     from amplint.core.rule import Unrun as Unrun
     from amplint.core.rule import Warns as Warns
-    from amplint.core.rule import Witness as Witness
     from amplint.core.values import ACCELERATOR as ACCELERATOR
     from amplint.core.values import CPU as CPU
     from amplint.core.values import NONE as NONE
@@ -197,7 +191,6 @@ if TYPE_CHECKING:
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype
     from amplint.inference.transfer import tensors_in as tensors_in
-    from amplint.ir.model import CallShape as CallShape
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
     from amplint.source import Source as Source

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint import (
     FLOATS,
@@ -60,8 +60,22 @@ from .._shared.reads import device_tensor, read_of_training
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
 
-# An expression, the tensor on the device that it is (None: it is none), and what it is used as.
-Use = tuple[View, Tensor | None, str]
+
+class Use(NamedTuple):
+    """A use as a number.
+
+    Args:
+        number: the expression.
+        tensor: the tensor on the device that it is; None: it is none.
+        what: what it is used as.
+        help: what to do about it, where that is not what the rule says of all.
+    """
+
+    number: View
+    tensor: Tensor | None
+    what: str
+    help: str = ""
+
 
 INTEGER_BUILTINS = frozenset(f"builtins.{name}" for name in ("range", "bin", "chr", "hex", "oct"))
 # These take sequences of numbers, or any objects.
@@ -70,6 +84,11 @@ OF_ONE_NUMBER = frozenset(f"math.{name}" for name in dir(math)) - NOT_OF_ONE_NUM
 # Lists of another kind: what they are indexed with is a number, and no tensor that gathers.
 LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Sequential"})
 LISTS_OF_THE_HOST = frozenset({"list", "size", "str"})
+# What to do about a tensor that is given as a factor.
+FACTORS = {
+    "alpha": "multiply by it: `x + factor * y` takes a tensor, and waits for nothing",
+    "beta": "multiply by it: `factor * x + y` takes a tensor, and waits for nothing",
+}
 MASKS = frozenset({"bool", "uint8"})
 
 rule = Rule(
@@ -96,19 +115,21 @@ def check(at: View) -> Iterator[Finding]:
     read = first_read(at)
     if read is None:
         return
-    number, use, reasons = read
+    use, reasons = read
+    number = use.number
     again = other_reads(number)
     if any(each.span.start < number.span.start for each in again):
         return
-    message = f"`{number.brief}` as {use} waits for the device in every iteration"
-    yield number.finding(message, (*reasons, *(each.related("and here") for each in again)))
+    message = f"`{number.brief}` as {use.what} waits for the device in every iteration"
+    because = (*reasons, *(each.related("and here") for each in again))
+    yield number.finding(message, because, help=use.help)
 
 
-def first_read(at: View) -> tuple[View, str, Reasons] | None:
-    for number, tensor, use in uses(at):
-        reasons = read_of_training(number, tensor)
-        if reasons is not None and number.ask(TensorCertainty):
-            return number, use, reasons
+def first_read(at: View) -> tuple[Use, Reasons] | None:
+    for use in uses(at):
+        reasons = read_of_training(use.number, use.tensor)
+        if reasons is not None and use.number.ask(TensorCertainty):
+            return use, reasons
     return None
 
 
@@ -116,7 +137,7 @@ def other_reads(number: View) -> list[View]:
     """Where a variable is used for a number besides, with the same value."""
     if number.op != READ:
         return []
-    reads = [read[0] for read in map(first_read, number.uses) if read is not None]
+    reads = [read[0].number for read in map(first_read, number.uses) if read is not None]
     others = (each for each in reads if each.op == READ and each.is_same(number))
     return sorted((each for each in others if each.span != number.span), key=lambda at: at.span)
 
@@ -134,7 +155,7 @@ def uses(at: View) -> Iterator[Use]:
         left, right = at.operands
         for repeated, times in ((left, right), (right, left)):
             if is_repeated(repeated.value):
-                yield times, integer_read(joined(times)), "a repeat count"
+                yield Use(times, integer_read(joined(times)), "a repeat count")
 
 
 def in_brackets(container: View, index: View) -> Iterator[Use]:
@@ -142,9 +163,10 @@ def in_brackets(container: View, index: View) -> Iterator[Use]:
     for part in index.operands if index.op == "tuple" else (index,):
         if part.op == "slice":
             for bound in part.operands:
-                yield bound, integer_read(joined(bound)), "a slice bound"
+                yield Use(bound, integer_read(joined(bound)), "a slice bound")
         else:
-            yield part, index_read(joined(part), container.value), "an index"
+            held = container.value
+            yield Use(part, index_read(joined(part), held), "an index", help_for_index(held))
 
 
 def in_arguments(call: View) -> Iterator[Use]:
@@ -153,10 +175,22 @@ def in_arguments(call: View) -> Iterator[Use]:
     for position, keyword, given in call.arguments:
         argument = given.operands[0] if given.op == "starred" else given
         if name in INTEGER_BUILTINS:
-            yield argument, integer_read(joined(argument)), "a number"
+            yield Use(argument, integer_read(joined(argument)), "a number")
         elif name in OF_ONE_NUMBER or takes_number(name, position, keyword):
             for number in argument.operands if argument.op in ("tuple", "list") else (argument,):
-                yield number, number_read(joined(number)), "a number"
+                yield Use(
+                    number, number_read(joined(number)), "a number", FACTORS.get(keyword or "", "")
+                )
+
+
+def help_for_index(container: Value) -> str:
+    """What to do about an index, by what it is an index of."""
+    atom = only(container)
+    if isinstance(atom, Object):
+        return "choose the module by an integer of the host: a list of modules takes no tensor"
+    if isinstance(atom, Sequence):
+        return "choose by an integer of the host, or stack the list and index that"
+    return ""
 
 
 def is_repeated(value: Value) -> bool:

@@ -133,3 +133,18 @@ def test_a_miscalled_autocast_names_its_error(
     found = lint({"m.py": source.encode()}, tmp_path, select=("AMP307",)).findings
     assert [finding.help.startswith(beginning) for finding in found] == [True]
     assert error in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("y = x.add(x, alpha=lengths.max())", "multiply by it: `x + factor * y`"),
+        ("y = torch.addmm(x, x, x, beta=lengths.max())", "multiply by it: `factor * x + y`"),
+        ("y = nn.ModuleList([model, model])[lengths.max()]", "choose the module by an integer"),
+        ("y = [x, 2 * x][lengths.max()]", "choose by an integer of the host, or stack"),
+        ("y = x[: lengths.max()]", "compute the number on the host"),
+    ],
+)
+def test_what_a_tensor_is_a_number_for(line: str, help: str, tmp_path: Path) -> None:
+    (found,) = helps("AMP105", LOOP.format(line=line), tmp_path)
+    assert found.startswith(help)
