@@ -184,7 +184,7 @@ def in_arguments(call: View) -> Iterator[Use]:
 
 
 def help_for_index(container: Value) -> str:
-    """What to do about an index, by what it is an index of."""
+    """The help for an index, by what it is an index of."""
     atom = only(container)
     if isinstance(atom, Object):
         return "choose the module by an integer of the host: a list of modules takes no tensor"

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def parts(path: Path) -> Iterator[tuple[ast.AST, str]]:
             yield node, ast.get_docstring(node) or ""
 
 
+@cache
 def defined() -> dict[str, set[str]]:
     """By class of amplint, the names in it, and those that an enum has."""
     found: dict[str, set[str]] = {}
@@ -64,6 +66,20 @@ def test_members_of_classes_that_docstrings_name_are_there() -> None:
         if name in own and member not in known[name]
     ]
     assert not gone
+
+
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
+
+
+# Pages show code of users too, whose classes may have any name.
+OF_AMPLINT = frozenset("View Source Rule Fix Finding Layout Variables Imports Edits Text".split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_members_of_classes_that_pages_name_are_there(page: Path) -> None:
+    named = re.findall(r"`([A-Z]\w+)\.(\w+)", page.read_text(encoding="utf-8"))
+    known = defined()
+    assert not [each for each in named if each[0] in OF_AMPLINT and each[1] not in known[each[0]]]
 
 
 def parameters(node: ast.AST) -> set[str]:
