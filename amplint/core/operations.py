@@ -33,7 +33,9 @@ class Op(str, Enum):
     UNPACK = "unpack"  # (sequence): (index, number of targets, whether one is starred)
     ENTER = "enter"  # (context): what `with context as ...` binds
     COMP = "comp"  # (element): "list", "set", "generator"
-    DICTCOMP = "dictcomp"  # (key, value) or, of `{**d for d in e}`, (mapping,)
+    # (key, value) or, of `{**d for d in e}`, (mapping,); (key, value, mapping) where these are the
+    # pairs of a mapping: `{k: v for k, v in mapping.items() if test}`
+    DICTCOMP = "dictcomp"
     PUT = "put"  # (container, index, value): the container after `container[index] = value`
     # (container, value): the container after `append(value)`; the name of the method. Likewise
     # (loader, function) after `loader.collate_fn = function`

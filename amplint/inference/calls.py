@@ -464,9 +464,8 @@ class Calls(OfFrameworks):
                 self.note_made(atom.id, arguments, node)
                 if infer.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
-                given = self.fill_fields(atom.id, arguments)
-            else:
-                given = self.identified(makers, arguments)
+                self.fill_fields(atom.id, arguments)
+            given = self.identified(atom.id, makers, arguments)
             if infer.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
@@ -509,9 +508,18 @@ class Calls(OfFrameworks):
                 return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)
 
-    def identified(self, makers: list[str], arguments: Arguments) -> tuple[tuple[str, Value], ...]:
+    def identified(
+        self, cls: str, makers: list[str], arguments: Arguments
+    ) -> tuple[tuple[str, Value], ...]:
         """The arguments of a constructor by which its instance is distinguished: objects and
-        tensors, known or not."""
+        tensors, known or not.
+
+        Args:
+            makers: the constructors of the class that the project has; none of a dataclass, whose
+                fields are distinguished in the same way.
+        """
+        if not makers:
+            return self.identified_by_fields(cls, arguments)
         if len(makers) != 1 or arguments.unsure:
             return ()
         facts = self.inference.functions[makers[0]]
@@ -872,7 +880,7 @@ class Calls(OfFrameworks):
         made = only(state.values[number])
         if isinstance(made, Instance):
             makers = self.inference.methods(made.cls, "__init__", overridden=False)
-            return one(replace(made, given=self.identified(makers, arguments)))
+            return one(replace(made, given=self.identified(made.cls, makers, arguments)))
         names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
         if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
             return None
@@ -962,20 +970,25 @@ class Calls(OfFrameworks):
         positional = self.inference.functions[function.id].positional
         return positional[self.is_bound(function) + function.given :]
 
-    def fill_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
-        """A dataclass or NamedTuple: its fields are what the call passes, in order.
-
-        Gives those by which its instance is distinguished from others, as `identified` does.
-        """
+    def fill_fields(self, cls: str, arguments: Arguments) -> None:
+        """A dataclass or NamedTuple: its fields are what the call passes, in order."""
         infer = self.inference
-        if not infer.is_dataclass(cls):
-            return ()
         site = (self.facts.id, self.number)
-        given = dict(zip(infer.fields(cls), arguments.positional, strict=False))
-        given |= arguments.named
-        for name, value in given.items():
+        for name, value in self.fields_given(cls, arguments).items():
             infer.write(Key("field", cls, name), site, value)
             infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
+
+    def fields_given(self, cls: str, arguments: Arguments) -> dict[str, Value]:
+        """What a call passes for the fields of a dataclass or NamedTuple."""
+        infer = self.inference
+        if not infer.is_dataclass(cls):
+            return {}
+        by_place = zip(infer.fields(cls), arguments.positional, strict=False)
+        return dict(by_place) | arguments.named
+
+    def identified_by_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
+        """What `identified` gives of a dataclass or NamedTuple."""
+        given = self.fields_given(cls, arguments)
         if arguments.unsure or len(given) > MAX_IDENTIFIED:
             return ()
         told = {name: value for name, value in given.items() if tells_apart(value)}

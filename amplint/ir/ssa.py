@@ -712,6 +712,8 @@ class Builder:
         if saved is not None and self.env is not None:
             walrus = sorted(self.env.keys() - saved.keys() - targets)
             self.env = {**saved, **{name: self.env[name] for name in walrus}}
+        if kind == "dict" and handed_on(node) is not None:
+            operands.append(self.nodes[self.nodes[iterable].operands[0]].operands[0])
         op = ops.DICTCOMP if kind == "dict" else ops.COMP
         return self.emit(op, operands, kind, where(node))
 
@@ -742,6 +744,26 @@ class Builder:
         # From Python 3.15 on: `{**d for d in e}`, which has no value.
         parts: list[ast.expr | None] = [node.key, node.value]
         return self.comprehension(node, "dict", [part for part in parts if part is not None])
+
+
+def handed_on(node: ast.DictComp) -> ast.expr | None:
+    """The mapping of which a dict keeps pairs as they are.
+
+    Ex) outputs of {k: v for k, v in outputs.items() if k != "aux"}
+    """
+    match node:
+        case ast.DictComp(
+            key=ast.Name(id=key),
+            value=ast.Name(id=value),
+            generators=[
+                ast.comprehension(
+                    target=ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
+                    iter=ast.Call(func=ast.Attribute(mapping, "items"), args=[], keywords=[]),
+                )
+            ],
+        ) if (key, value) == (first, second):
+            return mapping
+    return None
 
 
 # `ast` makes an integer of its own for the row of every node: graphs, which stay, share them.

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from amplint.ir.ssa import handed_on
+
 Parts = Sequence[ast.expr | None]
 # By kind of expression or statement: its parts, in the order that the operands of its node have
 # (`core.operations.Op`).
@@ -20,7 +22,7 @@ PARTS: Mapping[type[ast.AST], Callable[[Any], Parts]] = {
     ast.Call: lambda e: [e.func, *e.args, *(keyword.value for keyword in e.keywords)],
     ast.Compare: lambda e: [e.left, *e.comparators],
     ast.Dict: lambda e: e.values,
-    ast.DictComp: lambda e: [part for part in (e.key, e.value) if part is not None],
+    ast.DictComp: lambda e: [p for p in (e.key, e.value, handed_on(e)) if p is not None],
     ast.GeneratorExp: lambda e: [e.elt],
     ast.IfExp: lambda e: [e.body, e.orelse],
     ast.JoinedStr: lambda e: [v.value for v in e.values if isinstance(v, ast.FormattedValue)],

@@ -27,6 +27,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
+from amplint.inference.transfer.containers import updated
 from amplint.inference.transfer.kinds import BOOL, FLOAT, INT, NUMBER, STR, Site
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result, tensor_result
@@ -104,6 +105,8 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
         return from_result(name, result, operands, Arguments((one(other),)), site)
     if isinstance(left, Host) and isinstance(right, Host):
         return host_arithmetic(operator, left, right)
+    if isinstance(left, Mapping) and isinstance(right, Mapping) and operator == "BitOr":
+        return one(updated(left, [right]))
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
         return one(
             Sequence(
