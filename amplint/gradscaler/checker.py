@@ -432,6 +432,7 @@ class Turn:
         elif kind is Kind.UNSCALE and role is Role.SCALER:
             self.checked = True
             self.meet(given, thing)
+            yield from self.mix(given)
             yield from self.call(event, Call.UNSCALE, given)
         elif kind is Kind.STEP and role is Role.SCALER and given >= 0:
             self.checked = True
@@ -472,6 +473,19 @@ class Turn:
             and not self.checker.looks_for_infinities(before.site, event.site)
         ):
             yield Fault(Violation.STEP_BYPASSES_CHECK, self.number, unscaled)
+
+    def mix(self, optimizer: Symbolic) -> Iterator[Fault]:
+        """Gradients that are divided a second time, with those of another micro-batch added: with
+        an `update()` in between nothing is raised.
+
+        The step that is made with them is to blame, too; but they may be cleared before it.
+        """
+        unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
+        states = self.optimizers[optimizer]
+        if unscaled >= 0 and all(
+            at.phase is Phase.READY and contributions(at) >= MIXED for at in states
+        ):
+            yield Fault(Violation.UNSCALED_EVERY_MICRO_BATCH, unscaled, self.number)
 
     def repeat(self, event: Occurrence, optimizer: Symbolic) -> Iterator[Fault]:
         """A step that is made whenever the scaler has made it, with the same gradients.
@@ -664,6 +678,7 @@ def contributions(state: OptimizerState) -> frozenset[Contribution]:
     return state.gradient or frozenset()
 
 
+MIXED = frozenset({Contribution.UNSCALED, Contribution.SCALED})
 TWICE = frozenset({Contribution.UNSCALED, Contribution.TWICE})
 # By call: the states of which a mistake can have it at its other end.
 RECALLED: dict[Call, Callable[[OptimizerState], bool]] = {
