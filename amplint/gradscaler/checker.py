@@ -24,6 +24,7 @@ from amplint.gradscaler.automaton import (
     NO_CHECKS,
     NOTHING_TO_UPDATE,
     RIGHT,
+    UNSCALED_TWICE,
     Call,
     Contribution,
     Effect,
@@ -631,6 +632,8 @@ class Turn:
         if violation is Violation.MISSING_UPDATE:
             # The update is due after the last of all steps.
             steps = [self.last.get((Call.STEP, each), -1) for each in (symbol, event.object)]
+            if text == UNSCALED_TWICE:
+                steps = [self.last.get((Call.UNSCALE, symbol), -1)]
             return Fault(violation, max(steps), self.number, text) if max(steps) >= 0 else None
         silent = violation in SILENT_ENDS and not text
         here, there = (SILENT_ENDS if silent else ENDS)[violation]

@@ -113,7 +113,8 @@ class Evaluator:
         found = self._called(frame, path, node, frame.all_iterations)
         if found is None:
             return self.unique(frame, number)
-        if self.index.is_of_remainder((frame.function, number)):
+        site = (frame.function, number)
+        if self.index.is_of_remainder(site) or self.index.is_of_overflow(site):
             self.symbols.note_periodic(found)
         return found
 

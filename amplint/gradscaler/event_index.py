@@ -10,6 +10,7 @@ from typing import NamedTuple
 from amplint.core.values import Object
 from amplint.core.walks import reachable
 from amplint.gradscaler.events import (
+    ASKS_FINITE,
     Kind,
     Role,
     TrainingEvent,
@@ -143,6 +144,21 @@ class EventIndex:
         `self.should_step(i)`."""
         callees = self.inference.edges.get(site, set())
         return bool(callees) and all(map(self._tells_remainder, callees))
+
+    def is_of_overflow(self, site: SiteId) -> bool:
+        """Whether a call asks if the norm of gradients is finite: in the first iterations it is
+        not, until the scale has come down, and later it is."""
+        function, number = site
+        graph = self.inference.states[function].graph
+        node = graph.nodes[number]
+        callee = graph.nodes[node.operands[0]]
+        if callee.op not in (ops.ATTR, ops.NAME) or callee.data not in ASKS_FINITE:
+            return False
+        return any(
+            found.kind in (Kind.CLIP, Kind.READ)
+            for each in (*node.arguments, *callee.operands)
+            if (found := self.of[function].get(graph.narrowed(each))) is not None
+        )
 
     def _tells_remainder(self, function: str) -> bool:
         """Whether a function returns what depends on a remainder, by its own test or that of what

@@ -73,7 +73,7 @@ class SymbolicValues:
         return self._periodic[value]
 
     def note_periodic(self, value: Symbolic) -> None:
-        """Note that a call tells of a remainder."""
+        """Note that a call will have either outcome, as a remainder has."""
         self._periodic[value] = True
 
     def is_false(self, value: Symbolic) -> bool:
