@@ -10,6 +10,7 @@ class Violation(Enum):
 
     STEP_BYPASSES_SCALER = auto()
     STEP_BYPASSES_CHECK = auto()
+    STEPPED_AGAIN = auto()
     BACKWARD_BYPASSES_SCALER = auto()
     MISSING_UPDATE = auto()
     CLIP_BEFORE_UNSCALE = auto()

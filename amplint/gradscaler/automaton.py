@@ -112,6 +112,9 @@ ORDER: dict[tuple[Call, Phase], Phase | Refused] = {
     ),
 }
 
+# What was divided is gone, and no step was made with it: an iteration that was left out.
+SKIPPED = Refused(UNSCALED_TWICE, Violation.UNSCALED_TWICE, Violation.MISSING_UPDATE)
+
 UNSCALED: dict[Contribution, Contribution] = {
     Contribution.PLAIN: Contribution.DIVIDED,
     Contribution.SCALED: Contribution.UNSCALED,
@@ -189,7 +192,8 @@ def add(at: OptimizerState, new: Contribution) -> OptimizerState:
 def unscale(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
     following = ORDER[Call.UNSCALE, at.phase]
     if isinstance(following, Refused):
-        return at, refused(following, at)
+        cleared = at.phase is Phase.UNSCALED and at.gradient == frozenset({Contribution.SCALED})
+        return at, refused(SKIPPED if cleared else following, at)
     after = at._replace(phase=following, ran=False)
     if at.gradient is None:
         return after, RIGHT

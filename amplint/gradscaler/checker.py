@@ -24,6 +24,7 @@ from amplint.gradscaler.automaton import (
     NO_CHECKS,
     NOTHING_TO_UPDATE,
     RIGHT,
+    UNSCALED_TWICE,
     Call,
     Contribution,
     Effect,
@@ -71,6 +72,7 @@ class Misuse(NamedTuple):
 OTHER_TEXTS = {
     Violation.STEP_BYPASSES_SCALER: "the gradients are scaled here",
     Violation.STEP_BYPASSES_CHECK: "the scaler looks for infinities here",
+    Violation.STEPPED_AGAIN: "the scaler makes this step here",
     Violation.BACKWARD_BYPASSES_SCALER: "the scaler divides the gradients here",
     Violation.MISSING_UPDATE: "this raises in the next iteration",
     Violation.CLIP_BEFORE_UNSCALE: "the gradients are scaled here",
@@ -203,6 +205,7 @@ class Situation(NamedTuple):
         halved: the steps that made the parameters of modules float16.
         has_trained: whether a backward pass ran since the last step of the optimizer.
         scheduled: the step of the scheduler since then; -1 without one.
+        stepped: by optimizer, the step that its scaler has made with the gradients that are there.
     """
 
     optimizers: frozenset[tuple[Symbolic, frozenset[OptimizerState]]]
@@ -212,6 +215,7 @@ class Situation(NamedTuple):
     halved: frozenset[tuple[Symbolic, int]] = frozenset()
     has_trained: bool = False
     scheduled: int = -1
+    stepped: frozenset[tuple[Symbolic, int]] = frozenset()
 
 
 @dataclass
@@ -348,6 +352,7 @@ class Turn:
         self.halved = dict(situation.halved)
         self.has_trained = situation.has_trained
         self.scheduled = situation.scheduled
+        self.stepped = dict(situation.stepped)
         self.raised = False
         self.calls: list[Call] = []
 
@@ -363,6 +368,7 @@ class Turn:
             frozenset(self.halved.items()),
             self.has_trained,
             self.scheduled,
+            frozenset(self.stepped.items()),
         )
 
     def asked_for(self) -> frozenset[tuple[Last, int]]:
@@ -388,10 +394,11 @@ class Turn:
         self.last = {}
         self.scaler_of = {}
         self.has_trained, self.scheduled = False, -1
+        self.stepped = {}
 
     def hook(self) -> None:
         """A hook ran that nobody knows: a mistake is one only if it is so in each case."""
-        self.halved = {}
+        self.halved, self.stepped = {}, {}
         self.checked = None
         self.has_trained, self.scheduled = False, -1
         for symbol, possible in self.optimizers.items():
@@ -426,23 +433,26 @@ class Turn:
         elif kind is Kind.UNSCALE and role is Role.SCALER:
             self.checked = True
             self.meet(given, thing)
+            yield from self.mix(given)
             yield from self.call(event, Call.UNSCALE, given)
         elif kind is Kind.STEP and role is Role.SCALER and given >= 0:
             self.checked = True
             self.meet(given, thing)
             yield from self.call(event, Call.STEP, given)
             self.last[Call.STEP, thing] = self.number
+            self.stepped[given] = self.number
         elif kind is Kind.STEP and role is Role.DISABLED and given >= 0:
             yield from self.divide(given)
             yield from self.call(event, Call.PLAIN_STEP, given)
         elif kind is Kind.STEP and role is Role.SCHEDULER:
             if only is not None and self.has_trained:
                 self.scheduled = self.number
-        elif kind is Kind.STEP and thing >= 0 and self.paths.symbols.is_handed_out(thing):
+        elif kind is Kind.STEP and thing >= 0 and self.may_be_wrapped(thing):
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.divide(thing)
             yield from self.bypass(event, thing)
+            yield from self.repeat(event, thing)
             yield from self.call(event, Call.PLAIN_STEP, thing)
 
     def bypass(self, event: Occurrence, optimizer: Symbolic) -> Iterator[Fault]:
@@ -464,6 +474,37 @@ class Turn:
             and not self.checker.looks_for_infinities(before.site, event.site)
         ):
             yield Fault(Violation.STEP_BYPASSES_CHECK, self.number, unscaled)
+
+    def mix(self, optimizer: Symbolic) -> Iterator[Fault]:
+        """Gradients that are divided a second time, with those of another micro-batch added: with
+        an `update()` in between nothing is raised.
+
+        The step that is made with them is to blame, too; but they may be cleared before it.
+        """
+        unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
+        states = self.optimizers[optimizer]
+        if unscaled >= 0 and all(
+            at.phase is Phase.READY and contributions(at) >= MIXED for at in states
+        ):
+            yield Fault(Violation.UNSCALED_EVERY_MICRO_BATCH, unscaled, self.number)
+
+    def repeat(self, event: Occurrence, optimizer: Symbolic) -> Iterator[Fault]:
+        """A step that is made whenever the scaler has made it, with the same gradients.
+
+        Under a test of its own it may be for what the scaler does not do.
+        """
+        stepped = self.stepped.pop(optimizer, -1)
+        before = self.paths.steps[stepped].event if stepped >= 0 else None
+        if before is not None and event.guards <= before.guards and not self.checker.sets_gradients:
+            yield Fault(Violation.STEPPED_AGAIN, self.number, stepped)
+
+    def may_be_wrapped(self, optimizer: Symbolic) -> bool:
+        """Whether an optimizer may know the scaler itself: one that a scaler is called with does
+        not."""
+        symbols = self.paths.symbols
+        return symbols.is_handed_out(optimizer) and not (
+            self.owners.get(optimizer) and symbols[optimizer][0] == "unpack"
+        )
 
     def divide(self, optimizer: Symbolic) -> Iterator[Fault]:
         """A step divides by a root plus an epsilon, which is 0 in the dtype of the parameters."""
@@ -498,6 +539,7 @@ class Turn:
         if scalers is None:
             self.reset_gradients()
             return
+        self.stepped = {}
         call = Call.SCALED_BACKWARD if scalers else Call.BACKWARD
         self.calls.append(call)
         for symbol in self.optimizers:
@@ -518,9 +560,11 @@ class Turn:
         call = Call.ZERO if self.paths.symbols.is_false(to_none) else Call.CLEAR
         if thing not in self.owners:
             # A module's: of whose parameters is not known.
+            self.stepped = {}
             for symbol, possible in self.optimizers.items():
                 self.optimizers[symbol] = frozenset(at._replace(gradient=None) for at in possible)
             return
+        self.stepped.pop(thing, None)
         self.last[Call.CLEAR, thing] = self.number
         for symbol in (thing, ALL):
             possible = self.optimizers[symbol]
@@ -588,6 +632,8 @@ class Turn:
         if violation is Violation.MISSING_UPDATE:
             # The update is due after the last of all steps.
             steps = [self.last.get((Call.STEP, each), -1) for each in (symbol, event.object)]
+            if text == UNSCALED_TWICE:
+                steps = [self.last.get((Call.UNSCALE, symbol), -1)]
             return Fault(violation, max(steps), self.number, text) if max(steps) >= 0 else None
         silent = violation in SILENT_ENDS and not text
         here, there = (SILENT_ENDS if silent else ENDS)[violation]
@@ -635,6 +681,7 @@ def contributions(state: OptimizerState) -> frozenset[Contribution]:
     return state.gradient or frozenset()
 
 
+MIXED = frozenset({Contribution.UNSCALED, Contribution.SCALED})
 TWICE = frozenset({Contribution.UNSCALED, Contribution.TWICE})
 # By call: the states of which a mistake can have it at its other end.
 RECALLED: dict[Call, Callable[[OptimizerState], bool]] = {

@@ -25,6 +25,8 @@ from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 from amplint.knowledge.vocabulary import HAS_STATE, SCALER_STATE, SCALER_STATE_WORDS, TEST_PATH
 
+# A field, by class and name; or a value, by function and node.
+Place = tuple[str, str | int]
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
@@ -124,12 +126,12 @@ class Unsaved:
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if operand not in saved and self._optimizer_in(state, operand) is not None:
+                    if operand not in saved and self._optimizer_in(function, operand) is not None:
                         saved.add(operand)
                         yield function, number
                         break
             if self._gives_state(function):
-                held = (self._optimizer_in(state, number) for number in state.graph.returns)
+                held = (self._optimizer_in(function, number) for number in state.graph.returns)
                 yield from ((function, number) for number in held if number is not None)
 
     def _gives_state(self, function: str) -> bool:
@@ -170,9 +172,9 @@ class Unsaved:
             self._saving[callee] = not symbols(callee).isdisjoint(SAVING)
         return self._saving[callee]
 
-    def _optimizer_in(self, state: State, number: int) -> int | None:
+    def _optimizer_in(self, function: str, number: int) -> int | None:
         """The node that returns the state of an optimizer, which is an entry of a dict."""
-        nodes = state.graph.nodes
+        nodes = self._inference.states[function].graph.nodes
 
         def parts(number: int) -> tuple[int, ...]:
             node = nodes[number]
@@ -183,21 +185,71 @@ class Unsaved:
             return tuple(each for each in given if each >= 0)
 
         return next(
-            (n for n in reachable([number], parts) if self._is_state_of_optimizer(state, n)),
+            (n for n in reachable([number], parts) if self._is_state_of_optimizer(function, n)),
             None,
         )
 
-    def _is_state_of_optimizer(self, state: State, number: int) -> bool:
+    def _is_state_of_optimizer(self, function: str, number: int) -> bool:
         """Whether a node is `optimizer.state_dict()`."""
         if number < 0:
             return False
+        state = self._inference.states[function]
         node = state.graph.nodes[number]
         if node.op != ops.CALL:
             return False
         callee = state.graph.nodes[node.operands[0]]
         if callee.op != ops.ATTR or callee.data != STATE:
             return False
-        return role(state.values[callee.operands[0]], self._inference) is Role.OPTIMIZER
+        owner = callee.operands[0]
+        found = role(state.values[owner], self._inference)
+        return found is Role.OPTIMIZER or (
+            found is Role.UNKNOWN and not self._stepped.isdisjoint(self._places((function, owner)))
+        )
+
+    @cached_property
+    def _stepped(self) -> frozenset[Place]:
+        """What scalers make the steps of: an optimizer, of whatever class."""
+        found: set[Place] = set()
+        for function, events in self._index.of.items():
+            state = self._inference.states[function]
+            for number, event in events.items():
+                if (
+                    event.kind is Kind.STEP
+                    and event.argument >= 0
+                    and surely_scaler(self._inference, state, number, event)
+                ):
+                    found.update(self._places((function, event.argument)))
+        return frozenset(found)
+
+    def _places(self, site: SiteId) -> Iterator[Place]:
+        """Where a value may come from: a field of classes of the project, or a node of a function;
+        for a parameter, of those that call it, too."""
+        for function, number in reachable([site], self._given):
+            state = self._inference.states[function]
+            node = state.graph.nodes[number]
+            yield function, number
+            for atom in state.values[node.operands[0]] if node.op == ops.ATTR else ():
+                if isinstance(atom, Instance):
+                    classes = (atom.cls, *self._inference.mro(atom.cls))
+                    yield from ((cls, node.data) for cls in classes)
+
+    def _given(self, site: SiteId) -> Iterator[SiteId]:
+        """What a node has its value from: where tests have narrowed it, and of a parameter, the
+        arguments."""
+        function, number = site
+        graph = self._inference.states[function].graph
+        node = graph.nodes[number]
+        if graph.narrowed(number) != number:
+            yield function, graph.narrowed(number)
+        elif node.op == ops.PARAM:
+            names = self._inference.functions[function].places
+            position = names.index(node.data) if node.data in names else len(names)
+            for caller, call in self._index.sites(function):
+                given = (
+                    self._inference.states[caller].graph.nodes[call].argument(position, node.data)
+                )
+                if given >= 0:
+                    yield caller, given
 
     # -- who trains
 

@@ -111,7 +111,12 @@ class Evaluator:
     def call(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
         """The result of an unknown function: the same for the same arguments in one iteration."""
         found = self._called(frame, path, node, frame.all_iterations)
-        return self.unique(frame, number) if found is None else found
+        if found is None:
+            return self.unique(frame, number)
+        site = (frame.function, number)
+        if self.index.is_of_remainder(site) or self.index.is_of_overflow(site):
+            self.symbols.note_periodic(found)
+        return found
 
     def _called(
         self, frame: Activation, path: Path, node: Node, iterations: tuple[int, ...]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from amplint.core.values import Object
 from amplint.core.walks import reachable
 from amplint.gradscaler.events import (
+    ASKS_FINITE,
     Kind,
     Role,
     TrainingEvent,
@@ -21,10 +23,12 @@ from amplint.gradscaler.events import (
 )
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
+from amplint.ir.model import Node
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import UNSCALES
 
 WORD = re.compile(r"\w+")
+MOST_PARTS = 300  # of a value that a function returns
 
 
 class FunctionEvents(NamedTuple):
@@ -96,6 +100,7 @@ class EventIndex:
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._stored: dict[str, frozenset[str]] = {}
         self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
+        self._telling: dict[str, bool] = {}
         self._within: dict[str, list[str]] = {}
         for function, facts in inference.functions.items():
             if facts.parent is not None:
@@ -109,7 +114,11 @@ class EventIndex:
 
     def callers(self, function: str) -> Iterator[str]:
         """The functions that call a function."""
-        return (caller for caller, _ in self._sites.get(function, ()))
+        return (caller for caller, _ in self.sites(function))
+
+    def sites(self, function: str) -> Sequence[SiteId]:
+        """The calls that may run a function."""
+        return self._sites.get(function, ())
 
     def _leading_to(self, functions: Iterable[str]) -> frozenset[str]:
         """The functions, and those that call them, directly or by others."""
@@ -129,6 +138,59 @@ class EventIndex:
         """The functions that a call runs, if any of them leads to an event."""
         callees = self.inference.edges.get(site, set())
         return callees if callees & self.training else set()
+
+    def is_of_remainder(self, site: SiteId) -> bool:
+        """Whether a call asks functions which all tell whether a number is a multiple of another:
+        `self.should_step(i)`."""
+        callees = self.inference.edges.get(site, set())
+        return bool(callees) and all(map(self._tells_remainder, callees))
+
+    def is_of_overflow(self, site: SiteId) -> bool:
+        """Whether a call asks if the norm of gradients is finite: in the first iterations it is
+        not, until the scale has come down, and later it is."""
+        function, number = site
+        graph = self.inference.states[function].graph
+        node = graph.nodes[number]
+        callee = graph.nodes[node.operands[0]]
+        if callee.op not in (ops.ATTR, ops.NAME) or callee.data not in ASKS_FINITE:
+            return False
+        return any(
+            found.kind in (Kind.CLIP, Kind.READ)
+            for each in (*node.arguments, *callee.operands)
+            if (found := self.of[function].get(graph.narrowed(each))) is not None
+        )
+
+    def _tells_remainder(self, function: str) -> bool:
+        """Whether a function returns what depends on a remainder, by its own test or that of what
+        it calls for it."""
+        if function not in self._telling:
+            found = islice(reachable(self._told_by(function), self._parts), MOST_PARTS)
+            self._telling[function] = any(
+                is_remainder(self.inference.states[each].graph.nodes[number])
+                for each, number in found
+            )
+        return self._telling[function]
+
+    def _told_by(self, function: str) -> Iterator[SiteId]:
+        """What a function returns, and the tests under which it does."""
+        state = self.inference.states.get(function)
+        for number in state.graph.returns if state is not None else ():
+            yield function, number
+            block = state.graph.nodes[number].block if state is not None else -1
+            while state is not None and block >= 0:
+                if state.graph.blocks[block].kind in ("if", "else"):
+                    yield function, state.graph.blocks[block].node
+                block = state.graph.blocks[block].parent
+
+    def _parts(self, site: SiteId) -> Iterator[SiteId]:
+        """What a value is made of; of a call, what the function returns."""
+        function, number = site
+        node = self.inference.states[function].graph.nodes[number]
+        if node.op == ops.CALL:
+            for callee in sorted(self.inference.edges.get(site, ())):
+                yield from self._told_by(callee)
+        else:
+            yield from ((function, each) for each in node.operands if each >= 0)
 
     def names_read_within(self, function: str) -> frozenset[str]:
         """The names that functions inside a function mention."""
@@ -210,6 +272,10 @@ class EventIndex:
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls
         return cls is not None and self.inference.is_optimizer(cls)
+
+
+def is_remainder(node: Node) -> bool:
+    return node.op == ops.BINOP and node.data == "Mod"
 
 
 def calls(state: State) -> Iterable[int]:

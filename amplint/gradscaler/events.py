@@ -85,6 +85,8 @@ CLIPPING = frozenset(
 # What measures how large gradients are; nothing else of them depends on the scale.
 NORMS = frozenset({"norm", "vector_norm", "get_total_norm"})
 SAME_NORM = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
+# What asks whether a norm is finite, as a function or a method.
+ASKS_FINITE = frozenset({"isfinite", "isinf", "isnan"})
 BACKWARD = frozenset({"torch.autograd.backward"})
 PROTOCOL = frozenset({"unscale_", "step", "update"})  # of a scaler
 # Methods of a module that return it, and those of them that may cast its parameters.

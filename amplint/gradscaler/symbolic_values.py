@@ -69,8 +69,12 @@ class SymbolicValues:
         return self._varying[value]
 
     def is_periodic(self, value: Symbolic) -> bool:
-        """Whether it depends on a remainder, as `(step + 1) % n == 0` does."""
+        """Whether it depends on a remainder, as `(step + 1) % n == 0` does, or `is_last(step)`."""
         return self._periodic[value]
+
+    def note_periodic(self, value: Symbolic) -> None:
+        """Note that a call will have either outcome, as a remainder has."""
+        self._periodic[value] = True
 
     def is_false(self, value: Symbolic) -> bool:
         return value >= 0 and self._terms[value] == ("const", "bool", False)

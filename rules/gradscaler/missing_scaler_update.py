@@ -15,6 +15,15 @@ iteration raises, in `step` ("step() has already been called since the last upda
         scaler.step(optimizer)
         scaler.update()
 
+After `unscale_`, an iteration that leaves out the step needs its `update()`, too; only there does
+the scale come down. That a norm is infinite (`isfinite`) is so in the first iterations.
+
+    scaler.unscale_(optimizer)
+    norm = clip_grad_norm_(model.parameters(), 1.0)
+    if torch.isfinite(norm):
+        scaler.step(optimizer)
+        scaler.update()                    # after the first infinite norm, `unscale_` raises
+
 Fix safety: unsafe: the program goes on where it raised before, and `update()` may change the scale.
 
 Known limits: both steps have to be seen in one loop, directly or through functions of the project.
@@ -44,9 +53,20 @@ rule = Rule(
 def updated(call: View, misuse: Misuse) -> Fix | None:
     """Ex) scaler.step(optimizer) -> scaler.step(optimizer); scaler.update()"""
     scaler = scaler_of(call)
-    if misuse.inner or scaler is None or methods(scaler.text, "update", call):
+    if (
+        call.method != "step"
+        or misuse.inner
+        or scaler is None
+        or methods(scaler.text, "update", call)
+    ):
         return None
     return unsafe("Update the scaler", added(call, f"{scaler.text}.update()"))
 
 
-report(rule, "no `update()` follows `{call}`, and the next iteration raises", updated)
+def message(call: View, _: Misuse) -> str:
+    if call.method == "unscale_":
+        return "`{call}` raises after an iteration without step and `update()`"
+    return "no `update()` follows `{call}`, and the next iteration raises"
+
+
+report(rule, message, updated)

@@ -20,8 +20,15 @@ so in the first iterations, until the scale has come down. `optimizer.step()` ma
     clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()                       # NaN in all weights, after the first overflow
 
+A plain step after `scaler.step(optimizer)` makes the same step again, with gradients that are still
+there; and where the scaler has found infinite ones, with these.
+
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.step()                       # to be taken out
+
 Fix safety: unsafe, since the weights change: they become those that were meant. `scaler.update()`
-is added where the function has none.
+is added where the function has none. There is no fix for a second step.
 
 Known limits: reported only where every path from the backward pass to the step goes wrong. Silent
 where a test keeps `optimizer.step()` and `scaler.step(optimizer)` apart, for that test may say
@@ -34,7 +41,16 @@ from __future__ import annotations
 
 from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 
-from .._shared.steps import added, instead, methods, report, scaler_for, unsafe
+from .._shared.steps import (
+    added,
+    instead,
+    methods,
+    report,
+    scaler_for,
+    starts,
+    tests_of,
+    unsafe,
+)
 
 rule = Rule(
     "AMP401",
@@ -59,6 +75,8 @@ def through_scaler(call: View, misuse: Misuse) -> Fix | None:
     if optimizer is None or found is None or any(call.arguments):
         return None
     scaler, tests = found
+    if is_made_before(call, scaler, optimizer):
+        return None
     step, update = f"{scaler}.step({optimizer.text})", f"{scaler}.update()"
     has_update = bool(methods(scaler, "update", call))
     if tests:
@@ -67,10 +85,27 @@ def through_scaler(call: View, misuse: Misuse) -> Fix | None:
     return unsafe(TITLE, replaced, *([] if has_update else [added(call, update)]))
 
 
+def is_made_before(call: View, scaler: str, optimizer: View) -> bool:
+    """Whether the scaler has made a step of the optimizer wherever this one is made."""
+    src = call.source
+    here = tests_of(call.cst, src).keys()
+    return any(
+        [given.text for *_, given in step.arguments] == [optimizer.text]
+        and starts(step.cst, call.cst, src)
+        and tests_of(step.cst, src).keys() <= here
+        for step in methods(scaler, "step", call)
+    )
+
+
 report(
     rule,
     "`{call}` steps even where gradients are infinite, which `scaler.step` would leave out",
     through_scaler,
     Violation.STEP_BYPASSES_CHECK,
+)
+report(
+    rule,
+    "`{call}` makes a second time the step that `scaler.step` has made, or left out",
+    violation=Violation.STEPPED_AGAIN,
 )
 report(rule, "`{call}` steps with gradients that are still multiplied by the scale", through_scaler)

@@ -22,8 +22,9 @@ divided by the scale again and again, and so are lost.
 
 Fix safety: none is offered; what has to move under the test is for the author to see.
 
-Known limits: a test that is written as a remainder (`(i + 1) % n == 0`) is known to fail at times;
-under another one (`if self.sync_gradients`) all paths have to go wrong.
+Known limits: a test that is written as a remainder (`(i + 1) % n == 0`), or that asks a function
+of the project which returns one (`if self.is_last(i)`), is known to fail at times; under another
+one (`if self.sync_gradients`) all paths have to go wrong.
 """
 
 from __future__ import annotations
