@@ -10,10 +10,12 @@ its first one was `enabled`.
     torch.autocast(use_amp)               # ValueError: which device?
     torch.autocast("cuda", dtype="float16")         # TypeError
     with torch.autocast: ...              # TypeError: a class is no context
+    torch.cuda.amp.autocast(torch.bfloat16)         # TypeError: a dtype is no flag
     @torch.autocast                       # ValueError: the function is taken for the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
     with torch.autocast("cuda") and torch.no_grad(): ...    # enters no_grad alone
+    with model.no_sync() and torch.autocast("cuda"): ...    # enters the region alone
 
     torch.autocast("cuda", enabled=use_amp)
     torch.autocast(x.device.type)
@@ -38,6 +40,7 @@ from amplint import (
     Edit,
     Finding,
     Fix,
+    Function,
     Group,
     Host,
     Object,
@@ -68,6 +71,7 @@ UNCAUGHT = "nothing around it catches the error"
 ENTER = "enter it by `with`, around the forward pass and the loss, or remove the line"
 GIVE_TYPE = "give the type of the device, a string: `device.type`"
 GIVE_DTYPE = "give a dtype: `torch.bfloat16`, or `getattr(torch, name)` of a name"
+NAME_DTYPE = "name it: `dtype=torch.bfloat16`"
 
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
@@ -91,8 +95,10 @@ def check_call(call: View) -> Iterator[Finding]:
     if api is None or call.has_star:
         return
     if api.device is None:  # the new signature, where the caller names the device
-        yield from check_device(call)
-        yield from check_dtype(call)
+        found = [*check_device(call), *check_dtype(call)]
+        yield from found or check_enabled(call, 2)
+    else:
+        yield from check_enabled(call, 0)
     uses = list(call.uses)
     if not uses and not any(map(call.is_same, call.contexts)) and is_alone(call):
         yield call.finding(f"`{call.brief}` opens no region: nothing enters it", help=ENTER)
@@ -108,17 +114,30 @@ def not_entered(call: View) -> Iterator[Finding]:
     """Ex) with torch.autocast("cuda") and torch.no_grad(): -> a comma"""
     src = call.source
     both = src.parent(call.cst)
-    if not isinstance(both, cst.BooleanOperation) or both.left is not call.cst:
+    if not isinstance(both, cst.BooleanOperation) or not isinstance(both.operator, cst.And):
         return
-    if not isinstance(both.operator, cst.And) or not isinstance(src.parent(both), cst.WithItem):
+    if not isinstance(src.parent(both), cst.WithItem):
+        return
+    left = call.of(both.left)
+    if both.left is not call.cst and not may_be_context(left):
         return
     fix = None
     if not both.lpar:
         edit = src.edits.replace(both, f"{src.text(both.left)}, {src.text(both.right)}")
         fix = Fix("Enter both contexts", (edit,), Safety.UNSAFE)
-    message = f"`{call.brief}` is not entered: `and` yields only its right side"
+    message = f"`{left.brief}` is not entered: `and` yields only its right side"
     # At the operator: a deprecated call on its left is another mistake, and AMP701 speaks there.
     yield call.finding(message, fix=fix, place=both.operator)
+
+
+def may_be_context(at: View) -> bool:
+    """Whether an expression before `and` is made to be entered, as no condition is.
+
+    Ex) model.no_sync()
+    """
+    return at.op == "call" and not any(
+        isinstance(atom, Host | Function) for atom in (*at.value, *at.called.value)
+    )
 
 
 @rule.on(nodes("context"))
@@ -159,7 +178,10 @@ def check_device(call: View) -> Iterator[Finding]:
         yield call.finding(message, fix=take_type(call, given), help=GIVE_TYPE)
     elif is_flag(given.value):
         message = f"`{given.brief}` is taken for the device type: raises ValueError"
-        yield call.finding(message, fix=name_flag(call, given))
+        yield call.finding(message, fix=name_first(call, given, "enabled"))
+    elif isinstance(only(given.value), DType):
+        message = f"`{given.brief}` is taken for the device type: raises ValueError"
+        yield call.finding(message, fix=name_first(call, given, "dtype"))
     elif meant is not None:
         edit = call.source.edits.replace(given.cst, f'"{meant}"')
         fix = guess_type(edit) if isinstance(given.cst, cst.SimpleString) else None
@@ -178,8 +200,8 @@ def is_device(at: View) -> bool:
     atom = only(at.value)
     if not isinstance(atom, Device):
         return False
-    if at.op == "attr" and at.method == "device":
-        return isinstance(only(at.operands[0].value), Tensor | TensorTree | Object)
+    if at.op == "attr" and isinstance(only(at.operands[0].value), Tensor | TensorTree | Object):
+        return at.method == "device"
     return atom.kind is not None or at.origin.callee == "torch.device"
 
 
@@ -196,12 +218,15 @@ def take_type(call: View, device: View) -> Fix:
     return Fix.safe_if("Give the type of the device", (edit,), conditions)
 
 
-def name_flag(call: View, flag: View) -> Fix | None:
+def name_first(call: View, given: View, keyword: str) -> Fix | None:
     """Ex) torch.autocast(use_amp) -> torch.autocast("cuda", enabled=use_amp)"""
-    positional = [argument for _, keyword, argument in call.arguments if keyword is None]
-    if positional != [flag]:
+    if not is_only_positional(call, given) or call.arg(keyword) is not None:
         return None
-    return guess_type(call.source.edits.insert_before(flag.cst, '"cuda", enabled='))
+    return guess_type(call.source.edits.insert_before(given.cst, f'"cuda", {keyword}='))
+
+
+def is_only_positional(call: View, given: View) -> bool:
+    return [argument for _, keyword, argument in call.arguments if keyword is None] == [given]
 
 
 def guess_type(edit: Edit) -> Fix:
@@ -222,6 +247,25 @@ def check_dtype(call: View) -> Iterator[Finding]:
     elif isinstance(name, str):
         message = f'"{name}" is a string, not a dtype: raises TypeError'
         yield call.finding(message, fix=give_dtype(given, name), help=GIVE_DTYPE)
+
+
+def check_enabled(call: View, position: int) -> Iterator[Finding]:
+    """Ex) torch.cuda.amp.autocast(torch.bfloat16)"""
+    given = call.arg("enabled", position)
+    if given is None or not isinstance(only(given.value), DType):
+        return
+    message = f"`{given.brief}` is taken for the flag `enabled`: raises TypeError"
+    fix = None
+    if position == 0 and is_only_positional(call, given) and call.arg("dtype") is None:
+        edit = call.source.edits.insert_before(given.cst, "dtype=")
+        conditions = {**raising(call), KIND: is_surely_dtype(given)}
+        fix = Fix.safe_if("Name the argument", (edit,), conditions)
+    yield call.finding(message, fix=fix, help=NAME_DTYPE)
+
+
+def is_surely_dtype(at: View) -> bool:
+    """Whether a dtype is none of a parameter that may be given a flag."""
+    return at.origin.op != "param"
 
 
 def is_flag(value: Value) -> bool:
