@@ -208,7 +208,7 @@ class Unsaved:
 
     @cached_property
     def _stepped(self) -> frozenset[Place]:
-        """What scalers make the steps of: an optimizer, of whatever class."""
+        """The optimizers, of whatever class, that scalers make the steps of."""
         found: set[Place] = set()
         for function, events in self._index.of.items():
             state = self._inference.states[function]
@@ -234,7 +234,7 @@ class Unsaved:
                     yield from ((cls, node.data) for cls in classes)
 
     def _given(self, site: SiteId) -> Iterator[SiteId]:
-        """What a node has its value from: where tests have narrowed it, and of a parameter, the
+        """The node that a node has its value from: where tests have narrowed it, and of a parameter, the
         arguments."""
         function, number = site
         graph = self._inference.states[function].graph

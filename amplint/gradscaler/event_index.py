@@ -172,7 +172,7 @@ class EventIndex:
         return self._telling[function]
 
     def _told_by(self, function: str) -> Iterator[SiteId]:
-        """What a function returns, and the tests under which it does."""
+        """The values that a function returns, and the tests under which it does."""
         state = self.inference.states.get(function)
         for number in state.graph.returns if state is not None else ():
             yield function, number
@@ -183,7 +183,7 @@ class EventIndex:
                 block = state.graph.blocks[block].parent
 
     def _parts(self, site: SiteId) -> Iterator[SiteId]:
-        """What a value is made of; of a call, what the function returns."""
+        """The parts that a value is made of; of a call, what the function returns."""
         function, number = site
         node = self.inference.states[function].graph.nodes[number]
         if node.op == ops.CALL:

@@ -979,7 +979,7 @@ class Calls(OfFrameworks):
             infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
 
     def fields_given(self, cls: str, arguments: Arguments) -> dict[str, Value]:
-        """What a call passes for the fields of a dataclass or NamedTuple."""
+        """The values that a call passes for the fields of a dataclass or NamedTuple."""
         infer = self.inference
         if not infer.is_dataclass(cls):
             return {}
@@ -987,7 +987,7 @@ class Calls(OfFrameworks):
         return dict(by_place) | arguments.named
 
     def identified_by_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
-        """What `identified` gives of a dataclass or NamedTuple."""
+        """The value that `identified` has for a dataclass or NamedTuple."""
         given = self.fields_given(cls, arguments)
         if arguments.unsure or len(given) > MAX_IDENTIFIED:
             return ()

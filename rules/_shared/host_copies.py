@@ -90,7 +90,7 @@ def _data_of(call: View) -> View | None:
         return call.arg("data", 0)
     if name in LEGACY_CONSTRUCTORS and len(call.operands) == 2:
         # Of a list it builds a tensor; a number is a size.
-        given = call.operands[1]
+        given = next(argument for _, _, argument in call.arguments)
         return given if isinstance(only(given.value), Sequence) else None
     return None
 
@@ -251,7 +251,7 @@ def placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
             if move.dtype is None
             else ((device, f"dtype={move.dtype.text}"), False)
         )
-    given = moving.operands[1:]
+    given = [argument for _, _, argument in moving.arguments]
     like = given[0] if len(given) == 1 and isinstance(given[0].cst, cst.Name) else None
     if like is not None and isinstance(only(like.value), Tensor | TensorTree):
         return (f"dtype={like.text}.dtype", f"device={like.text}.device"), False

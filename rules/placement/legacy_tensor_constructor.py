@@ -362,7 +362,7 @@ def filling(call: View, dtype: str) -> Filling | None:
         return Filling(fill, "ones" if number else "zeros", (), shape or ())
     if number is None or shape is None or not fits(number, dtype):
         return None
-    if len(call.operands) == 2 and not is_surely_shape(size := call.operands[1]):
+    if len(call.operands) == 2 and not is_surely_shape(size := given_to(call)[0]):
         if not is_size(size):
             return None  # a shape in the seen calls, around which `full` takes no brackets
         edits = call.source.edits
@@ -372,7 +372,7 @@ def filling(call: View, dtype: str) -> Filling | None:
 
 def value_filled(fill: View) -> str | None:
     """Ex) "0.5" of x.fill_(0.5), "0" of x.zero_()"""
-    given = fill.operands[1:]
+    given = given_to(fill)
     if fill.method == "zero_" and not given:
         return "0"
     return given[0].text if fill.method == "fill_" and len(given) == 1 else None
@@ -471,12 +471,12 @@ def builds_anew(call: View, receiver: View) -> bool:
         return False
     if kind_of_arguments(call) is not None:
         return True
-    return isinstance(only(unstarred(call.operands[1]).value), Tensor | TensorTree)
+    return isinstance(only(unstarred(given_to(call)[0]).value), Tensor | TensorTree)
 
 
 def new_of(call: View, receiver: View) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
-    what, given = kind_of_arguments(call), call.operands[1:]
+    what, given = kind_of_arguments(call), given_to(call)
     # Of indices and values, a sparse tensor builds another one.
     if what is None or (
         len(given) > 1 and not any(is_surely_size(each) or is_size(each) for each in given[:2])
@@ -511,7 +511,7 @@ class Arguments:
 
 def kind_of_arguments(call: View) -> Arguments | None:
     """The kind of the arguments; None where they may be tensors, whose memory would be shared."""
-    given = call.operands[1:]
+    given = given_to(call)
     if any(keyword is not None for _, keyword, _ in call.arguments):
         return None
     if len(given) == 1 and given[0].op != "starred":
@@ -629,3 +629,8 @@ def with_dtype(given: View, name: str, before: str = "") -> tuple[Edit, ...]:
         return ()
     replaced = given.source.edits.replace(given.cst, f"{before}{torch.text}.{dtype}")
     return replaced, *torch.edits
+
+
+def given_to(call: View) -> list[View]:
+    """The arguments of a call, in whatever way they are given."""
+    return [argument for _, _, argument in call.arguments]

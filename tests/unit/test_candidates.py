@@ -22,9 +22,8 @@ from amplint import (
     View,
     calls,
     nodes,
-    symbol,
 )
-from amplint.analyses.candidates import FileCandidates, Search, Spot
+from amplint.analyses.candidates import FileCandidates, Search, Spot, symbol
 from amplint.analyses.program import Program
 from amplint.ir import ops
 from amplint.ir.file_index import File

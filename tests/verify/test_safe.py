@@ -32,7 +32,7 @@ stay as they are, or the old line could only raise. It names the conditions that
 because ...` in the report, `proven` in its JSON, all of a rule in `amplint explain`).
 
 No fix, safe or not, loses a comment: what stands inside the code that is replaced goes to a line of
-its own above it. Only what tells a tool about a line (`# noqa`, `# type: ignore`) goes where the
+its own above it. Only what a tool reads about a line (`# noqa`, `# type: ignore`) goes where the
 whole line goes.
 
 [What a run of `fix` promises](#what-a-run-of-fix-promises) is below the table.
