@@ -234,8 +234,8 @@ class Unsaved:
                     yield from ((cls, node.data) for cls in classes)
 
     def _given(self, site: SiteId) -> Iterator[SiteId]:
-        """The node that a node has its value from: where tests have narrowed it, and of a parameter, the
-        arguments."""
+        """The nodes that a node has its value from: the one that tests have narrowed, and of a
+        parameter, the arguments."""
         function, number = site
         graph = self._inference.states[function].graph
         node = graph.nodes[number]
