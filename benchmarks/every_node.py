@@ -72,7 +72,7 @@ def run(request: Request, search: type[Search] = Search) -> Said:
     """`engine.run` with a search of candidates; nothing that was found before is used."""
     count = multiprocessing.Value("q")  # files are judged in several processes
 
-    class Counted(search):  # type: ignore[misc, valid-type]
+    class Counted(search):  # type: ignore[misc, valid-type]  # the caller chooses the base
         def of(self, path: str) -> FileCandidates:
             found: FileCandidates = super().of(path)
             with count.get_lock():

@@ -105,7 +105,7 @@ report(
 )
 report(
     rule,
-    "`{call}` makes a second time the step that `scaler.step` has made, or left out",
+    "`{call}` repeats the step that `scaler.step` has made or skipped",
     violation=Violation.STEPPED_AGAIN,
 )
 report(rule, "`{call}` steps with gradients that are still multiplied by the scale", through_scaler)
