@@ -45,7 +45,7 @@ from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import LOOPS, Block, Node, path_of
+from amplint.ir.model import LOOPS, Block, Graph, path_of
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import (
     CLIPS_GRADIENTS,
@@ -320,7 +320,26 @@ class Hotness(PlaceFact[Heat]):
                 trains = not callees.isdisjoint(known.trains) and self._may_train(function, number)
                 if node.op == ops.CALL and (direct or trains):
                     found.append(TrainingCall(function, number, direct))
+            steps = self._steps_after_micro_batches(function)
+            found += (TrainingCall(function, number, True) for number in steps)
         return found
+
+    def _steps_after_micro_batches(self, function: str) -> list[int]:
+        """The steps of what is called an optimizer after a loop that runs a backward pass for each
+        part of the batch, and steps nothing: the loop around both is the one over batches."""
+        known, state = self._backward_calls, self.inference.states[function]
+        nodes = state.graph.nodes
+        passes = [n for n in known.events[function] if known.is_backward(function, n)]
+        named = self._steps_by_name(state) if passes else []
+        if not named:
+            return []
+        around = self._enclosing_loops(function)
+        within = {loop for n in passes if (loop := around[nodes[n].block]) >= 0}
+        steps = named + [n for n in known.events[function] if known.is_step(function, n)]
+        if any(within.intersection(chain_of(state, nodes[n].block)) for n in steps):
+            return []
+        outer = {loop for each in within for loop in chain_of(state, each) if loop != each}
+        return [n for n in named if around[nodes[n].block] in outer]
 
     def _climb(self, calls: Iterable[TrainingCall]) -> set[tuple[str, int]]:
         """Mark the innermost loops around calls as loops of training, through the functions that
@@ -531,7 +550,7 @@ class Hotness(PlaceFact[Heat]):
                 kinds = [a for value in inside for a in value if not isinstance(a, Unknown)]
                 few |= bool(kinds) and all(isinstance(a, Object | Instance) for a in kinds)
             few |= isinstance(atom, Object) and atom.kind == "parameters"
-        return few
+        return few or self._steps_each(state, facts.node)
 
     # -- spreading
 
@@ -783,6 +802,40 @@ class Hotness(PlaceFact[Heat]):
             for a in value
         )
 
+    def _steps_by_name(self, state: State) -> list[int]:
+        """The steps of what is called an optimizer, and of which nothing is known but that it may
+        be one of the project's: `optimizer.step()`, and `each.step()` for each of `optimizers`."""
+        graph = state.graph
+        methods = (node.operands[0] if node.op == ops.CALL else -1 for node in graph.nodes)
+        found = []
+        for number, method in enumerate(methods):
+            if method < 0 or (graph.nodes[method].op, graph.nodes[method].data) != (
+                ops.ATTR,
+                "step",
+            ):
+                continue
+            owner = graph.nodes[method].operands[0]
+            drawn = graph.nodes[owner]
+            names = names_of(graph, drawn.operands[0] if drawn.op == ops.ITER else owner)
+            if self._may_be_optimizer(state.values[owner]) and any(map(names_optimizer, names)):
+                found.append(number)
+        return found
+
+    def _may_be_optimizer(self, value: Value) -> bool:
+        return all(
+            isinstance(atom, Unknown)
+            or (isinstance(atom, Instance) and self.inference.is_optimizer(atom.cls))
+            for atom in value
+        )
+
+    def _steps_each(self, state: State, iterated: int) -> bool:
+        """Whether a loop steps each of what it iterates: `for each in optimizers: each.step()`."""
+        nodes = state.graph.nodes
+        owners = (
+            nodes[nodes[nodes[n].operands[0]].operands[0]] for n in self._steps_by_name(state)
+        )
+        return any(each.op == ops.ITER and each.operands[0] == iterated for each in owners)
+
     def _is_training_step(self, function: str) -> bool:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
         and that nobody is seen to call in a loop: an engine will, for every batch."""
@@ -795,7 +848,7 @@ class Hotness(PlaceFact[Heat]):
         events = known.events[function]
         steps = [
             *(n for n in events if known.is_step(function, n)),
-            *(n for n, node in enumerate(state.graph.nodes) if steps_by_name(state, node)),
+            *self._steps_by_name(state),
         ]
         if not steps or not all(
             self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps
@@ -1051,15 +1104,18 @@ def passes_on(state: State, callee: int) -> bool:
     return any(name in libraries.PASS_THROUGH for name in names)
 
 
-def steps_by_name(state: State, node: Node) -> bool:
-    """Whether a call is the step of what is called an optimizer, and of which nothing else is
-    known: `optimizer.step()`."""
-    callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    if callee.op != ops.ATTR or callee.data != "step" or node.op != ops.CALL:
-        return False
-    path = path_of(state.graph, callee.operands[0])
-    unknown = all(isinstance(atom, Unknown) for atom in state.values[callee.operands[0]])
-    return path is not None and unknown and OPTIMIZER.search(path) is not None
+def names_optimizer(name: str) -> bool:
+    """Ex) optimizers, self.optim_g; not optim_scheduler"""
+    return OPTIMIZER.search(name) is not None and "sched" not in name.lower()
+
+
+def names_of(graph: Graph, number: int) -> Iterator[str]:
+    """What a value is called in its function: the path that reads it, the variables that hold
+    it."""
+    path = path_of(graph, number)
+    if path is not None:
+        yield path
+    yield from (name for name, nodes in graph.bindings.items() if number in nodes)
 
 
 def differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
