@@ -263,6 +263,47 @@ def test_the_settings_are_named_where_nothing_else_suggests_it(tmp_path: Path) -
     assert not engine.run(asked).findings
 
 
+DECOMPOSES = """
+import torch
+from torch import nn
+
+
+class Whitens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.linalg.qr(self.fc(x))
+"""
+
+
+def test_what_raises_is_told_where_the_settings_presume_a_region(tmp_path: Path) -> None:
+    """And not where the project only shows that it trains so: who does would have seen it."""
+    files = {"net.py": DECOMPOSES.encode(), "train.py": SCALES.encode()}
+    write(files, tmp_path)
+    asked = request(files, tmp_path, select=("AMP3",))
+    settings = replace(asked.settings, assume_autocast=True)
+    (found,) = engine.run(replace(asked, settings=settings)).findings
+    assert found.code == "AMP313"
+    assert found.message.startswith("if this runs under autocast")
+    assert not engine.run(asked).findings
+
+
+def test_what_is_presumed_is_a_warning_whatever_the_group(tmp_path: Path) -> None:
+    (seen,) = findings(
+        tmp_path, net=DECOMPOSES.replace("return", "with torch.autocast('cuda'): return")
+    )
+    assert (seen.group.severity, seen.severity) == ("error", "error")
+    files = {"net.py": DECOMPOSES.encode()}
+    asked = request(files, tmp_path, select=("AMP3",))
+    settings = replace(asked.settings, assume_autocast=True)
+    write(files, tmp_path)
+    (presumed,) = engine.run(replace(asked, settings=settings)).findings
+    assert (presumed.group.severity, presumed.severity) == ("error", "warning")
+    assert presumed.fix is None or presumed.fix.safety is Safety.UNSAFE
+
+
 def test_a_dtype_that_was_taken_from_another_tensor_is_presumed_too(tmp_path: Path) -> None:
     added = "(scores + (x > 2).to(scores.dtype) * -1e9)"
     text = ATTENTION.replace("scores.masked_fill(mask, -1e9)", added)
