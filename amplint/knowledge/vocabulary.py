@@ -309,9 +309,9 @@ ABOUT_STORAGE = re.compile(r"storage", re.IGNORECASE)
 TRAINS_UNDER_AUTOCAST = {
     "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
     "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
-    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']"),
+    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|mixed[-_]precision)[\"']"),
 }
-"""A sign that a project trains under autocast."""
+"""A sign that a project trains under autocast. A flag `--fp16` is none: it may cast the module."""
 
 # A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
 TRAINS_IN_FLOAT16 = {

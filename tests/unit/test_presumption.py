@@ -71,7 +71,7 @@ def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
         ("import lightning\nTrainer(precision='bf16-mixed')", "half"),
         ("import accelerate\nAccelerator(mixed_precision='fp16')", "float16"),
         ("Machine(precision='16-mixed')", None),  # of no framework that is named
-        ("parser.add_argument('--fp16', action='store_true')", "float16"),
+        ("parser.add_argument('--fp16', action='store_true')", None),  # it may cast the module
         ("parser.add_argument('--use_amp')", "half"),
         ("", None),
         ("# torch.autocast('cuda')", None),
@@ -148,21 +148,115 @@ def test_the_settings_may_rule_it_out() -> None:
     assert set(regions(files, assumes=False).values()) == {None}
 
 
+TRAINS = """
+import torch
+from net import Net
+
+net = Net()
+
+
+def compute(x):
+    return net(x).sum()
+
+
+def backpropagate(loss):
+    loss.backward()
+
+
+def train(loader):
+    for epoch in range(9):
+        for x in loader:
+            {in_loop}
+        {after_loop}
+
+
+def evaluate(loader):
+    for x in loader:
+        net(x)
+"""
+
+
+def trained(in_loop: str, after_loop: str = "pass") -> Mapping[str, Region | None]:
+    use = TRAINS.replace("{in_loop}", in_loop).replace("{after_loop}", after_loop)
+    return regions({"net.py": NET, "use.py": use}, assumes=True)
+
+
 @pytest.mark.parametrize(
-    ("call", "expected"),
+    "in_loop",
     [
-        ("net(x)", None),
-        (
-            "with torch.autocast('cuda', dtype=torch.float16):\n    net(x)",
-            Region("cuda", "float16", True, inherited=True),
-        ),
+        "net(x).sum().backward()",
+        "compute(x).backward()",
+        "loss = compute(x); backpropagate(loss)",  # in no loop of its own
     ],
 )
-def test_a_call_that_is_seen_ends_the_presumption(call: str, expected: Region | None) -> None:
-    use = f"import torch\nfrom net import Net\nnet = Net()\nx = torch.ones(4)\n{call}\n"
-    found = regions({"net.py": NET, "use.py": use}, assumes=True)
-    assert found["Net.forward"] == expected
-    assert found["Inner.forward"] == expected
+def test_a_call_of_a_training_ends_the_presumption(in_loop: str) -> None:
+    found = trained(in_loop)
+    assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
+
+
+def test_a_call_of_a_training_in_a_region_is_seen() -> None:
+    found = trained("with torch.autocast('cuda', dtype=torch.float16): net(x).sum().backward()")
+    seen = Region("cuda", "float16", True, inherited=True)
+    assert (found["Net.forward"], found["Inner.forward"]) == (seen, seen)
+
+
+@pytest.mark.parametrize(
+    ("in_loop", "after_loop"),
+    [
+        ("other(x).backward()", "evaluate(loader)"),
+        ("other(x).backward()", "net(x)"),  # to draw its graph, say
+        ("other(x).backward(); evaluate([x])", "pass"),
+        ("other(x)", "compute(x)"),
+    ],
+)
+def test_another_call_does_not(in_loop: str, after_loop: str) -> None:
+    """Of an evaluation, an export, a benchmark, an example."""
+    found = trained(in_loop, after_loop)
+    assert (found["Net.forward"], found["Inner.forward"]) == (REGION, REGION)
+
+
+def test_a_step_that_an_engine_runs_is_presumed_with_what_it_trains() -> None:
+    step = """
+        from net import Net
+
+        class Engine:
+            def __init__(self):
+                self.net = Net()
+
+            def training_step(self, x):
+                self.net(x).sum().backward()
+    """
+    found = regions({"net.py": NET, "step.py": step}, assumes=True)
+    assert (found["Engine.training_step"], found["Net.forward"]) == (REGION, REGION)
+    loop = "\nfor x in loader:\n    Engine().training_step(x)\n"
+    called = {"net.py": NET, "step.py": textwrap.dedent(step) + loop}
+    found = regions(called, assumes=True)
+    assert (found["Engine.training_step"], found["Net.forward"]) == (None, None)
+
+
+def test_a_loss_that_is_a_function_is_presumed_and_no_other_function() -> None:
+    program = """
+        def dice_loss(prediction, target):
+            return 1 - overlap(prediction, target)
+
+        def overlap(prediction, target):
+            return (prediction * target).sum()
+
+        def distance(prediction, target):
+            return (prediction - target).abs()
+
+        def plot_loss(losses):
+            return losses
+
+        def make():
+            def inner_loss(x):
+                return x
+            return inner_loss
+    """
+    found = regions({"a.py": program}, assumes=True)
+    inside = {name for name, around in found.items() if around == REGION}
+    assert inside == {"dice_loss", "overlap"}
+    assert set(regions({"tests/a.py": program}, assumes=True).values()) == {None}
 
 
 def test_a_call_of_a_test_does_not() -> None:
@@ -342,3 +436,32 @@ def test_a_sign_that_comes_or_goes_changes_what_is_in_memory() -> None:
         indexed = Files({path: File(path, text) for path, text in files.items()})
         inference = linker.link(indexed, SILENT)
         assert inference.inherited == solved(files).inherited
+
+
+def test_an_edit_that_makes_a_training_of_a_loop_ends_the_presumption() -> None:
+    """Though every call is where it was."""
+    linker = LiveLinker()
+    loop = """
+        import torch
+        from net import Net
+
+        net = Net()
+
+        def run(loader):
+            torch.autocast("cuda")
+            for x in loader:
+                loss = net(x).sum()
+                report(loss)
+
+        def report(loss):
+            loss.item()
+    """
+    plain = {"net.py": NET, "train.py": textwrap.dedent(loop)}
+    trains = {**plain, "train.py": plain["train.py"].replace("loss.item()", "loss.backward()")}
+    outcomes = []
+    for files in (plain, trains, plain):
+        indexed = Files({path: File(path, text) for path, text in files.items()})
+        inference = linker.link(indexed, SILENT)
+        assert inference.inherited == solved(files).inherited
+        outcomes.append(inference.inherited.get("net.py::Net.forward") is not None)
+    assert outcomes == [True, False, True]
