@@ -2,8 +2,8 @@
 
 A training is what runs with a backward pass: all that stands in the innermost loop around it; where
 a function runs the pass in no loop of its own, the whole function, and what stands so around its
-calls. So an evaluation after each epoch is no part of it, nor is an export, a benchmark or a try of
-the code.
+calls. So an evaluation after each epoch is no part of it, nor is an export or a try of the code.
+What an example trains shows nothing of how users train, and a benchmark trains nothing.
 
 This is coarser than hotness (`analyses/hotness.py`), which rests on the regions that come of it.
 """
@@ -18,7 +18,13 @@ from amplint.inference.frame import Frame, region_around
 from amplint.inference.state import SiteId
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph
-from amplint.knowledge.vocabulary import EVALUATES, EVALUATION_METHODS, GENERATES, TRAINING_STEPS
+from amplint.knowledge.vocabulary import (
+    EVALUATES,
+    EVALUATION_METHODS,
+    GENERATES,
+    SHOWING_PATH,
+    TRAINING_STEPS,
+)
 
 if TYPE_CHECKING:
     from amplint.inference.fixpoint import Inference
@@ -30,8 +36,12 @@ def trained_outside(inference: Inference) -> Collection[str]:
     """The functions that a training is seen to call outside of a region.
 
     What is presumed to run in a region puts what it calls into that, unless it is called so itself.
+    Where nothing is presumed, and where the settings presume a region around all modules and losses
+    whoever calls them, nobody has to know.
     """
-    return Trainings(inference).trained if inference.presumption.region is not None else ()
+    is_by_signs = inference.files.assumes_autocast is None
+    is_asked = is_by_signs and inference.presumption.region is not None
+    return Trainings(inference).trained if is_asked else ()
 
 
 class Trainings:
@@ -59,8 +69,9 @@ class Trainings:
         whole: set[str] = set()
         while waiting:
             function, number = waiting.pop()
-            if is_evaluation(self._inference.functions[function].name):
-                continue  # attacks and attributions, say
+            facts = self._inference.functions[function]
+            if is_evaluation(facts.name) or SHOWING_PATH.search(facts.path):
+                continue  # an attack or an attribution, say
             graph = self._inference.states[function].graph
             loop = loop_around(graph, graph.nodes[number].block)
             if loop is not None:

@@ -218,6 +218,9 @@ COUNTER = re.compile(
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 """The path of a file of tests."""
 
+SHOWING_PATH = re.compile(r"(^|/)(examples?|demos?|tutorials?|benchmarks?|docs?)/")
+"""The path of a file that shows how a library is used, or how fast it is."""
+
 # --------------------------------------------------------------------------- output and checks
 
 OUTPUT_FLAG = re.compile(

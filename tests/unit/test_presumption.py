@@ -46,6 +46,7 @@ class Net(nn.Module):
     def other(self, x):
         return x
 """
+SCALES = "import torch\n\nscaler = torch.amp.GradScaler('cuda')\n"
 REGION = Region("cuda", "float16", True, inherited=True, presumed=True)
 
 
@@ -176,9 +177,11 @@ def evaluate(loader):
 """
 
 
-def trained(in_loop: str, after_loop: str = "pass") -> Mapping[str, Region | None]:
+def trained(
+    in_loop: str, after_loop: str = "pass", path: str = "use.py"
+) -> Mapping[str, Region | None]:
     use = TRAINS.replace("{in_loop}", in_loop).replace("{after_loop}", after_loop)
-    return regions({"net.py": NET, "use.py": use}, assumes=True)
+    return regions({"net.py": NET, path: use, "sign.py": SCALES})
 
 
 @pytest.mark.parametrize(
@@ -215,6 +218,19 @@ def test_another_call_does_not(in_loop: str, after_loop: str) -> None:
     assert (found["Net.forward"], found["Inner.forward"]) == (REGION, REGION)
 
 
+@pytest.mark.parametrize("path", ["examples/train.py", "lib/benchmarks/speed.py", "docs/use.py"])
+def test_an_example_does_not(path: str) -> None:
+    """What it trains shows nothing of how the users of a library do."""
+    found = trained("net(x).sum().backward()", path=path)
+    assert found["Net.forward"] == REGION
+
+
+def test_the_settings_presume_a_region_whoever_calls() -> None:
+    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
+    found = regions({"net.py": NET, "use.py": use}, assumes=True)
+    assert (found["Net.forward"], found["Inner.forward"]) == (REGION, REGION)
+
+
 def test_a_step_that_an_engine_runs_is_presumed_with_what_it_trains() -> None:
     step = """
         from net import Net
@@ -226,11 +242,11 @@ def test_a_step_that_an_engine_runs_is_presumed_with_what_it_trains() -> None:
             def training_step(self, x):
                 self.net(x).sum().backward()
     """
-    found = regions({"net.py": NET, "step.py": step}, assumes=True)
+    found = regions({"net.py": NET, "step.py": step, "sign.py": SCALES})
     assert (found["Engine.training_step"], found["Net.forward"]) == (REGION, REGION)
     loop = "\nfor x in loader:\n    Engine().training_step(x)\n"
-    called = {"net.py": NET, "step.py": textwrap.dedent(step) + loop}
-    found = regions(called, assumes=True)
+    called = {"net.py": NET, "step.py": textwrap.dedent(step) + loop, "sign.py": SCALES}
+    found = regions(called)
     assert (found["Engine.training_step"], found["Net.forward"]) == (None, None)
 
 
@@ -313,7 +329,6 @@ class Attention(nn.Module):
         scores = self.q(x) @ self.q(x).transpose(-2, -1)
         return scores.masked_fill(mask, -1e9).softmax(-1)
 """
-SCALES = "import torch\n\nscaler = torch.amp.GradScaler('cuda')\n"
 
 
 def findings(tmp_path: Path, **files: str) -> list[Finding]:
