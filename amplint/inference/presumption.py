@@ -78,7 +78,13 @@ class Presumption:
 
     def is_as(self, other: Presumption) -> bool:
         """Whether the same is presumed of the same functions, as far as they are there."""
-        return self.region == other.region and self.patching.keys() == other.patching.keys()
+        return self.told == other.told
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that decides what is presumed, besides the functions themselves."""
+        dtype = self.region.dtype if self.region is not None else None
+        return str(self._wished), str(dtype), *sorted(self.patching)
 
     @cached_property
     def sign(self) -> Evidence | None:

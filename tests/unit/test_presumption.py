@@ -480,3 +480,14 @@ def test_an_edit_that_makes_a_training_of_a_loop_ends_the_presumption() -> None:
         assert inference.inherited == solved(files).inherited
         outcomes.append(inference.inherited.get("net.py::Net.forward") is not None)
     assert outcomes == [True, False, True]
+
+
+def test_settings_that_presume_a_region_whoever_calls_link_anew() -> None:
+    """Though the region is the one that the project shows."""
+    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
+    linker = LiveLinker()
+    for wished in (None, True, None):
+        indexed = {"net.py": File("net.py", NET), "use.py": File("use.py", use + SCALES)}
+        files = Files(indexed, assumes_autocast=wished)
+        found = linker.link(files, SILENT).inherited.get("net.py::Net.forward")
+        assert found == (REGION if wished else None)
