@@ -25,6 +25,7 @@ from amplint.knowledge.libraries import DEFAULT_DTYPES
 from amplint.knowledge.vocabulary import (
     CALLED_FROM_OUTSIDE,
     COMPUTES_LOSS,
+    EVALUATION_PATH,
     NO_LOSS,
     SPEAKS_OF_BFLOAT16,
     TEST_PATH,
@@ -121,7 +122,8 @@ class Presumption:
 
     def covers(self, function: FunctionFacts) -> bool:
         """Whether somebody out of sight may call a function, by its name."""
-        if function.kind != "function" or TEST_PATH.search(function.path):
+        path = function.path
+        if function.kind != "function" or TEST_PATH.search(path) or EVALUATION_PATH.search(path):
             return False
         if function.cls is not None:
             return function.name in CALLED_FROM_OUTSIDE

@@ -3,14 +3,15 @@
 A training is what runs with a backward pass: all that stands in the innermost loop around it; where
 a function runs the pass in no loop of its own, the whole function, and what stands so around its
 calls. So an evaluation after each epoch is no part of it, nor is an export or a try of the code.
-What an example trains shows nothing of how users train, and a benchmark trains nothing.
+What an example trains of a library shows nothing of how users train that, and a benchmark trains
+nothing.
 
 This is coarser than hotness (`analyses/hotness.py`), which rests on the regions that come of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.core.walks import reachable
@@ -23,6 +24,7 @@ from amplint.knowledge.vocabulary import (
     EVALUATION_METHODS,
     GENERATES,
     SHOWING_PATH,
+    TEST_PATH,
     TRAINING_STEPS,
 )
 
@@ -54,11 +56,21 @@ class Trainings:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self._known = inference.calls_of_functions()
-        begun = {*self._steps()}
-        for function, block in self._stretches():
-            if not self._is_presumed(function):
-                begun.update(self._called(function, block))
-        self.trained = frozenset(reachable(begun, lambda function: self._called(function, BODY)))
+        stretches = [each for each in self._stretches() if not self._is_presumed(each[0])]
+        shown = [each for each in stretches if is_shown(each[0])]
+        in_earnest = [each for each in stretches if not is_shown(each[0])]
+        self.trained = frozenset(
+            {*self._reached(in_earnest, self._steps()), *filter(is_shown, self._reached(shown))}
+        )
+
+    def _reached(
+        self, stretches: Iterable[tuple[str, int]], called: Iterable[str] = ()
+    ) -> Iterator[str]:
+        """The functions that are called in blocks, and those, and what they call in turn."""
+        begun = {*called}
+        for function, block in stretches:
+            begun.update(self._called(function, block))
+        return reachable(begun, lambda function: self._called(function, BODY))
 
     def _is_presumed(self, function: str) -> bool:
         return self._inference.presumed_region(function) is not None
@@ -69,8 +81,7 @@ class Trainings:
         whole: set[str] = set()
         while waiting:
             function, number = waiting.pop()
-            facts = self._inference.functions[function]
-            if is_evaluation(facts.name) or SHOWING_PATH.search(facts.path):
+            if is_evaluation(self._inference.functions[function].name):
                 continue  # an attack or an attribution, say
             graph = self._inference.states[function].graph
             loop = loop_around(graph, graph.nodes[number].block)
@@ -85,7 +96,7 @@ class Trainings:
         """The calls that run a backward pass."""
         for function, state in self._inference.states.items():
             facts = self._inference.functions[function]
-            if "backward" in facts.words and not self._inference.is_from_test("", function):
+            if "backward" in facts.words and not TEST_PATH.search(facts.path):
                 graph = state.graph
                 for number in set(self._inference.marks_of(function).backward.values()):
                     if graph.nodes[number].op == ops.CALL:
@@ -127,6 +138,11 @@ class Trainings:
                     and frame.region_of_call(node, callee) is None
                 )
         return found
+
+
+def is_shown(function: str) -> bool:
+    """Whether a function stands in an example, or in a benchmark."""
+    return SHOWING_PATH.search(function.partition("::")[0]) is not None
 
 
 def is_evaluation(name: str) -> bool:

@@ -221,6 +221,9 @@ TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conf
 SHOWING_PATH = re.compile(r"(^|/)(examples?|demos?|tutorials?|benchmarks?|docs?)/")
 """The path of a file that shows how a library is used, or how fast it is."""
 
+EVALUATION_PATH = re.compile(r"(^|/)(evals?|evaluate|evaluations?|evaluators?)/")
+"""The path of a file of an evaluation, with the networks that it judges others by."""
+
 # --------------------------------------------------------------------------- output and checks
 
 OUTPUT_FLAG = re.compile(

@@ -225,6 +225,18 @@ def test_an_example_does_not(path: str) -> None:
     assert found["Net.forward"] == REGION
 
 
+def test_an_example_does_for_what_it_defines_itself() -> None:
+    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
+    files = {"examples/net.py": NET, "examples/train.py": use, "sign.py": SCALES}
+    found = regions({**files, "examples/train.py": use.replace("from net", "from examples.net")})
+    assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
+
+
+def test_the_networks_of_an_evaluation_are_not_presumed() -> None:
+    assert regions({"lib/eval/net.py": NET, "sign.py": SCALES})["Net.forward"] is None
+    assert regions({"lib/evaluable/net.py": NET, "sign.py": SCALES})["Net.forward"] == REGION
+
+
 def test_the_settings_presume_a_region_whoever_calls() -> None:
     use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
     found = regions({"net.py": NET, "use.py": use}, assumes=True)
