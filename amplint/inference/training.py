@@ -1,4 +1,4 @@
-"""The functions that a training is seen to call outside of an autocast region.
+"""The functions that a training, or a thread, is seen to call outside of an autocast region.
 
 A training is what runs with a backward pass: all that stands in the innermost loop around it; where
 a function runs the pass in no loop of its own, the whole function, and what stands so around its
@@ -12,8 +12,10 @@ This is coarser than hotness (`analyses/hotness.py`), which rests on the regions
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from amplint.core.values import Function
 from amplint.core.walks import reachable
 from amplint.inference.frame import Frame, region_around
 from amplint.inference.state import SiteId
@@ -34,16 +36,18 @@ if TYPE_CHECKING:
 BODY = 0  # the block of a whole function
 
 
-def trained_outside(inference: Inference) -> Collection[str]:
-    """The functions that a training is seen to call outside of a region.
+def run_outside(inference: Inference) -> Collection[str]:
+    """The functions that are seen to run outside of a region: a training, or a thread, calls them.
 
     What is presumed to run in a region puts what it calls into that, unless it is called so itself.
-    Where nothing is presumed, and where the settings presume a region around all modules and losses
-    whoever calls them, nobody has to know.
+    Where the settings presume a region around all modules and losses, whoever calls them, threads
+    alone count, which begin in no region.
     """
+    if inference.presumption.region is None:
+        return ()
+    trainings = Trainings(inference)
     is_by_signs = inference.files.assumes_autocast is None
-    is_asked = is_by_signs and inference.presumption.region is not None
-    return Trainings(inference).trained if is_asked else ()
+    return trainings.threaded | (trainings.trained if is_by_signs else frozenset())
 
 
 class Trainings:
@@ -51,15 +55,25 @@ class Trainings:
 
     Attributes:
         trained: the functions that they call outside of a region.
+        threaded: those that threads run, with what they call.
     """
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self._known = inference.calls_of_functions()
+
+    @cached_property
+    def threaded(self) -> frozenset[str]:
+        handed_over = (atom for work in self._inference.threads.values() for atom in work)
+        functions = {atom.id for atom in handed_over if isinstance(atom, Function)}
+        return frozenset(self._reached((), functions))
+
+    @cached_property
+    def trained(self) -> frozenset[str]:
         stretches = [each for each in self._stretches() if not self._is_presumed(each[0])]
         shown = [each for each in stretches if is_shown(each[0])]
         in_earnest = [each for each in stretches if not is_shown(each[0])]
-        self.trained = frozenset(
+        return frozenset(
             {*self._reached(in_earnest, self._steps()), *filter(is_shown, self._reached(shown))}
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint.analyses.program import linked
-from amplint.core.finding import Finding, Safety
+from amplint.core.finding import Finding, Group, Safety
 from amplint.core.progress import SILENT
 from amplint.core.values import Region
 from amplint.inference import Inference
@@ -232,6 +232,24 @@ def test_an_example_does_for_what_it_defines_itself() -> None:
     assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
 
 
+@pytest.mark.parametrize("assumes", [None, True])
+def test_what_a_thread_runs_is_in_no_region(assumes: bool | None) -> None:
+    use = """
+        import threading
+        from net import Net
+
+        net = Net()
+
+        def work(x):
+            return net(x)
+
+        def replicate(x):
+            threading.Thread(target=work, args=(x,)).start()
+    """
+    found = regions({"net.py": NET, "use.py": use, "sign.py": SCALES}, assumes)
+    assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
+
+
 def test_the_networks_of_an_evaluation_are_not_presumed() -> None:
     assert regions({"lib/eval/net.py": NET, "sign.py": SCALES})["Net.forward"] is None
     assert regions({"lib/evaluable/net.py": NET, "sign.py": SCALES})["Net.forward"] == REGION
@@ -411,18 +429,20 @@ def test_what_raises_is_told_where_the_settings_presume_a_region(tmp_path: Path)
     assert not engine.run(asked).findings
 
 
-def test_what_is_presumed_is_a_warning_whatever_the_group(tmp_path: Path) -> None:
-    (seen,) = findings(
-        tmp_path, net=DECOMPOSES.replace("return", "with torch.autocast('cuda'): return")
-    )
-    assert (seen.group.severity, seen.severity) == ("error", "error")
-    files = {"net.py": DECOMPOSES.encode()}
+def test_what_is_presumed_is_a_warning_and_has_no_safe_fix(tmp_path: Path) -> None:
+    """Whatever the group of the rule, and whatever the fix is where the region is seen."""
+    casts = DECOMPOSES.replace("self.fc(x)", "self.fc(x).half()")
+    opens = casts.replace("return", "with torch.autocast('cuda'): return")
+    files = {"net.py": casts.encode()}
+    (seen,) = findings(tmp_path, net=opens)
+    write(files, tmp_path)
     asked = request(files, tmp_path, select=("AMP3",))
     settings = replace(asked.settings, assume_autocast=True)
-    write(files, tmp_path)
     (presumed,) = engine.run(replace(asked, settings=settings)).findings
-    assert (presumed.group.severity, presumed.severity) == ("error", "warning")
-    assert presumed.fix is None or presumed.fix.safety is Safety.UNSAFE
+    assert seen.group is presumed.group is Group.CORRECTNESS
+    assert (seen.severity, presumed.severity) == ("error", "warning")
+    assert seen.fix is not None and seen.fix.safety is Safety.SAFE
+    assert presumed.fix is not None and presumed.fix.safety is Safety.UNSAFE
 
 
 def test_a_dtype_that_was_taken_from_another_tensor_is_presumed_too(tmp_path: Path) -> None:
