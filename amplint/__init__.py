@@ -32,8 +32,8 @@ __all__ = [
     "ACCELERATOR", "CPU", "EVALUATED", "FLOATS", "HALF", "HOT", "IN_REGION", "NONE",
     "NUMBER_KINDS", "READ", "SOMEWHERE_HOT", "UNKNOWN", "WITHIN_REGION", "WITH_HALF",
     "Autocast", "Candidates", "Change", "Cost", "DType", "Device", "Edit", "Evidence",
-    "Finding", "Fix", "Group", "Heat", "Host", "Object", "Region", "Related", "Rule", "Safety",
-    "Source", "Symbol", "Tensor", "Unknown", "Value", "View", "__version__", "calls",
+    "Finding", "Fix", "Group", "Heat", "Host", "Object", "Presumes", "Region", "Related", "Rule",
+    "Safety", "Source", "Symbol", "Tensor", "Unknown", "Value", "View", "__version__", "calls",
     "calls_with", "constant", "is_autocast", "is_unknown", "known", "libcst", "nodes", "only",
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ _EXPORTS = {
     "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
     "core.finding": "Cost Edit Finding Fix Group Related Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
-    "core.rule": "Change Differs Dtype Raises Rule Same Syncs Unrun Warns",
+    "core.rule": "Change Differs Dtype Presumes Raises Rule Same Syncs Unrun Warns",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
         "Function Heat Host Instance Mapping Method NoGrad Object Reason Region Sequence Shows "
@@ -145,6 +145,7 @@ if TYPE_CHECKING:
     from amplint.core.rule import Change as Change
     from amplint.core.rule import Differs as Differs
     from amplint.core.rule import Dtype as Dtype
+    from amplint.core.rule import Presumes as Presumes
     from amplint.core.rule import Raises as Raises
     from amplint.core.rule import Rule as Rule
     from amplint.core.rule import Same as Same

@@ -86,6 +86,11 @@ class Source:
             self._said[pattern] = pattern.search(self.layout.content.text) is not None
         return self._said[pattern]
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether the settings presume an autocast region around modules and losses."""
+        return self._facts.is_audited
+
     def class_around(self, node: cst.CSTNode) -> ast.ClassDef | None:
         """The innermost class around a node."""
         thing = self.layout.ast_around(node)
@@ -206,6 +211,7 @@ class Source:
             help=rule.help,
             cost=cost_of(rule, group, self.ask(Hotness, node)),
             url=rule.url,
+            presumed=condition is not None,
         )
 
     def _offered(
@@ -221,10 +227,6 @@ class Source:
             return None
         kept = replace(requoted, edits=self._comments.kept(requoted.edits))
         return kept.demoted() if presumes and kept.safety is Safety.SAFE else kept
-
-    def presumes(self, finding: Finding) -> bool:
-        """Whether a finding rests on a region that is presumed."""
-        return any(each in self._presumed for each in finding.related)
 
     def never_runs(self, finding: Finding, node: cst.CSTNode) -> bool:
         """Whether a finding claims what comes of running a place that no call is seen to run."""

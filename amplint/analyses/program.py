@@ -116,6 +116,11 @@ class FileView:
         at = self.at(node)
         return self._facts[kind].of(at) if at is not None else None
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether the settings presume an autocast region around modules and losses."""
+        return self._facts.inference.files.assumes_autocast is True
+
     def function(self, identity: str) -> FunctionFacts:
         """The record of one of the file's functions; of the module where there is none."""
         known = self._file.facts

@@ -149,7 +149,8 @@ class Finding:
     the enclosing definition ("Trainer.step", "" at module level); fingerprints use it.
     `group` may differ from the rule's by the evidence at the site. `help` is the rule's sentence
     on what to do, and `url` the address of its page: a finding carries them, because a run that
-    comes from the cache imports no rules.
+    comes from the cache imports no rules. `presumed` says whether it rests on an autocast region
+    that nobody is seen to open: then it is a warning, whatever its group.
     """
 
     code: str
@@ -164,3 +165,9 @@ class Finding:
     help: str = ""
     cost: Cost = Cost.ONCE
     url: str = ""
+    presumed: bool = False
+
+    @property
+    def severity(self) -> str:
+        """The word for reports: `error` for programs that are seen to be wrong, else `warning`."""
+        return "warning" if self.presumed else self.group.severity

@@ -110,6 +110,20 @@ class Change(Enum):
     TRAINING = "training"
 
 
+class Presumes(Enum):
+    """Where a rule speaks of an autocast region that nobody is seen to open, and that is presumed
+    (see `amplint.inference.presumption`).
+
+    NEVER: nowhere; the region has to be seen.
+    AUDITED: where the settings presume it (`assume-autocast = true`).
+    ALWAYS: there, and where the project shows that it trains under autocast.
+    """
+
+    NEVER = "never"
+    AUDITED = "audited"
+    ALWAYS = "always"
+
+
 # The documentation is published nowhere yet, so that the pages are named from the root of the
 # repository. Once it is, its address goes here, and all reports lead there.
 PAGES = "docs/rules/"
@@ -145,8 +159,8 @@ class Rule:
         until: the first torch version for which it holds no more; then it speaks only where the
             project says that it supports an older one, by `target-torch` or by its requirements.
             None for any.
-        presumes: whether it speaks where an autocast region is presumed (see
-            `amplint.inference.presumption`); None for a rule that is not about autocast.
+        presumes: whether it speaks where an autocast region is presumed; None for a rule that is
+            not about autocast.
         page: the address of its page, for a rule that another package brings; "" for none.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
         package: the package that brings it, with its version; "" for amplint. Filled in.
@@ -167,7 +181,7 @@ class Rule:
     other_groups: tuple[Group, ...] = ()
     help: str = ""
     cost: Cost | None = None
-    presumes: bool | None = None
+    presumes: Presumes | None = None
     page: str = ""
     name: str = ""
     package: str = ""

@@ -1,11 +1,11 @@
-"""The autocast region that is presumed around functions which nobody is seen to call.
+"""The autocast region that is presumed around functions which no training is seen to call.
 
 A library's modules and losses are called by its users, and an engine's training step by the engine:
 the region around them is out of sight. Where the project itself shows that it trains under
 autocast, such a function is presumed to run in one. What is found on this presumption says so, and
 names the sign.
 
-The presumption ends at the first call that is seen, whether that stands in a region or not.
+A call that is seen in a training ends the presumption: see `inference/training.py`.
 
 A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
 called or not: apex replaces the functions of torch by ones that cast, as autocast does.
@@ -24,6 +24,9 @@ from amplint.ir.model import FunctionFacts, Graph, Node, path_of
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 from amplint.knowledge.vocabulary import (
     CALLED_FROM_OUTSIDE,
+    COMPUTES_LOSS,
+    EVALUATION_PATH,
+    NO_LOSS,
     SPEAKS_OF_BFLOAT16,
     TEST_PATH,
     TRAINS_IN_FLOAT16,
@@ -56,6 +59,11 @@ class Presumption:
         return Region("cuda", self._dtype, True, inherited=True, presumed=True)
 
     @property
+    def is_any(self) -> bool:
+        """Whether a region is presumed around any function."""
+        return self.region is not None or bool(self.patching)
+
+    @property
     def _dtype(self) -> str:
         """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
         the project speaks of bfloat16."""
@@ -71,7 +79,13 @@ class Presumption:
 
     def is_as(self, other: Presumption) -> bool:
         """Whether the same is presumed of the same functions, as far as they are there."""
-        return self.region == other.region and self.patching.keys() == other.patching.keys()
+        return self.told == other.told
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that decides what is presumed, besides the functions themselves."""
+        dtype = self.region.dtype if self.region is not None else None
+        return str(self._wished), str(dtype), *sorted(self.patching)
 
     @cached_property
     def sign(self) -> Evidence | None:
@@ -84,7 +98,7 @@ class Presumption:
             return self.patching[function.id]
         if self.sign is not None:
             return self.sign
-        text = "`assume-autocast` puts this in a region, for nobody is seen to call it"
+        text = "`assume-autocast` puts this in a region, for no training is seen to call it"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
 
     @cached_property
@@ -107,10 +121,15 @@ class Presumption:
         return found
 
     def covers(self, function: FunctionFacts) -> bool:
-        """Whether somebody out of sight calls a function, by its name."""
-        is_method = function.kind == "function" and function.cls is not None
-        is_named = is_method and function.name in CALLED_FROM_OUTSIDE
-        return is_named and not TEST_PATH.search(function.path)
+        """Whether somebody out of sight may call a function, by its name."""
+        path = function.path
+        if function.kind != "function" or TEST_PATH.search(path) or EVALUATION_PATH.search(path):
+            return False
+        if function.cls is not None:
+            return function.name in CALLED_FROM_OUTSIDE
+        name, parent = function.name, function.parent
+        is_of_module = parent is not None and parent.endswith("::")
+        return is_of_module and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
 
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""

@@ -13,7 +13,7 @@ from amplint.analyses.candidates import Candidate, FileCandidates
 from amplint.analyses.program import FileView
 from amplint.core.errors import describe
 from amplint.core.finding import Finding
-from amplint.core.rule import Judge, Rule
+from amplint.core.rule import Judge, Presumes, Rule
 from amplint.core.text import Text, span_in
 from amplint.cst.navigation import Layout
 from amplint.cst.segments import RefusedUnitError, Unit, Units
@@ -93,11 +93,18 @@ def show(
 
 def lacking(finding: Finding, at: View) -> str:
     """The condition without which a finding of a check is not reported; "" where it holds."""
-    if at.rule.presumes is False and at.source.presumes(finding):
+    if finding.presumed and not speaks(at):
         return "it is certain, and not presumed, that this runs in an autocast region"
     if at.source.never_runs(finding, at.cst):
         return "some call is seen to run this"
     return ""
+
+
+def speaks(at: View) -> bool:
+    """Whether the rule speaks of regions that are presumed in this project."""
+    if at.rule.presumes is Presumes.AUDITED:
+        return at.source.is_audited
+    return at.rule.presumes is not Presumes.NEVER
 
 
 def by_unit(

@@ -80,7 +80,7 @@ class Showing:
             without_controls(finding.message),
             uri,
             range_,
-            is_error=finding.group.severity == "error",
+            is_error=finding.severity == "error",
             is_deprecated=finding.group is Group.MIGRATION,
             advice=without_controls(finding.help if fix is None else suggested(fix)),
             related=[self._elsewhere(related) for related in finding.related],

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import IN_REGION, Dtype, Finding, Group, Rule, ThreadWork, View, nodes
+from amplint import IN_REGION, Dtype, Finding, Group, Presumes, Rule, ThreadWork, View, nodes
 
 rule = Rule(
     "AMP310",
@@ -35,7 +35,7 @@ rule = Rule(
     since="0.1",
     help="open the region inside the function that the thread runs",
     witness=Dtype(bad="float32", good="bfloat16"),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -39,6 +39,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Presumes,
     Rule,
     Support,
     View,
@@ -68,7 +69,7 @@ rule = Rule(
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -39,6 +39,7 @@ from amplint import (
     FunctionTexts,
     Group,
     Object,
+    Presumes,
     Raises,
     Rule,
     Safety,
@@ -83,7 +84,7 @@ rule = Rule(
     help="use `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`) on the logits",
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

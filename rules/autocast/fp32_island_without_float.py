@@ -29,6 +29,7 @@ from amplint import (
     Fix,
     Group,
     Object,
+    Presumes,
     Raises,
     Rule,
     Safety,
@@ -62,7 +63,7 @@ rule = Rule(
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
     supersedes=("AMP206",),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

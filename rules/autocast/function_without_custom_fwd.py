@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import WITHIN_REGION, Finding, Group, Raises, Rule, View, calls
+from amplint import WITHIN_REGION, Finding, Group, Presumes, Raises, Rule, View, calls
 from amplint import libcst as cst
 
 from .._shared.classes import AUTOGRAD_FUNCTION, method_beside
@@ -52,7 +52,7 @@ rule = Rule(
     since="0.1",
     help="decorate `forward` by `torch.amp.custom_fwd`, `backward` by `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

@@ -36,6 +36,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Presumes,
     Raises,
     Rule,
     Tensor,
@@ -73,7 +74,7 @@ rule = Rule(
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -29,7 +29,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from amplint import HALF, IN_REGION, Dtype, Finding, Group, Rule, Tensor, View, calls, nodes
+from amplint import (
+    HALF,
+    IN_REGION,
+    Dtype,
+    Finding,
+    Group,
+    Presumes,
+    Rule,
+    Tensor,
+    View,
+    calls,
+    nodes,
+)
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
@@ -52,7 +64,7 @@ rule = Rule(
     since="0.1",
     help="use the operation that returns a new tensor, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

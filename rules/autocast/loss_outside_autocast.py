@@ -33,6 +33,7 @@ from amplint import (
     Fix,
     Group,
     OutsideRegions,
+    Presumes,
     Rule,
     Safety,
     View,
@@ -73,7 +74,7 @@ rule = Rule(
     help="move the loss into the region, or cast its inputs by `.float()`",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
-    presumes=False,
+    presumes=Presumes.NEVER,
 )
 
 

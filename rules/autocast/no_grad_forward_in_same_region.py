@@ -39,6 +39,7 @@ from amplint import (
     Group,
     NoGrad,
     Object,
+    Presumes,
     Rule,
     Unrun,
     View,
@@ -64,7 +65,7 @@ rule = Rule(
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
     until="2.11",
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -33,6 +33,7 @@ from amplint import (
     Group,
     Method,
     Object,
+    Presumes,
     Rule,
     Same,
     View,
@@ -61,7 +62,7 @@ rule = Rule(
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

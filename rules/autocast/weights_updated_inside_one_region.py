@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Change, Differs, Finding, Fix, Group, Rule, Safety, View, nodes
+from amplint import Change, Differs, Finding, Fix, Group, Presumes, Rule, Safety, View, nodes
 from amplint.knowledge.libraries import AUTOCASTS
 
 REMOVE_OUTER = "remove this outer region: those inside it cast by themselves, for each forward pass"
@@ -47,7 +47,7 @@ rule = Rule(
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING, Change.TRAINING}),
     supersedes=("AMP301", "AMP303"),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

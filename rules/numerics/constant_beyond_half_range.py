@@ -36,6 +36,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Presumes,
     Rule,
     Safety,
     Tensor,
@@ -83,7 +84,7 @@ rule = Rule(
     help="take the limit from the dtype: `torch.finfo(x.dtype).min` or `.max`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import WITH_HALF, Differs, Finding, Group, Rule, Tensor, View, calls, nodes
+from amplint import WITH_HALF, Differs, Finding, Group, Presumes, Rule, Tensor, View, calls, nodes
 from amplint.knowledge.casts import HALF_OF_LEAST
 from amplint.knowledge.dtypes import half_on_a_path
 
@@ -50,7 +50,7 @@ rule = Rule(
     since="0.1",
     help="compute this in float32, or use a limit that float16 can hold",
     witness=Differs(rtol=0.1),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

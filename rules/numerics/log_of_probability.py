@@ -26,7 +26,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amplint import READ, WITH_HALF, Change, Differs, Finding, Fix, Group, Rule, Safety, View, calls
+from amplint import (
+    READ,
+    WITH_HALF,
+    Change,
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Presumes,
+    Rule,
+    Safety,
+    View,
+    calls,
+)
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import half_on_a_path
 
@@ -55,7 +68,7 @@ rule = Rule(
     help="compute both in one step: `F.log_softmax`, `F.logsigmoid`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

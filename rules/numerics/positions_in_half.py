@@ -34,6 +34,7 @@ from amplint import (
     Differs,
     Finding,
     Group,
+    Presumes,
     Rule,
     View,
     least,
@@ -68,7 +69,7 @@ rule = Rule(
     since="0.1",
     help="multiply positions element by element in float32, and cast the result",
     witness=Differs(rtol=0.1),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

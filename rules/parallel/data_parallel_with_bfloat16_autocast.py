@@ -30,6 +30,7 @@ from amplint import (
     CalledTexts,
     Finding,
     Group,
+    Presumes,
     ReplicatedModules,
     Rule,
     Unrun,
@@ -47,7 +48,7 @@ rule = Rule(
         "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",
         "torch/nn/parallel/parallel_apply.py, torch 2.13; https://github.com/pytorch/pytorch/issues/54912",
     ),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -33,6 +33,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Presumes,
     Rule,
     View,
     calls,
@@ -69,7 +70,7 @@ rule = Rule(
     witness=Dtype(bad="float32", good="bfloat16"),
     safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

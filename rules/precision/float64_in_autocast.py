@@ -34,6 +34,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Presumes,
     Raises,
     Region,
     Rule,
@@ -57,7 +58,7 @@ rule = Rule(
     help="cast it to float32 where it is made, as in `torch.from_numpy(a).float()`",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

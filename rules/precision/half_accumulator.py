@@ -34,6 +34,7 @@ from amplint import (
     FunctionTexts,
     Group,
     Host,
+    Presumes,
     Rule,
     Tensor,
     Value,
@@ -57,7 +58,7 @@ rule = Rule(
     since="0.1",
     help="keep the sum in float32: begin with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

@@ -45,6 +45,7 @@ from amplint import (
     Host,
     Instance,
     Object,
+    Presumes,
     Raises,
     Rule,
     Safety,
@@ -95,7 +96,7 @@ rule = Rule(
     witness=Raises("must have the same dtype", on_gpu="are not the same dtype"),
     safe_if=(RAISES, TENSOR, UNCAUGHT),
     changes=frozenset({Change.DTYPE}),
-    presumes=False,
+    presumes=Presumes.NEVER,
 )
 
 

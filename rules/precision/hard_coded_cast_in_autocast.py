@@ -33,6 +33,7 @@ from amplint import (
     Dtype,
     Finding,
     Group,
+    Presumes,
     Region,
     Rule,
     View,
@@ -61,7 +62,7 @@ rule = Rule(
     since="0.1",
     help="leave out the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

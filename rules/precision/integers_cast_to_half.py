@@ -31,6 +31,7 @@ from amplint import (
     Finding,
     Group,
     Mapping,
+    Presumes,
     Rule,
     Sequence,
     Tensor,
@@ -64,7 +65,7 @@ rule = Rule(
     since="0.1",
     help="cast only tensors of floating point: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -29,6 +29,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Presumes,
     Rule,
     Safety,
     Tensor,
@@ -49,7 +50,7 @@ rule = Rule(
     help="cast both branches to the dtype that the result is to have",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
-    presumes=True,
+    presumes=Presumes.ALWAYS,
 )
 
 

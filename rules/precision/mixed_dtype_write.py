@@ -32,6 +32,7 @@ from amplint import (
     Fix,
     Group,
     Host,
+    Presumes,
     Raises,
     Rule,
     Sequence,
@@ -77,7 +78,7 @@ rule = Rule(
     witness=Raises("source and destination dtypes match", on_gpu="expected scalar type"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),
-    presumes=False,
+    presumes=Presumes.AUDITED,
 )
 
 

@@ -28,7 +28,7 @@ def command(finding: Finding, report: Report) -> str:
     message = f"{place}: {finding.code} {printable_lines(finding.message)}"
     lines = filter(None, (message, *report.chain(finding), advice(finding)))
     data = escaped("\n".join(lines))
-    return f"::{finding.group.severity} {properties}::{data}"
+    return f"::{finding.severity} {properties}::{data}"
 
 
 def escaped(text: str) -> str:

@@ -18,6 +18,7 @@ SEVERITIES = {
     Group.MIGRATION: "minor",
     Group.PEDANTIC: "info",
 }
+AT_MOST = "major"  # what rests on a region that is presumed
 
 
 def render(report: Report) -> str:
@@ -38,12 +39,17 @@ def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:
         "description": "; ".join(filter(None, said)),
         "check_name": f"{finding.code} {finding.name}",
         "fingerprint": identity_in(path, identity),
-        "severity": SEVERITIES[finding.group],
+        "severity": severity_of(finding),
         "location": {
             "path": path,
             "lines": {"begin": start.row, "end": end.row},
         },
     }
+
+
+def severity_of(finding: Finding) -> str:
+    is_less = finding.presumed and finding.group is Group.CORRECTNESS
+    return AT_MOST if is_less else SEVERITIES[finding.group]
 
 
 def identity_in(path: str, identity: str) -> str:

@@ -46,10 +46,7 @@ def article(finding: Finding, number: int, attributes: Mapping[str, str], report
         code(change(finding, report)),
         f"<p>help: {prose(finding.help)}</p>" if finding.help else "",
     ]
-    return (
-        f'<article id="f{number}" class="{finding.group.severity}" {data}>'
-        f"{''.join(parts)}</article>\n"
-    )
+    return f'<article id="f{number}" class="{finding.severity}" {data}>{"".join(parts)}</article>\n'
 
 
 def heading(finding: Finding, number: int, report: Report) -> str:

@@ -50,7 +50,7 @@ def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
         **cell(part),
         "location": location(part.place(finding.span.start)),
         "end_location": location(part.place(finding.span.end)),
-        "severity": finding.group.severity,
+        "severity": finding.severity,
         "group": finding.group.value,
         "cost": finding.cost.value,
         "help": finding.help,

@@ -139,7 +139,7 @@ def result(finding: Finding, identity: str, rule_index: int, report: Report) -> 
     entry = {
         "ruleId": finding.code,
         "ruleIndex": rule_index,
-        "level": finding.group.severity,
+        "level": finding.severity,
         "message": message(finding.message),
         "locations": [place],
         "relatedLocations": [

@@ -37,14 +37,14 @@ def block(finding: Finding, report: Report) -> str:
     lines = [headline(finding, report)]
     text, span = report.source(finding)
     if text.text:
-        lines += frame(text, span, COLORS[finding.group.severity], report.columns)
+        lines += frame(text, span, COLORS[finding.severity], report.columns)
     lines += [f"  {line}" for line in (*report.chain(finding), advice(finding)) if line]
     return "\n".join(lines) + "\n"
 
 
 def headline(finding: Finding, report: Report) -> str:
     place = click.style(report.place(finding.path, finding.span.start), bold=True)
-    code = click.style(finding.code, fg=COLORS[finding.group.severity], bold=True)
+    code = click.style(finding.code, fg=COLORS[finding.severity], bold=True)
     return f"{place} {code} {finding.name}: {printable(finding.message)}"
 
 
