@@ -5,7 +5,10 @@ the region around them is out of sight. Where the project itself shows that it t
 autocast, such a function is presumed to run in one. What is found on this presumption says so, and
 names the sign.
 
-The presumption ends at the first call that is seen, whether that stands in a region or not.
+The presumption ends at the first call that is seen, whether that stands in a region or not. Where
+the settings ask for it, as authors of libraries do, it is around each of these functions, whoever
+calls it, and what is handed to it by callers out of sight is half, if it is an activation
+(`amplint.inference.activations`).
 
 A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
 called or not: apex replaces the functions of torch by ones that cast, as autocast does.
@@ -24,6 +27,7 @@ from amplint.ir.model import FunctionFacts, Graph, Node, path_of
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 from amplint.knowledge.vocabulary import (
     CALLED_FROM_OUTSIDE,
+    GIVEN_ACTIVATIONS,
     SPEAKS_OF_BFLOAT16,
     TEST_PATH,
     TRAINS_IN_FLOAT16,
@@ -56,6 +60,11 @@ class Presumption:
         return Region("cuda", self._dtype, True, inherited=True, presumed=True)
 
     @property
+    def is_audited(self) -> bool:
+        """Whether the settings ask for it."""
+        return self._wished is True
+
+    @property
     def _dtype(self) -> str:
         """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
         the project speaks of bfloat16."""
@@ -71,7 +80,13 @@ class Presumption:
 
     def is_as(self, other: Presumption) -> bool:
         """Whether the same is presumed of the same functions, as far as they are there."""
-        return self.region == other.region and self.patching.keys() == other.patching.keys()
+        return self.told == other.told
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that it says, but for what covers a function."""
+        dtype = self.region.dtype if self.region is not None else None
+        return (str(dtype), str(self.is_audited), *sorted(self.patching))
 
     @cached_property
     def sign(self) -> Evidence | None:
@@ -82,9 +97,9 @@ class Presumption:
         """Why a region is presumed around a function."""
         if function.id in self.patching:
             return self.patching[function.id]
-        if self.sign is not None:
+        if self.sign is not None and not self.is_audited:
             return self.sign
-        text = "`assume-autocast` puts this in a region, for nobody is seen to call it"
+        text = "`assume-autocast` puts this in a region"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
 
     @cached_property
@@ -109,8 +124,12 @@ class Presumption:
     def covers(self, function: FunctionFacts) -> bool:
         """Whether somebody out of sight calls a function, by its name."""
         is_method = function.kind == "function" and function.cls is not None
-        is_named = is_method and function.name in CALLED_FROM_OUTSIDE
-        return is_named and not TEST_PATH.search(function.path)
+        is_named = function.name in CALLED_FROM_OUTSIDE or self.gives_half(function)
+        return is_method and is_named and not TEST_PATH.search(function.path)
+
+    def gives_half(self, function: FunctionFacts) -> bool:
+        """Whether what somebody out of sight hands to a function is half, by its name."""
+        return self.is_audited and function.name in GIVEN_ACTIVATIONS
 
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""

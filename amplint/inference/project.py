@@ -49,7 +49,9 @@ class ProjectFacts(Hierarchy):
             return PATCHED
         facts = self.functions[function]
         region = self.presumption.region
-        if is_called or region is None or facts.cls is None:
+        if region is None or facts.cls is None:
+            return None
+        if is_called and not self.presumption.is_audited:
             return None  # the first call that is seen ends the presumption
         if not self.presumption.covers(facts) and not self.is_run_in_region(facts):
             return None
@@ -57,8 +59,16 @@ class ProjectFacts(Hierarchy):
             return None  # a decorator of the project may end the region
         if self.dtype_of_framework(facts, self.joined) == "":
             return None  # the framework that runs it has to open none
-        is_meant = self.is_module(facts.cls) or facts.name != "forward"
+        # Other classes have methods of these names for other ends.
+        is_meant = self.is_module(facts.cls) or facts.name not in ("forward", "message")
         return region if is_meant and self.autograd_role(function) is None else None
+
+    def half_given(self, function: str) -> str | None:
+        """The dtype of the activations that callers out of sight hand to a function, where the
+        settings take these for half."""
+        region = self.presumed_region(function)
+        is_given = region is not None and self.presumption.gives_half(self.functions[function])
+        return region.dtype if region is not None and is_given else None
 
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""

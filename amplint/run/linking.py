@@ -108,10 +108,9 @@ def environment_of(files: Files) -> list[str | None]:
     models of frameworks, what files tell these, and whether it presumes that they run under
     autocast."""
     presumption = Presumption(files, files.assumes_autocast)
-    region = presumption.region
-    dtype = region.dtype if region is not None else None
-    told = (*files.own_models, *files.asked_by_files)
-    return [environment_digest(), *told, dtype, *sorted(presumption.patching)]
+    return [
+        environment_digest(), *files.own_models, *files.asked_by_files, *presumption.told,
+    ]  # fmt: skip
 
 
 def key_of_project(directory: str) -> str:

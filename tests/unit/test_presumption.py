@@ -160,7 +160,8 @@ def test_the_settings_may_rule_it_out() -> None:
 )
 def test_a_call_that_is_seen_ends_the_presumption(call: str, expected: Region | None) -> None:
     use = f"import torch\nfrom net import Net\nnet = Net()\nx = torch.ones(4)\n{call}\n"
-    found = regions({"net.py": NET, "use.py": use}, assumes=True)
+    sign = "import torch\nscaler = torch.amp.GradScaler('cuda')\n"
+    found = regions({"net.py": NET, "use.py": use, "train.py": sign})
     assert found["Net.forward"] == expected
     assert found["Inner.forward"] == expected
 
