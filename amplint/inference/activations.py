@@ -8,8 +8,7 @@ its name says that it is data. It is asked only where the settings take activati
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from amplint.inference.number_uses import elements, used_as_numbers
 from amplint.ir import ops
@@ -33,26 +32,42 @@ FUNCTIONS = ("torch.", "F.", "th.", "nn.functional.")
 def activations(graph: Graph) -> frozenset[int]:
     """The nodes of the parameters that take activations."""
     views = views_of(graph)
-    floating: set[int] = set()
-    others: set[int] = set()
-    for node in graph.nodes:
-        floating.update(views[n] for n in used_as_floats(graph, node) if n in views)
-        others.update(views[n] for n in used_otherwise(graph, node) if n in views)
-    others.update(views[n] for n in used_as_numbers(graph, is_constructor=False) if n in views)
-    return frozenset(
-        n for n in floating - others if NO_ACTIVATION.search(graph.nodes[n].data) is None
-    )
+    floating = {n for node in graph.nodes for n in used_as_floats(graph, node)}
+    others = {n for node in graph.nodes for n in used_otherwise(graph, node)}
+    others |= used_as_numbers(graph, is_constructor=False)
+    taken = views.of(floating) - views.of(others)
+    return frozenset(n for n in taken if NO_ACTIVATION.search(graph.nodes[n].data) is None)
 
 
-def views_of(graph: Graph) -> dict[int, int]:
-    """By node: the parameter that it is, or that it has the dtype of, being made of it."""
-    found: dict[int, int] = {}
+def layers_given(graph: Graph, parameter: int) -> frozenset[str]:
+    """The fields of `self` that are called with a parameter.
+
+    Ex) embedding of self.embedding(x)
+    """
+    views = views_of(graph)
+    paths = {
+        path_of(graph, call.operands[0]) or ""
+        for call in graph.nodes
+        if call.op == ops.CALL and parameter in views.of(call.arguments)
+    }
+    return frozenset(path[5:] for path in paths if path.startswith("self."))
+
+
+class Views(dict[int, frozenset[int]]):
+    """By node: the parameters of which it may be one, or have the dtype, being made of it."""
+
+    def of(self, numbers: Iterable[int]) -> frozenset[int]:
+        """The parameters that some nodes are, or are made of."""
+        return frozenset().union(*(self.get(number, ()) for number in numbers))
+
+
+def views_of(graph: Graph) -> Views:
+    found = Views()
     for number, node in enumerate(graph.nodes):
         if node.op == ops.PARAM:
-            found[number] = number
-        else:
-            sources = (found[each] for each in viewed(graph, node) if each in found)
-            found.update((number, source) for source in itertools.islice(sources, 1))
+            found[number] = frozenset({number})
+        elif sources := found.of(viewed(graph, node)):
+            found[number] = sources
     return found
 
 

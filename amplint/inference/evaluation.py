@@ -42,7 +42,7 @@ from amplint.core.values import (
 from amplint.core.values import Mapping as MappingValue
 from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
-from amplint.inference.activations import activations
+from amplint.inference.activations import activations, layers_given
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
@@ -53,6 +53,7 @@ from amplint.ir import ops
 from amplint.ir.model import Node, Param
 from amplint.ir.ssa import COLLATE
 from amplint.knowledge import libraries
+from amplint.knowledge.operations import INDEX_ARGUMENTS
 from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
@@ -441,6 +442,8 @@ class Evaluation(Calls):
         (atom, *others) = [a for a in ordered(known) if a != NONE] or [Unknown()]
         if dtype is None or others or self.number not in self.activations:
             return hot
+        if any(map(self.takes_indices, layers_given(self.graph, self.number))):
+            return hot
         if isinstance(atom, TensorTree | Unknown):
             device = atom.device if isinstance(atom, TensorTree) else Device(None)
             atom = Tensor(device=device, rank=1)
@@ -450,6 +453,12 @@ class Evaluation(Calls):
         evidence = self.evidence(node, text, Shows.ACTIVATION)
         half = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
         return half | (known & {NONE})
+
+    def takes_indices(self, field: str) -> bool:
+        """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
+        cls = self.facts.cls
+        held = self.inference.read(Key("field", cls, field)) if cls is not None else BOTTOM
+        return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
 
     @cached_property
     def activations(self) -> frozenset[int]:

@@ -77,6 +77,17 @@ def test_what_is_computed_with_is_an_activation(use: str) -> None:
     assert dtypes(module(f"return {use}", "x, mask")) == {"x": "float16"}
 
 
+def test_what_an_embedding_of_the_class_is_given_is_none() -> None:
+    text = module("return self.table(x), self.fc(z)", "x, z")
+    text += "    def __init__(self):\n        self.table, self.fc = nn.Embedding(3, 4), None\n"
+    assert dtypes(text) == {"z": "float16"}
+
+
+def test_what_stands_in_for_another_one_is_an_activation_too() -> None:
+    text = module("if z is None:\n    z = x\nreturn x @ z", "x, z=None")
+    assert dtypes(text) == {"x": "float16", "z": "float16"}
+
+
 @pytest.mark.parametrize(
     "use",
     [
