@@ -247,7 +247,8 @@ class Continued(TakenUp):
         )  # fmt: skip
         for rows in of_sites:
             rename(rows, sites)
-        self.are_regions_stale = before.are_regions_stale or bool(gone)
+        is_presumed = bool(grafts) and self.presumption.is_any
+        self.are_regions_stale = before.are_regions_stale or bool(gone) or is_presumed
         self._regions = before._regions
         for calls in self._regions.values():
             moved = {site: calls.sites[site] for site in sites.keys() & calls.sites.keys()}

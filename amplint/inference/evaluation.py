@@ -96,7 +96,7 @@ class Evaluation(Calls):
             self.state.regions.clear()
             self.state.around = self.function_region
             # What it calls in other regions than before says so itself: see `Store.write_region`.
-            if self.inference.presumed_region(self.facts.id) is not None:
+            if self.inference.presumption.is_any:  # it may be of a training, or call one
                 self.inference.are_regions_stale = True
         self.regions = self.state.regions
         self.scope = scope

@@ -1,14 +1,13 @@
-"""The autocast region that is presumed around functions which nobody is seen to call.
+"""The autocast region that is presumed around functions which no training is seen to call.
 
 A library's modules and losses are called by its users, and an engine's training step by the engine:
 the region around them is out of sight. Where the project itself shows that it trains under
 autocast, such a function is presumed to run in one. What is found on this presumption says so, and
 names the sign.
 
-The presumption ends at the first call that is seen, whether that stands in a region or not. Where
-the settings ask for it, as authors of libraries do, it is around each of these functions, whoever
-calls it, and what is handed to it by callers out of sight is half, if it is an activation
-(`amplint.inference.activations`).
+A call that is seen in a training ends the presumption: see `inference/training.py`. Where the
+settings ask for it, as authors of libraries do, nothing ends it, and what is handed to such a
+function by callers out of sight is half, if it is an activation (`inference/activations.py`).
 
 A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
 called or not: apex replaces the functions of torch by ones that cast, as autocast does.
@@ -27,7 +26,10 @@ from amplint.ir.model import FunctionFacts, Graph, Node, path_of
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 from amplint.knowledge.vocabulary import (
     CALLED_FROM_OUTSIDE,
+    COMPUTES_LOSS,
+    EVALUATION_PATH,
     GIVEN_ACTIVATIONS,
+    NO_LOSS,
     SPEAKS_OF_BFLOAT16,
     TEST_PATH,
     TRAINS_IN_FLOAT16,
@@ -60,6 +62,11 @@ class Presumption:
         return Region("cuda", self._dtype, True, inherited=True, presumed=True)
 
     @property
+    def is_any(self) -> bool:
+        """Whether a region is presumed around any function."""
+        return self.region is not None or bool(self.patching)
+
+    @property
     def is_audited(self) -> bool:
         """Whether the settings ask for it."""
         return self._wished is True
@@ -84,9 +91,9 @@ class Presumption:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """All that it says, but for what covers a function."""
+        """All that decides what is presumed, besides the functions themselves."""
         dtype = self.region.dtype if self.region is not None else None
-        return (str(dtype), str(self.is_audited), *sorted(self.patching))
+        return str(self._wished), str(dtype), *sorted(self.patching)
 
     @cached_property
     def sign(self) -> Evidence | None:
@@ -122,14 +129,18 @@ class Presumption:
         return found
 
     def covers(self, function: FunctionFacts) -> bool:
-        """Whether somebody out of sight calls a function, by its name."""
-        is_method = function.kind == "function" and function.cls is not None
-        is_named = function.name in CALLED_FROM_OUTSIDE or self.gives_half(function)
-        return is_method and is_named and not TEST_PATH.search(function.path)
+        """Whether somebody out of sight may call a function, by its name."""
+        path = function.path
+        if function.kind != "function" or TEST_PATH.search(path) or EVALUATION_PATH.search(path):
+            return False
+        if function.cls is not None:
+            return function.name in CALLED_FROM_OUTSIDE or self.gives_half(function)
+        return is_loss(function)
 
     def gives_half(self, function: FunctionFacts) -> bool:
         """Whether what somebody out of sight hands to a function is half, by its name."""
-        return self.is_audited and function.name in GIVEN_ACTIVATIONS
+        is_given = function.cls is not None and function.name in GIVEN_ACTIVATIONS
+        return self.is_audited and (is_given or is_loss(function))
 
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""
@@ -151,6 +162,13 @@ class Presumption:
                             start, end = (len(line[:n].encode()) for n in found.span())
                             place = Place(path, row, start, row, end)
                             yield Evidence(place, "this suggests it", Shows.SIGN)
+
+
+def is_loss(function: FunctionFacts) -> bool:
+    """Whether a function of a module computes a loss, by its name."""
+    is_of_module = function.parent is not None and function.parent.endswith("::")
+    name = function.name
+    return is_of_module and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
 
 
 def patches(graph: Graph, call: Node) -> bool:

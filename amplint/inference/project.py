@@ -15,7 +15,7 @@ from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.model import Node
+from amplint.ir.model import FunctionFacts, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import OF_DEVICES, TEST_PATH
 
@@ -44,24 +44,28 @@ class ProjectFacts(Hierarchy):
         self._idle_scalers: dict[str, bool] = {}
         self.presumption = Presumption(files, files.assumes_autocast)
 
-    def presumed_region(self, function: str, is_called: bool = False) -> Region | None:
+    def presumed_region(self, function: str, is_ended: bool = False) -> Region | None:
         if function in self.presumption.patching:
             return PATCHED
         facts = self.functions[function]
         region = self.presumption.region
-        if region is None or facts.cls is None:
-            return None
-        if is_called and not self.presumption.is_audited:
-            return None  # the first call that is seen ends the presumption
-        if not self.presumption.covers(facts) and not self.is_run_in_region(facts):
+        if is_ended or region is None or not self._is_run_from_outside(facts):
             return None
         if not set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS:
             return None  # a decorator of the project may end the region
         if self.dtype_of_framework(facts, self.joined) == "":
             return None  # the framework that runs it has to open none
+        return region
+
+    def _is_run_from_outside(self, function: FunctionFacts) -> bool:
+        """Whether a function is of those that somebody out of sight runs in a training."""
+        if function.cls is None:
+            return self.presumption.covers(function)
+        if not self.presumption.covers(function) and not self.is_run_in_region(function):
+            return False
         # Other classes have methods of these names for other ends.
-        is_meant = self.is_module(facts.cls) or facts.name not in ("forward", "message")
-        return region if is_meant and self.autograd_role(function) is None else None
+        is_meant = self.is_module(function.cls) or function.name not in ("forward", "message")
+        return is_meant and not self.is_autograd_function(function.cls)
 
     def half_given(self, function: str) -> str | None:
         """The dtype of the activations that callers out of sight hand to a function, where the

@@ -17,6 +17,7 @@ from amplint.core.values import Function, Region
 from amplint.inference.frame import Frame, opened_by, region_around
 from amplint.inference.state import SiteId, State
 from amplint.inference.store import RegionsOfCalls
+from amplint.inference.training import trained_outside
 
 if TYPE_CHECKING:
     from amplint.inference.fixpoint import Inference
@@ -41,10 +42,10 @@ class Solution:
         callers to callees until nothing changes. A function that is in no region, and opens none,
         puts none around what it calls."""
         known = self._inference.calls_of_functions()
+        trained = trained_outside(self._inference)
         waiting: dict[str, None] = {}
         for function, state in self._inference.states.items():
-            is_called = function in known and bool(known[function].sites)
-            presumed = self._inference.presumed_region(function, is_called)
+            presumed = self._inference.presumed_region(function, function in trained)
             if presumed is not None:
                 self.regions[function] = presumed
             if presumed is not None or self._opens(function, state):
@@ -60,7 +61,7 @@ class Solution:
                 if self._met.setdefault(function, RegionsOfCalls()).put(site, region)
             }
             for function in changed:
-                presumed = self._inference.presumed_region(function, is_called=True)
+                presumed = self._inference.presumed_region(function, function in trained)
                 joined = self._met[function].joined() or presumed
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined

@@ -225,8 +225,12 @@ class Store(ABC):
         """Queue the writers of a key."""
 
     @abstractmethod
-    def presumed_region(self, function: str, is_called: bool = False) -> Region | None:
-        """The region that is presumed around a function: if nobody in sight calls it, mostly."""
+    def presumed_region(self, function: str, is_ended: bool = False) -> Region | None:
+        """The region that is presumed around a function.
+
+        Args:
+            is_ended: whether a call that is seen ends the presumption.
+        """
 
     def later(self, function: str, node: int = WHOLE) -> None:
         """Have a node evaluated, in its turn."""

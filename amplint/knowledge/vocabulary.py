@@ -222,6 +222,12 @@ COUNTER = re.compile(
 TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 """The path of a file of tests."""
 
+SHOWING_PATH = re.compile(r"(^|/)(examples?|demos?|tutorials?|benchmarks?|docs?)/")
+"""The path of a file that shows how a library is used, or how fast it is."""
+
+EVALUATION_PATH = re.compile(r"(^|/)(evals?|evaluate|evaluations?|evaluators?)/")
+"""The path of a file of an evaluation, with the networks that it judges others by."""
+
 # --------------------------------------------------------------------------- output and checks
 
 OUTPUT_FLAG = re.compile(
@@ -313,9 +319,9 @@ ABOUT_STORAGE = re.compile(r"storage", re.IGNORECASE)
 TRAINS_UNDER_AUTOCAST = {
     "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
     "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
-    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|fp16|bf16|mixed[-_]precision)[\"']"),
+    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|mixed[-_]precision)[\"']"),
 }
-"""A sign that a project trains under autocast."""
+"""A sign that a project trains under autocast. A flag `--fp16` is none: it may cast the module."""
 
 # A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
 TRAINS_IN_FLOAT16 = {

@@ -30,7 +30,7 @@ DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files
 class Entry(msgspec.Struct, array_like=True):
     """The snapshot of the files with these digests."""
 
-    environment: list[str | None]
+    environment: list[str]
     digests: dict[str, str]
     snapshot: Snapshot
 
@@ -103,14 +103,12 @@ class Linker:
         self.store.cache.put_packed({key_of_project(self.project): entry})
 
 
-def environment_of(files: Files) -> list[str | None]:
+def environment_of(files: Files) -> list[str]:
     """All that decides about values besides the digests of the files: amplint itself, the project's
     models of frameworks, what files tell these, and whether it presumes that they run under
     autocast."""
     presumption = Presumption(files, files.assumes_autocast)
-    return [
-        environment_digest(), *files.own_models, *files.asked_by_files, *presumption.told,
-    ]  # fmt: skip
+    return [environment_digest(), *files.own_models, *files.asked_by_files, *presumption.told]
 
 
 def key_of_project(directory: str) -> str:

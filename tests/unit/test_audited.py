@@ -151,6 +151,12 @@ def test_the_functions_that_are_given_activations(name: str) -> None:
     assert dtypes(module("return x * 0.5", name=name), f"Net.{name}") == {"x": "float16"}
 
 
+def test_a_loss_that_is_a_function_is_given_activations() -> None:
+    text = "def focal_loss(pred, target):\n    return target * torch.sigmoid(pred)\n"
+    assert dtypes(text, "focal_loss") == {"pred": "float16"}
+    assert dtypes(text.replace("focal_loss", "plot_loss"), "plot_loss") == {}
+
+
 @pytest.mark.parametrize("name", ["training_step", "encode"])
 def test_others_are_given_batches_or_anything(name: str) -> None:
     assert dtypes(module("return x * 0.5", name=name), f"Net.{name}") == {}

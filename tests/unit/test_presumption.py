@@ -46,6 +46,7 @@ class Net(nn.Module):
     def other(self, x):
         return x
 """
+SCALES = "import torch\n\nscaler = torch.amp.GradScaler('cuda')\n"
 REGION = Region("cuda", "float16", True, inherited=True, presumed=True)
 
 
@@ -71,7 +72,7 @@ def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
         ("import lightning\nTrainer(precision='bf16-mixed')", "half"),
         ("import accelerate\nAccelerator(mixed_precision='fp16')", "float16"),
         ("Machine(precision='16-mixed')", None),  # of no framework that is named
-        ("parser.add_argument('--fp16', action='store_true')", "float16"),
+        ("parser.add_argument('--fp16', action='store_true')", None),  # it may cast the module
         ("parser.add_argument('--use_amp')", "half"),
         ("", None),
         ("# torch.autocast('cuda')", None),
@@ -148,22 +149,142 @@ def test_the_settings_may_rule_it_out() -> None:
     assert set(regions(files, assumes=False).values()) == {None}
 
 
+TRAINS = """
+import torch
+from net import Net
+
+net = Net()
+
+
+def compute(x):
+    return net(x).sum()
+
+
+def backpropagate(loss):
+    loss.backward()
+
+
+def train(loader):
+    for epoch in range(9):
+        for x in loader:
+            {in_loop}
+        {after_loop}
+
+
+def evaluate(loader):
+    for x in loader:
+        net(x)
+"""
+
+
+def trained(
+    in_loop: str, after_loop: str = "pass", path: str = "use.py"
+) -> Mapping[str, Region | None]:
+    use = TRAINS.replace("{in_loop}", in_loop).replace("{after_loop}", after_loop)
+    return regions({"net.py": NET, path: use, "sign.py": SCALES})
+
+
 @pytest.mark.parametrize(
-    ("call", "expected"),
+    "in_loop",
     [
-        ("net(x)", None),
-        (
-            "with torch.autocast('cuda', dtype=torch.float16):\n    net(x)",
-            Region("cuda", "float16", True, inherited=True),
-        ),
+        "net(x).sum().backward()",
+        "compute(x).backward()",
+        "loss = compute(x); backpropagate(loss)",  # in no loop of its own
     ],
 )
-def test_a_call_that_is_seen_ends_the_presumption(call: str, expected: Region | None) -> None:
-    use = f"import torch\nfrom net import Net\nnet = Net()\nx = torch.ones(4)\n{call}\n"
-    sign = "import torch\nscaler = torch.amp.GradScaler('cuda')\n"
-    found = regions({"net.py": NET, "use.py": use, "train.py": sign})
-    assert found["Net.forward"] == expected
-    assert found["Inner.forward"] == expected
+def test_a_call_of_a_training_ends_the_presumption(in_loop: str) -> None:
+    found = trained(in_loop)
+    assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
+
+
+def test_a_call_of_a_training_in_a_region_is_seen() -> None:
+    found = trained("with torch.autocast('cuda', dtype=torch.float16): net(x).sum().backward()")
+    seen = Region("cuda", "float16", True, inherited=True)
+    assert (found["Net.forward"], found["Inner.forward"]) == (seen, seen)
+
+
+@pytest.mark.parametrize(
+    ("in_loop", "after_loop"),
+    [
+        ("other(x).backward()", "evaluate(loader)"),
+        ("other(x).backward()", "net(x)"),  # to draw its graph, say
+        ("other(x).backward(); evaluate([x])", "pass"),
+        ("other(x)", "compute(x)"),
+    ],
+)
+def test_another_call_does_not(in_loop: str, after_loop: str) -> None:
+    """Of an evaluation, an export, a benchmark, an example."""
+    found = trained(in_loop, after_loop)
+    assert (found["Net.forward"], found["Inner.forward"]) == (REGION, REGION)
+
+
+@pytest.mark.parametrize("path", ["examples/train.py", "lib/benchmarks/speed.py", "docs/use.py"])
+def test_an_example_does_not(path: str) -> None:
+    """What it trains shows nothing of how the users of a library do."""
+    found = trained("net(x).sum().backward()", path=path)
+    assert found["Net.forward"] == REGION
+
+
+def test_an_example_does_for_what_it_defines_itself() -> None:
+    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
+    files = {"examples/net.py": NET, "examples/train.py": use, "sign.py": SCALES}
+    found = regions({**files, "examples/train.py": use.replace("from net", "from examples.net")})
+    assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
+
+
+def test_the_networks_of_an_evaluation_are_not_presumed() -> None:
+    assert regions({"lib/eval/net.py": NET, "sign.py": SCALES})["Net.forward"] is None
+    assert regions({"lib/evaluable/net.py": NET, "sign.py": SCALES})["Net.forward"] == REGION
+
+
+def test_the_settings_presume_a_region_whoever_calls() -> None:
+    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
+    found = regions({"net.py": NET, "use.py": use}, assumes=True)
+    assert (found["Net.forward"], found["Inner.forward"]) == (REGION, REGION)
+
+
+def test_a_step_that_an_engine_runs_is_presumed_with_what_it_trains() -> None:
+    step = """
+        from net import Net
+
+        class Engine:
+            def __init__(self):
+                self.net = Net()
+
+            def training_step(self, x):
+                self.net(x).sum().backward()
+    """
+    found = regions({"net.py": NET, "step.py": step, "sign.py": SCALES})
+    assert (found["Engine.training_step"], found["Net.forward"]) == (REGION, REGION)
+    loop = "\nfor x in loader:\n    Engine().training_step(x)\n"
+    called = {"net.py": NET, "step.py": textwrap.dedent(step) + loop, "sign.py": SCALES}
+    found = regions(called)
+    assert (found["Engine.training_step"], found["Net.forward"]) == (None, None)
+
+
+def test_a_loss_that_is_a_function_is_presumed_and_no_other_function() -> None:
+    program = """
+        def dice_loss(prediction, target):
+            return 1 - overlap(prediction, target)
+
+        def overlap(prediction, target):
+            return (prediction * target).sum()
+
+        def distance(prediction, target):
+            return (prediction - target).abs()
+
+        def plot_loss(losses):
+            return losses
+
+        def make():
+            def inner_loss(x):
+                return x
+            return inner_loss
+    """
+    found = regions({"a.py": program}, assumes=True)
+    inside = {name for name, around in found.items() if around == REGION}
+    assert inside == {"dice_loss", "overlap"}
+    assert set(regions({"tests/a.py": program}, assumes=True).values()) == {None}
 
 
 def test_a_call_of_a_test_does_not() -> None:
@@ -220,7 +341,6 @@ class Attention(nn.Module):
         scores = self.q(x) @ self.q(x).transpose(-2, -1)
         return scores.masked_fill(mask, -1e9).softmax(-1)
 """
-SCALES = "import torch\n\nscaler = torch.amp.GradScaler('cuda')\n"
 
 
 def findings(tmp_path: Path, **files: str) -> list[Finding]:
@@ -343,3 +463,43 @@ def test_a_sign_that_comes_or_goes_changes_what_is_in_memory() -> None:
         indexed = Files({path: File(path, text) for path, text in files.items()})
         inference = linker.link(indexed, SILENT)
         assert inference.inherited == solved(files).inherited
+
+
+def test_an_edit_that_makes_a_training_of_a_loop_ends_the_presumption() -> None:
+    """Though every call is where it was."""
+    linker = LiveLinker()
+    loop = """
+        import torch
+        from net import Net
+
+        net = Net()
+
+        def run(loader):
+            torch.autocast("cuda")
+            for x in loader:
+                loss = net(x).sum()
+                report(loss)
+
+        def report(loss):
+            loss.item()
+    """
+    plain = {"net.py": NET, "train.py": textwrap.dedent(loop)}
+    trains = {**plain, "train.py": plain["train.py"].replace("loss.item()", "loss.backward()")}
+    outcomes = []
+    for files in (plain, trains, plain):
+        indexed = Files({path: File(path, text) for path, text in files.items()})
+        inference = linker.link(indexed, SILENT)
+        assert inference.inherited == solved(files).inherited
+        outcomes.append(inference.inherited.get("net.py::Net.forward") is not None)
+    assert outcomes == [True, False, True]
+
+
+def test_settings_that_presume_a_region_whoever_calls_link_anew() -> None:
+    """Though the region is the one that the project shows."""
+    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
+    linker = LiveLinker()
+    for wished in (None, True, None):
+        indexed = {"net.py": File("net.py", NET), "use.py": File("use.py", use + SCALES)}
+        files = Files(indexed, assumes_autocast=wished)
+        found = linker.link(files, SILENT).inherited.get("net.py::Net.forward")
+        assert found == (REGION if wished else None)

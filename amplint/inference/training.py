@@ -1,0 +1,166 @@
+"""The functions that a training is seen to call outside of an autocast region.
+
+A training is what runs with a backward pass: all that stands in the innermost loop around it; where
+a function runs the pass in no loop of its own, the whole function, and what stands so around its
+calls. So an evaluation after each epoch is no part of it, nor is an export or a try of the code.
+What an example trains of a library shows nothing of how users train that, and a benchmark trains
+nothing.
+
+This is coarser than hotness (`analyses/hotness.py`), which rests on the regions that come of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from amplint.core.walks import reachable
+from amplint.inference.frame import Frame, region_around
+from amplint.inference.state import SiteId
+from amplint.ir import ops
+from amplint.ir.model import LOOPS, Graph
+from amplint.knowledge.vocabulary import (
+    EVALUATES,
+    EVALUATION_METHODS,
+    GENERATES,
+    SHOWING_PATH,
+    TEST_PATH,
+    TRAINING_STEPS,
+)
+
+if TYPE_CHECKING:
+    from amplint.inference.fixpoint import Inference
+
+BODY = 0  # the block of a whole function
+
+
+def trained_outside(inference: Inference) -> Collection[str]:
+    """The functions that a training is seen to call outside of a region.
+
+    What is presumed to run in a region puts what it calls into that, unless it is called so itself.
+    Where nothing is presumed, and where the settings presume a region around all modules and losses
+    whoever calls them, nobody has to know.
+    """
+    is_by_signs = inference.files.assumes_autocast is None
+    is_asked = is_by_signs and inference.presumption.region is not None
+    return Trainings(inference).trained if is_asked else ()
+
+
+class Trainings:
+    """The trainings of a project.
+
+    Attributes:
+        trained: the functions that they call outside of a region.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self._known = inference.calls_of_functions()
+        stretches = [each for each in self._stretches() if not self._is_presumed(each[0])]
+        shown = [each for each in stretches if is_shown(each[0])]
+        in_earnest = [each for each in stretches if not is_shown(each[0])]
+        self.trained = frozenset(
+            {*self._reached(in_earnest, self._steps()), *filter(is_shown, self._reached(shown))}
+        )
+
+    def _reached(
+        self, stretches: Iterable[tuple[str, int]], called: Iterable[str] = ()
+    ) -> Iterator[str]:
+        """The functions that are called in blocks, and those, and what they call in turn."""
+        begun = {*called}
+        for function, block in stretches:
+            begun.update(self._called(function, block))
+        return reachable(begun, lambda function: self._called(function, BODY))
+
+    def _is_presumed(self, function: str) -> bool:
+        return self._inference.presumed_region(function) is not None
+
+    def _stretches(self) -> Iterator[tuple[str, int]]:
+        """The blocks that run with a backward pass, each with its function."""
+        waiting = [*self._backward_calls()]
+        whole: set[str] = set()
+        while waiting:
+            function, number = waiting.pop()
+            if is_evaluation(self._inference.functions[function].name):
+                continue  # an attack or an attribution, say
+            graph = self._inference.states[function].graph
+            loop = loop_around(graph, graph.nodes[number].block)
+            if loop is not None:
+                yield function, loop
+            elif function not in whole:
+                whole.add(function)
+                yield function, BODY
+                waiting += self._sites(function)
+
+    def _backward_calls(self) -> Iterator[SiteId]:
+        """The calls that run a backward pass."""
+        for function, state in self._inference.states.items():
+            facts = self._inference.functions[function]
+            if "backward" in facts.words and not TEST_PATH.search(facts.path):
+                graph = state.graph
+                for number in set(self._inference.marks_of(function).backward.values()):
+                    if graph.nodes[number].op == ops.CALL:
+                        yield function, number
+
+    def _steps(self) -> Iterator[str]:
+        """The steps of training that are called, by their names, outside of a region."""
+        for function, calls in self._known.items():
+            if self._inference.functions[function].name in TRAINING_STEPS:
+                callers = {caller for caller, _ in calls.sites}
+                if any(
+                    not self._is_presumed(caller) and function in self._called(caller, BODY)
+                    for caller in callers
+                ):
+                    yield function
+
+    def _sites(self, function: str) -> Collection[SiteId]:
+        """The calls of a function, without those of tests."""
+        return self._known[function].sites if function in self._known else ()
+
+    def _called(self, caller: str, block: int) -> Collection[str]:
+        """The functions that are called in a block, where no region is opened there."""
+        inference = self._inference
+        state = inference.states.get(caller)
+        if state is None:
+            return ()
+        facts = inference.functions[caller]
+        frame = Frame(inference, facts, state)
+        frame.function_region = region_around(inference, facts, inference.joined)
+        found: set[str] = set()
+        for number, node in enumerate(state.graph.nodes):
+            callees = inference.edges.get((caller, number), ())
+            if callees and is_within(state.graph, node.block, block):
+                found.update(
+                    callee
+                    for callee in callees
+                    if (caller, number) in self._sites(callee)
+                    and not is_evaluation(inference.functions[callee].name)
+                    and frame.region_of_call(node, callee) is None
+                )
+        return found
+
+
+def is_shown(function: str) -> bool:
+    """Whether a function stands in an example, or in a benchmark."""
+    return SHOWING_PATH.search(function.partition("::")[0]) is not None
+
+
+def is_evaluation(name: str) -> bool:
+    """Whether a function of this name uses what has been trained."""
+    return name in EVALUATION_METHODS or bool(EVALUATES.search(name) or GENERATES.search(name))
+
+
+def loop_around(graph: Graph, block: int) -> int | None:
+    """The innermost loop around a block, or itself."""
+    while block >= 0:
+        if graph.blocks[block].kind in LOOPS:
+            return block
+        block = graph.blocks[block].parent
+    return None
+
+
+def is_within(graph: Graph, block: int, outer: int) -> bool:
+    """Whether a block is another one, or stands in it."""
+    while block > outer:
+        block = graph.blocks[block].parent
+    return block == outer
