@@ -39,9 +39,13 @@ from amplint.cst.variables import Variables
 
 Spans = Callable[[Place], Span]
 QUOTES = ("'", '"')
-CONDITION = "if this runs under autocast, as "  # the beginning of a message that presumes it
-# How it goes on, by the kind of evidence that it is presumed by.
-PRESUMED = {Shows.SIGN: "`{}` suggests", Shows.SETTINGS: "the settings say"}
+# The condition in a message that presumes something, by the kind of evidence for it. One that is of
+# a parameter says more than that of the region around.
+CONDITIONS = {
+    Shows.ACTIVATION: "if {evidence.text}",
+    Shows.SIGN: "if this runs under autocast, as `{evidence.place.path}` suggests",
+    Shows.SETTINGS: "if this runs under autocast, as the settings say",
+}
 
 
 class Source:
@@ -66,7 +70,7 @@ class Source:
         self._scopes = scopes
         self._facts = facts
         self._said: dict[re.Pattern[str], bool] = {}
-        self._presumed: dict[Related, str] = {}  # what a finding presumes, by why it does
+        self._presumed: dict[Related, Evidence] = {}  # why a finding presumes something
         self._spans = spans
 
     # ------------------------------------------------------------------------------ facts
@@ -159,8 +163,8 @@ class Source:
         is_here = place.path == self.path
         span = span_in(self.layout.content, place) if is_here else self._spans(place)
         related = Related(place.path, span, evidence.text, evidence.kind.leads)
-        if evidence.kind in PRESUMED:
-            self._presumed[related] = PRESUMED[evidence.kind].format(place.path)
+        if evidence.kind in CONDITIONS:
+            self._presumed[related] = evidence
         return related
 
     def related_node(self, node: cst.CSTNode, message: str) -> Related:
@@ -190,12 +194,12 @@ class Source:
         around = self.ask(Regions, node) if rule.presumes is not None and not anywhere else None
         if around is not None and around.presumed:
             places += self.reasons(around.evidence)
-        condition = next((self._presumed[each] for each in places if each in self._presumed), None)
-        if condition is not None:
-            message = f"{CONDITION}{condition}: {message}"
-        fix = self._offered(fix, rule, node, condition is not None)
+        condition = self._condition(places)
+        if condition:
+            message = f"{condition}: {message}"
+        fix = self._offered(fix, rule, node, bool(condition))
         if fix is not None and fix.newer is not None:
-            newer = self._offered(fix.newer, rule, node, condition is not None)
+            newer = self._offered(fix.newer, rule, node, bool(condition))
             fix = replace(fix, newer=newer)
         group = group or rule.group
         return Finding(
@@ -211,8 +215,19 @@ class Source:
             help=rule.help,
             cost=cost_of(rule, group, self.ask(Hotness, node)),
             url=rule.url,
-            presumed=condition is not None,
+            presumed=bool(condition),
         )
+
+    def _condition(self, places: Iterable[Related]) -> str:
+        """What a finding that shows these places presumes; "" where it presumes nothing."""
+        presumed = [self._presumed[each] for each in places if each in self._presumed]
+        texts = (
+            text.format(evidence=evidence)
+            for kind, text in CONDITIONS.items()
+            for evidence in presumed
+            if evidence.kind is kind
+        )
+        return next(texts, "")
 
     def _offered(
         self, fix: Fix | None, rule: Rule, node: cst.CSTNode, presumes: bool

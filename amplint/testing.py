@@ -37,7 +37,6 @@ from amplint.project.config import DEFAULT_SELECT, Settings
 from amplint.project.discover import Project
 from amplint.run.engine import run
 from amplint.run.request import Outcome, Request
-from amplint.source import CONDITION
 
 __all__ = ["Proof", "proofs"]
 
@@ -439,8 +438,7 @@ def complaint_about(finding: Finding, outcome: Outcome, rules: Sequence[Rule]) -
         return f"{finding.span} is no place in the file"
     if complaint := message_complaint(finding.message):
         return f"the message {finding.message!r} {complaint}"
-    is_conditional = finding.message.startswith(CONDITION)
-    claim = finding.message.partition(": ")[2] if is_conditional else finding.message
+    claim = finding.message.partition(": ")[2] if finding.presumed else finding.message
     if len(claim) > MESSAGE_LENGTH:
         return f"the message {finding.message!r} has more than {MESSAGE_LENGTH} characters"
     for related in finding.related:

@@ -216,14 +216,15 @@ def program(name: str) -> str:
 
 
 def check(
-    package: Package, tree: Path, paths: Sequence[str] = ()
+    package: Package, tree: Path, paths: Sequence[str] = (), options: Sequence[str] = ()
 ) -> tuple[list[dict[str, Any]], Run]:
     """The findings of `amplint check` with the default rules, as its JSON has them.
 
     Args:
         paths: what to report on; all of the package's code if none is given.
+        options: others of the command line.
     """
-    run = amplint(["check", "--format", "json", *(paths or package.roots)], tree)
+    run = amplint(["check", "--format", "json", *options, *(paths or package.roots)], tree)
     try:
         findings = json.loads(run.stdout)
     except json.JSONDecodeError:

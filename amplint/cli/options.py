@@ -191,8 +191,8 @@ def settings_options(command: Command) -> Command:
         click.option(
             "--assume-autocast",
             type=click.Choice(["auto", "true", "false"]),
-            help="Whether modules and losses that nobody is seen to call run under autocast. "
-            "Default: where the project shows that it trains so.",
+            help="Whether modules and losses that nobody is seen to call run under autocast; true: "
+            "all of them do, on half inputs. Default: where the project shows that it trains so.",
         ),
         click.option(
             "--config",

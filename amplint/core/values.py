@@ -43,6 +43,7 @@ class Shows(str, Enum):
     SCALER = "a step in the protocol of a GradScaler"
     SIGN = "a sign that the project trains under autocast"
     SETTINGS = "the settings, which say that it does"
+    ACTIVATION = "a parameter that is taken for half, as the settings wish"
 
     @property
     def leads(self) -> bool:

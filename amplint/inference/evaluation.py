@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import cast
 
 from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known, only
@@ -42,6 +42,7 @@ from amplint.core.values import (
 from amplint.core.values import Mapping as MappingValue
 from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
+from amplint.inference.activations import activations, layers_given
 from amplint.inference.annotations import annotated, annotation_subscript
 from amplint.inference.calls import CONTEXT_MAKERS, Calls
 from amplint.inference.narrowing import narrow
@@ -49,9 +50,10 @@ from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import Node, Param
 from amplint.ir.ssa import COLLATE
 from amplint.knowledge import libraries
+from amplint.knowledge.operations import INDEX_ARGUMENTS
 from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
@@ -358,6 +360,7 @@ class Evaluation(Calls):
             else annotated(annotation, Device(None), self.models)
         )
         hot = self.hot_parameter(node, parameter.has_default, declared)
+        hot = hot if given else self.activation(node, hot, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
         left = default if default <= seen else BOTTOM
@@ -418,12 +421,49 @@ class Evaluation(Calls):
             return None
         if self.number in self.marks.lengths:
             return None
-        parameter = next(p for p in facts.params if p.name == node.data)
-        if parameter.has_default and not (parameter.constant_default and parameter.default is None):
-            return None  # a number, by its default
+        if has_number(next(p for p in facts.params if p.name == node.data)):
+            return None
         if self.number in self.marks.tensors:
             return one(Tensor(device=device, rank=1))
         return one(TensorTree(device))
+
+    def activation(self, node: Node, hot: Value | None, declared: Value) -> Value | None:
+        """The value of a parameter that nobody is seen to give: half, where it is an activation,
+        and the settings take these for half.
+
+        Args:
+            hot: what is known of it in any case.
+            declared: what its annotation says. A `FloatTensor` is one of any width.
+        """
+        parameter = self.facts.param(node.data)
+        is_number = parameter is None or has_number(parameter)
+        dtype = None if is_number else self.inference.half_given(self.facts.id)
+        known = hot if hot is not None else declared
+        (atom, *others) = [a for a in ordered(known) if a != NONE] or [Unknown()]
+        if dtype is None or others or self.number not in self.activations:
+            return hot
+        if any(map(self.takes_indices, layers_given(self.graph, self.number))):
+            return hot
+        if isinstance(atom, TensorTree | Unknown):
+            device = atom.device if isinstance(atom, TensorTree) else Device(None)
+            atom = Tensor(device=device, rank=1)
+        if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
+            return hot
+        text = f"`{node.data}` is half here, as activations under autocast are"
+        evidence = self.evidence(node, text, Shows.ACTIVATION)
+        half = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
+        return half | (known & {NONE})
+
+    def takes_indices(self, field: str) -> bool:
+        """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
+        cls = self.facts.cls
+        held = self.inference.read(Key("field", cls, field)) if cls is not None else BOTTOM
+        return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
+
+    @cached_property
+    def activations(self) -> frozenset[int]:
+        """The parameters that take activations."""
+        return activations(self.graph)
 
     def as_declared(self, declared: Value, given: Value | None) -> Value | None:
         """The value that a framework passes, as a tensor where the annotation says so."""
@@ -785,6 +825,12 @@ def under_computed_key(atom: Atom) -> Value:
     if isinstance(atom, MappingValue):
         return any_value(atom)
     return one(atom) if isinstance(atom, NO_MAPPINGS) else UNKNOWN
+
+
+def has_number(parameter: Param) -> bool:
+    """Whether a parameter is a number, by its default: that of a tensor is None."""
+    is_none = parameter.constant_default and parameter.default is None
+    return parameter.has_default and not is_none
 
 
 def is_vague(atom: Atom) -> bool:

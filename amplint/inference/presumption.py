@@ -5,7 +5,9 @@ the region around them is out of sight. Where the project itself shows that it t
 autocast, such a function is presumed to run in one. What is found on this presumption says so, and
 names the sign.
 
-A call that is seen in a training ends the presumption: see `inference/training.py`.
+A call that is seen in a training ends the presumption: see `inference/training.py`. Where the
+settings ask for it, as authors of libraries do, nothing ends it, and what is handed to such a
+function by callers out of sight is half, if it is an activation (`inference/activations.py`).
 
 A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
 called or not: apex replaces the functions of torch by ones that cast, as autocast does.
@@ -26,6 +28,7 @@ from amplint.knowledge.vocabulary import (
     CALLED_FROM_OUTSIDE,
     COMPUTES_LOSS,
     EVALUATION_PATH,
+    GIVEN_ACTIVATIONS,
     NO_LOSS,
     SPEAKS_OF_BFLOAT16,
     TEST_PATH,
@@ -64,6 +67,11 @@ class Presumption:
         return self.region is not None or bool(self.patching)
 
     @property
+    def is_audited(self) -> bool:
+        """Whether the settings ask for it."""
+        return self._wished is True
+
+    @property
     def _dtype(self) -> str:
         """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
         the project speaks of bfloat16."""
@@ -96,9 +104,9 @@ class Presumption:
         """Why a region is presumed around a function."""
         if function.id in self.patching:
             return self.patching[function.id]
-        if self.sign is not None:
+        if self.sign is not None and not self.is_audited:
             return self.sign
-        text = "`assume-autocast` puts this in a region, for no training is seen to call it"
+        text = "`assume-autocast` puts this in a region"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
 
     @cached_property
@@ -126,10 +134,13 @@ class Presumption:
         if function.kind != "function" or TEST_PATH.search(path) or EVALUATION_PATH.search(path):
             return False
         if function.cls is not None:
-            return function.name in CALLED_FROM_OUTSIDE
-        name, parent = function.name, function.parent
-        is_of_module = parent is not None and parent.endswith("::")
-        return is_of_module and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
+            return function.name in CALLED_FROM_OUTSIDE or self.gives_half(function)
+        return is_loss(function)
+
+    def gives_half(self, function: FunctionFacts) -> bool:
+        """Whether what somebody out of sight hands to a function is half, by its name."""
+        is_given = function.cls is not None and function.name in GIVEN_ACTIVATIONS
+        return self.is_audited and (is_given or is_loss(function))
 
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""
@@ -151,6 +162,13 @@ class Presumption:
                             start, end = (len(line[:n].encode()) for n in found.span())
                             place = Place(path, row, start, row, end)
                             yield Evidence(place, "this suggests it", Shows.SIGN)
+
+
+def is_loss(function: FunctionFacts) -> bool:
+    """Whether a function of a module computes a loss, by its name."""
+    is_of_module = function.parent is not None and function.parent.endswith("::")
+    name = function.name
+    return is_of_module and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
 
 
 def patches(graph: Graph, call: Node) -> bool:

@@ -63,8 +63,16 @@ class ProjectFacts(Hierarchy):
             return self.presumption.covers(function)
         if not self.presumption.covers(function) and not self.is_run_in_region(function):
             return False
-        is_meant = self.is_module(function.cls) or function.name != "forward"
+        # Other classes have methods of these names for other ends.
+        is_meant = self.is_module(function.cls) or function.name not in ("forward", "message")
         return is_meant and not self.is_autograd_function(function.cls)
+
+    def half_given(self, function: str) -> str | None:
+        """The dtype of the activations that callers out of sight hand to a function, where the
+        settings take these for half."""
+        region = self.presumed_region(function)
+        is_given = region is not None and self.presumption.gives_half(self.functions[function])
+        return region.dtype if region is not None and is_given else None
 
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""

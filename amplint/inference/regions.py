@@ -61,7 +61,8 @@ class Solution:
                 if self._met.setdefault(function, RegionsOfCalls()).put(site, region)
             }
             for function in changed:
-                joined = self._met[function].joined()
+                presumed = self._inference.presumed_region(function, function in trained)
+                joined = self._met[function].joined() or presumed
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined
                     waiting[function] = None

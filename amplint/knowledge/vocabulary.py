@@ -86,6 +86,10 @@ TRAINING_STEPS = frozenset({"training_step", "train_step", "train_batch", "train
 CALLED_FROM_OUTSIDE = TRAINING_METHODS | TRAINING_STEPS | {"compute_loss", "get_loss", "loss"}
 """The methods that a user, or an engine out of sight, calls for every batch of training."""
 
+GIVEN_ACTIVATIONS = (CALLED_FROM_OUTSIDE - TRAINING_STEPS) | {"message"}
+"""Those of them that are given what other modules have computed, and not a batch as it was loaded;
+`message` is what PyTorch Geometric has each layer of a graph network compute."""
+
 TRAINING_WORDS = frozenset({"train", "training"})
 """Modes, phases and splits that train, as they are written."""
 
@@ -328,6 +332,17 @@ TRAINS_IN_FLOAT16 = {
 
 SPEAKS_OF_BFLOAT16 = ("bfloat16", "bf16")
 """A sign that it need not be float16."""
+
+NO_ACTIVATION = re.compile(
+    r"(^|_)(\w*masks?|\w*labels?|targets?|gts?|truths?|ids?|idx\w*|ind(ex|exes|ices|s)?|lengths?|lens?"
+    r"|sizes?|shapes?|steps?|timesteps?|t|ts|pos|positions?|tokens?|weights?|factor|edge|batch|batches"
+    r"|anchors?|b?boxes|b?box|priors?|proposals?|rois?|coords?|coordinates|xyz|points?|rays|sigmas?"
+    r"|images?|imgs?|pixel\w*|audios?|wavs?|waveforms?|videos?|frames|noise|flags?|size_average"
+    r"|freqs\w*|cos|sin|cache\w*|y|actions?|rewards?)(_|$|\d)",
+    re.IGNORECASE,
+)
+"""Data, as people call it, that is no activation: it is float32 under autocast, or no float at all.
+Ex) attn_mask, gt_labels, input_ids, edge_weight, pixel_values, x_lengths"""
 
 # --------------------------------------------------------------------------- settings and versions
 

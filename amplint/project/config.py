@@ -63,7 +63,8 @@ class Settings:
         target_torch: the lowest torch version that the project supports.
         torch_floor: without `target_torch`, the lowest version that its requirements allow.
         assume_autocast: whether modules and losses that nobody is seen to call run under autocast;
-            "auto" to go by what the project shows.
+            True: all of them do, and what is handed in from out of sight is half; "auto" to go by
+            what the project shows.
         models: files that say what frameworks do with the code that they call, each with its text.
         baseline: the file of the known findings, if the settings name one.
         config: the file that the settings were read from; None if there is none.

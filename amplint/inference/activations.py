@@ -1,0 +1,196 @@
+"""The parameters of a function that take activations, by what it does with them.
+
+Under autocast, what a layer or a matrix product gives is half, and most of it goes on to the next
+`forward` as such. Masks, indices, targets and sizes do not become half. So a parameter counts that
+is computed with as a tensor of floating-point numbers is, unless something else is done with it, or
+its name says that it is data. It is asked only where the settings take activations for half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from amplint.inference.number_uses import elements, used_as_numbers
+from amplint.ir import ops
+from amplint.ir.model import Graph, Node, path_of
+from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, policy
+from amplint.knowledge.dtypes import INTEGRAL
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.operations import INDEX_ARGUMENTS, RESULTS
+from amplint.knowledge.vocabulary import NO_ACTIVATION
+
+# What floating-point numbers are computed with; of the others, integers and masks are, too.
+ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
+WHOLE = frozenset({"BitAnd", "BitOr", "BitXor", "LShift", "RShift", "FloorDiv", "Mod"})
+EXACT = frozenset({"Eq", "NotEq", "In", "NotIn"})
+# What takes a mask, or classes -> the position of that; of a method, behind what it is called on.
+MASKS = {"masked_fill": 0, "masked_fill_": 0, "masked_select": 0, "masked_scatter": 0, "where": 0}
+CLASSES = {"cross_entropy": 1, "nll_loss": 1, "one_hot": 0, "ctc_loss": 1, "embedding": 0}
+FUNCTIONS = ("torch.", "F.", "th.", "nn.functional.")
+
+
+def activations(graph: Graph) -> frozenset[int]:
+    """The nodes of the parameters that take activations."""
+    views = views_of(graph)
+    floating = {n for node in graph.nodes for n in used_as_floats(graph, node)}
+    others = {n for node in graph.nodes for n in used_otherwise(graph, node)}
+    others |= used_as_numbers(graph, is_constructor=False)
+    taken = views.of(floating) - views.of(others)
+    return frozenset(n for n in taken if NO_ACTIVATION.search(graph.nodes[n].data) is None)
+
+
+def layers_given(graph: Graph, parameter: int) -> frozenset[str]:
+    """The fields of `self` that are called with a parameter.
+
+    Ex) embedding of self.embedding(x)
+    """
+    views = views_of(graph)
+    paths = {
+        path_of(graph, call.operands[0]) or ""
+        for call in graph.nodes
+        if call.op == ops.CALL and parameter in views.of(call.arguments)
+    }
+    return frozenset(path[5:] for path in paths if path.startswith("self."))
+
+
+class Views(dict[int, frozenset[int]]):
+    """By node: the parameters of which it may be one, or have the dtype, being made of it."""
+
+    def of(self, numbers: Iterable[int]) -> frozenset[int]:
+        """The parameters that some nodes are, or are made of."""
+        return frozenset().union(*(self.get(number, ()) for number in numbers))
+
+
+def views_of(graph: Graph) -> Views:
+    found = Views()
+    for number, node in enumerate(graph.nodes):
+        if node.op == ops.PARAM:
+            found[number] = frozenset({number})
+        elif sources := found.of(viewed(graph, node)):
+            found[number] = sources
+    return found
+
+
+def viewed(graph: Graph, node: Node) -> tuple[int, ...]:
+    """The nodes of which another one may be a view, or a part.
+
+    Ex) x of x.view(-1), x[:, 0], q of q, k = q.chunk(2), x of x.masked_fill(mask, 0)
+    """
+    if node.op == ops.CALL:
+        callee = graph.nodes[node.operands[0]]
+        result = RESULTS.get(f"Tensor.{callee.data}") if callee.op == ops.ATTR else None
+        keeps = result is not None and (result.kind == "same" or result.dtype == "same")
+        return callee.operands if keeps else ()
+    first = graph.nodes[node.operands[0]] if node.operands else node
+    is_part = (
+        node.op == ops.NARROW
+        or (node.op == ops.UNPACK and first.op == ops.CALL)
+        or (node.op == ops.SUBSCRIPT and graph.nodes[node.second].op in (ops.TUPLE, ops.SLICE))
+    )
+    return node.operands if node.op == ops.PHI else node.operands[:1] if is_part else ()
+
+
+# ------------------------------------------------------------------------------ floating point
+
+
+def used_as_floats(graph: Graph, node: Node) -> Iterator[int]:
+    """The operands that an operation uses as floating-point numbers."""
+    if node.op in (ops.BINOP, ops.AUG):
+        is_whole = any(is_integer(graph, number) for number in node.operands)
+        if node.data == "MatMult" or (node.data in ARITHMETIC and not is_whole):
+            yield from node.operands
+    elif node.op == ops.CALL:
+        yield from given_as_floats(graph, node)
+
+
+def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
+    """Ex) x of x.softmax(-1), F.relu(x), torch.exp(x) and self.norm(x); x and y of x.matmul(y)"""
+    callee = graph.nodes[call.operands[0]]
+    path = path_of(graph, call.operands[0]) or ""
+    if path.startswith("self."):
+        yield from call.arguments  # a layer, mostly
+        return
+    name = str(callee.data) if callee.op == ops.ATTR else ""
+    if path.startswith(FUNCTIONS):
+        canonical = f"torch.nn.functional.{name}" if "F." in path else f"torch.{name}"
+        given = [*call.positional, *elements(graph, call.positional)]
+    else:
+        canonical, given = f"Tensor.{name}", [*callee.operands[:1], *call.positional]
+    if name == "type_as":
+        yield from call.positional
+    elif canonical in EQUAL_DTYPES:
+        yield from given
+    elif computes_floats(canonical):
+        yield from given[:1]
+
+
+def computes_floats(name: str) -> bool:
+    """Whether an operation is one on floating-point numbers, whatever it is given."""
+    result = RESULTS.get(name)
+    if name.rpartition(".")[2] in ("sum", "prod", "cumsum", "cumprod", "one_hot", "embedding"):
+        return False
+    if policy(name, "cuda") is not None or name.startswith("torch.nn.functional."):
+        return True
+    return result is not None and result.dtype in ("float-of", "promote-float")
+
+
+def is_integer(graph: Graph, number: int) -> bool:
+    """Ex) 1, -1"""
+    node = graph.nodes[number]
+    if node.op == ops.UNARY:
+        node = graph.nodes[node.operands[0]]
+    return node.op == ops.CONST and isinstance(node.data, int)
+
+
+# ------------------------------------------------------------------------------ anything else
+
+
+def used_otherwise(graph: Graph, node: Node) -> Iterator[int]:
+    """The operands that an operation uses as an index, a mask, a number or a container."""
+    if node.op in (ops.SUBSCRIPT, ops.PUT):
+        index = node.second
+        yield index
+        yield from elements(graph, (index,))
+        if graph.nodes[index].op == ops.CONST and isinstance(graph.nodes[index].data, str):
+            yield node.operands[0]
+    elif node.op in (ops.ITER, ops.STARRED) or (
+        node.op == ops.UNPACK and graph.nodes[node.operands[0]].op != ops.CALL
+    ):
+        yield node.operands[0]
+    elif node.op == ops.COMPARE and EXACT.intersection(node.data):
+        yield from node.operands
+    elif node.op == ops.UNARY and node.data in ("Invert", "Not"):
+        yield node.operands[0]
+    elif node.op in (ops.BINOP, ops.AUG) and node.data in WHOLE:
+        yield from node.operands
+    elif node.op == ops.ATTR and not is_of_tensors(node.data):
+        yield node.operands[0]
+    elif node.op == ops.CALL:
+        yield from given_otherwise(graph, node)
+
+
+def given_otherwise(graph: Graph, call: Node) -> Iterator[int]:
+    """Ex) x of scores.masked_fill(x, 0), F.cross_entropy(y, x), values.gather(1, x), x.long()"""
+    callee = graph.nodes[call.operands[0]]
+    yield from (n for name, n in call.named if NO_ACTIVATION.search(name))
+    if callee.op == ops.NAME and callee.data in ("len", "range", "zip", "enumerate"):
+        yield from call.positional
+    if callee.op != ops.ATTR:
+        return
+    name, path = callee.data, path_of(graph, call.operands[0]) or ""
+    is_function = path.startswith(FUNCTIONS)
+    if not is_function and DTYPE_OF_CAST.get(f"Tensor.{name}") in INTEGRAL:
+        yield callee.operands[0]
+    prefix = "torch" if is_function else "Tensor"
+    position = INDEX_ARGUMENTS.get(f"{prefix}.{name}", CLASSES.get(name) if is_function else None)
+    if name in MASKS:
+        position = MASKS[name] + (is_function and name != "where")
+    if position is not None:
+        yield from call.positional[position : position + 1]
+
+
+def is_of_tensors(attribute: str) -> bool:
+    """Whether tensors have an attribute of that name."""
+    name = f"Tensor.{attribute}"
+    tables = (RESULTS, DTYPE_OF_CAST, MOVES, FACTORIES)
+    return any(name in table for table in tables)

@@ -1,0 +1,255 @@
+"""`assume-autocast = true`: a region around every module and loss, and half activations in it."""
+
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from amplint.analyses.program import linked
+from amplint.core.finding import Finding, Safety
+from amplint.core.values import Tensor
+from amplint.inference import Inference
+from amplint.ir import ops
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.run import engine
+from tests.helpers import request, write
+
+HEAD = """
+import torch
+import torch.nn.functional as F
+from torch import nn, Tensor
+
+
+"""
+
+
+def solved(text: str, assumes: bool | None = True) -> Inference:
+    return linked(Files({"a.py": File("a.py", HEAD + text)}, assumes_autocast=assumes))
+
+
+def dtypes(text: str, function: str = "Net.forward", assumes: bool | None = True) -> dict[str, str]:
+    """By parameter of a function: its dtype, where that is known."""
+    state = solved(text, assumes).states[f"a.py::{function}"]
+    return {
+        node.data: atom.dtype
+        for node, value in zip(state.graph.nodes, state.values, strict=True)
+        for atom in value
+        if node.op == ops.PARAM and isinstance(atom, Tensor) and atom.dtype is not None
+    }
+
+
+def module(body: str, parameters: str = "x", name: str = "forward") -> str:
+    lines = textwrap.indent(textwrap.dedent(body).strip(), "        ")
+    return f"class Net(nn.Module):\n    def {name}(self, {parameters}):\n{lines}\n"
+
+
+def findings(text: str, tmp_path: Path, assumes: bool | str = True) -> list[Finding]:
+    files = {"a.py": (HEAD + text).encode()}
+    write(files, tmp_path)
+    asked = request(files, tmp_path, select=("AMP2", "AMP3", "AMP8"))
+    settings = replace(asked.settings, assume_autocast=assumes)
+    return list(engine.run(replace(asked, settings=settings)).findings)
+
+
+# ------------------------------------------------------------------------------ which parameters
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "x.softmax(-1)",
+        "x.view(4, -1).softmax(-1)",
+        "x[:, :4].exp()",
+        "(x if self.all else x.masked_fill(mask, -1e4)).softmax(-1)",
+        "x @ x.transpose(0, 1)",
+        "torch.einsum('ij,jk->ik', x, x)",
+        "x * 0.5",
+        "F.relu(x)",
+        "F.linear(x, self.weight)",
+        "torch.sigmoid(x)",
+        "self.norm(x)",
+        "torch.zeros(3).type_as(x)",
+    ],
+)
+def test_what_is_computed_with_is_an_activation(use: str) -> None:
+    assert dtypes(module(f"return {use}", "x, mask")) == {"x": "float16"}
+
+
+def test_what_an_embedding_of_the_class_is_given_is_none() -> None:
+    text = module("return self.table(x), self.fc(z)", "x, z")
+    text += "    def __init__(self):\n        self.table, self.fc = nn.Embedding(3, 4), None\n"
+    assert dtypes(text) == {"z": "float16"}
+
+
+def test_what_stands_in_for_another_one_is_an_activation_too() -> None:
+    text = module("if z is None:\n    z = x\nreturn x @ z", "x, z=None")
+    assert dtypes(text) == {"x": "float16", "z": "float16"}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "self.table[x] * 0.5",
+        "scores.masked_fill(x, 0.0)",
+        "scores.masked_fill(x == 0, 0.0)",
+        "scores.gather(1, x)",
+        "torch.where(x, scores, 0.0)",
+        "F.cross_entropy(scores, x)",
+        "F.embedding(x, self.weight)",
+        "F.one_hot(x, 4) * 0.5",
+        "scores * (~x)",
+        "x.long() * 0.5",
+        "scores.view(x, -1) * x",
+        "[F.relu(each) for each in x]",
+        "x['a'] * x",
+        "x.images * x",
+        "x % 2 * 0.5",
+    ],
+)
+def test_what_is_used_as_something_else_is_none(use: str) -> None:
+    assert "x" not in dtypes(module(f"return {use}", "scores, x"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mask",
+        "attn_mask",
+        "labels",
+        "gt_boxes",
+        "target",
+        "input_ids",
+        "timesteps",
+        "img",
+        "coords",
+    ],
+)
+def test_data_by_its_name_is_none(name: str) -> None:
+    assert dtypes(module(f"return {name} * x.exp()", f"x, {name}")) == {"x": "float16"}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "dtype"),
+    [
+        ("x: Tensor", "float16"),
+        ("x: torch.FloatTensor", "float16"),
+        ("x: Tensor | None = None", "float16"),
+        ("x=None", "float16"),
+        ("x: torch.LongTensor", "int64"),
+        ("x: float", None),
+        ("x=0.5", None),
+    ],
+)
+def test_what_its_annotation_and_its_default_allow(parameter: str, dtype: str | None) -> None:
+    assert dtypes(module("return x * 0.5", parameter)).get("x") == dtype
+
+
+@pytest.mark.parametrize("name", ["forward", "message", "loss", "compute_loss"])
+def test_the_functions_that_are_given_activations(name: str) -> None:
+    assert dtypes(module("return x * 0.5", name=name), f"Net.{name}") == {"x": "float16"}
+
+
+def test_a_loss_that_is_a_function_is_given_activations() -> None:
+    text = "def focal_loss(pred, target):\n    return target * torch.sigmoid(pred)\n"
+    assert dtypes(text, "focal_loss") == {"pred": "float16"}
+    assert dtypes(text.replace("focal_loss", "plot_loss"), "plot_loss") == {}
+
+
+@pytest.mark.parametrize("name", ["training_step", "encode"])
+def test_others_are_given_batches_or_anything(name: str) -> None:
+    assert dtypes(module("return x * 0.5", name=name), f"Net.{name}") == {}
+
+
+def test_a_cast_that_is_seen_is_known_as_ever() -> None:
+    text = module("x = x.float()\nreturn self.helper(x)")
+    text += "    def helper(self, y):\n        return y\n"
+    assert dtypes(text, "Net.helper") == {"y": "float32"}
+
+
+def test_a_helper_is_given_what_the_forward_was_given() -> None:
+    text = module("return self.helper(F.relu(x))")
+    text += "    def helper(self, y):\n        return y\n"
+    assert dtypes(text, "Net.helper") == {"y": "float16"}
+
+
+INNER = """
+class Inner(nn.Module):
+    def forward(self, y):
+        return y.softmax(-1)
+
+
+class Net(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.inner = Inner()
+        self.norm = norm(4)
+
+    def forward(self, x):
+        return self.inner({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [("F.relu(x)", "float16"), ("x.exp()", "float32"), ("self.norm(x)", None)],
+)
+def test_a_forward_that_another_one_calls_is_given_that_and_nothing_else(
+    given: str, dtype: str | None
+) -> None:
+    """What an unknown module makes of half is unknown."""
+    assert dtypes(INNER.format(given), "Inner.forward").get("y") == dtype
+
+
+def test_a_call_outside_of_a_region_ends_it_not() -> None:
+    text = module("return x.exp()") + "\nnet = Net()\nnet(torch.ones(4))\n"
+    around = solved(text).inherited["a.py::Net.forward"]
+    assert around is not None and around.presumed
+    assert dtypes(text) == {"x": "float32"}  # as it is called
+
+
+@pytest.mark.parametrize("assumes", [None, False])
+def test_by_default_nothing_given_is_half(assumes: bool | None) -> None:
+    text = module("return x.softmax(-1)") + "\nscaler = torch.amp.GradScaler('cuda')\n"
+    assert dtypes(text, assumes=assumes) == {}
+
+
+# ------------------------------------------------------------------------------ what is found
+
+MISTAKES = {
+    "scores.masked_fill(mask == 0, -1e9).softmax(-1)": "AMP801",
+    "torch.where(mask > 0, F.relu(scores), torch.zeros(4, device=scores.device))": "AMP203",
+    "scores / (scores.mean(-1, keepdim=True) + 1e-8)": "AMP802",
+    "torch.cat([scores, torch.zeros(4, 4, device=scores.device)], 1) * scores": "AMP201",
+    "torch.log(torch.sigmoid(scores))": "AMP803",
+    "torch.linalg.inv(F.relu(scores))": "AMP313",
+    "torch.zeros(4, 4).index_put_((mask.nonzero(),), scores * 0.5)": "AMP204",
+}
+SIGN = "\nscaler = torch.amp.GradScaler('cuda')\n"
+
+
+@pytest.mark.parametrize(("mistake", "code"), MISTAKES.items())
+def test_what_is_found_names_the_parameter(mistake: str, code: str, tmp_path: Path) -> None:
+    """It is a warning, and its fix is never safe."""
+    text = module(f"return {mistake}", "scores, mask") + SIGN
+    (found,) = findings(text, tmp_path)
+    assert found.code == code
+    condition = "if `scores` is half here, as activations under autocast are: "
+    assert found.message.startswith(condition)
+    assert condition[3:-2] in [each.message for each in found.related]
+    assert found.severity == "warning"
+    assert found.fix is None or found.fix.safety is not Safety.SAFE
+
+
+@pytest.mark.parametrize("assumes", ["auto", False])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_by_default_none_of_it_is_found(mistake: str, assumes: bool | str, tmp_path: Path) -> None:
+    text = module(f"return {mistake}", "scores, mask") + SIGN
+    assert findings(text, tmp_path, assumes) == []
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_nothing_is_found_of_what_is_cast(mistake: str, tmp_path: Path) -> None:
+    text = module(f"scores = scores.float()\nreturn {mistake}", "scores, mask")
+    assert findings(text, tmp_path) == []
