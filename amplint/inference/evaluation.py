@@ -35,6 +35,7 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
+    entered,
     moved,
     one,
     ordered,
@@ -271,7 +272,7 @@ class Evaluation(Calls):
                     if self.graph.blocks[block].kind == "with":
                         contexts.append(
                             frozenset(
-                                a for a in self.values[self.graph.blocks[block].node]
+                                a for a in entered(self.values[self.graph.blocks[block].node])
                                 if isinstance(a, Autocast | NoGrad)
                             )
                         )  # fmt: skip

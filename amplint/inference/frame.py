@@ -26,6 +26,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    entered,
     one,
     ordered,
 )
@@ -331,10 +332,7 @@ def region_around(
 
 def opened_by(contexts: Value) -> Region | None:
     """The region that a context, or what may be one, opens."""
-    for atom in ordered(contexts):
-        if isinstance(atom, Autocast):
-            return as_region(atom)
-    return None
+    return next((as_region(atom) for atom in entered(contexts) if isinstance(atom, Autocast)), None)
 
 
 def as_region(context: Autocast) -> Region:

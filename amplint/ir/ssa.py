@@ -18,10 +18,13 @@ from amplint.ir.model import Block, CallShape, FunctionFacts, Graph, Location, N
 Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]
 
-# Methods that put their argument into the container they are called on.
 # `loader.collate_fn = f`: from here on, the loader yields what `f` returns.
 COLLATE = "collate_fn"
-ADDERS = frozenset({"append", "add", "extend", "insert", "update", "appendleft", "setdefault"})
+ENTERING = "enter_context"  # the method of `contextlib.ExitStack`
+# Methods that put their argument into the container they are called on.
+ADDERS = frozenset(
+    {"append", "add", "extend", "insert", "update", "appendleft", "setdefault", ENTERING}
+)
 MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
 NOWHERE: Location = (0, 0, 0, 0)
 
@@ -63,6 +66,7 @@ class Builder:
         self.rebound: dict[ast.stmt, set[str]] = {}  # by statement of a loop's body
         self.breaks: list[list[Env]] = []
         self.continues: list[list[Env]] = []
+        self.stacks: list[str] = []  # the names of contexts that others may be entered through
 
     # -- the whole scope
 
@@ -168,7 +172,24 @@ class Builder:
         before = self.block
         for statement in body:
             self.statement(statement)
+            if self.stacks:
+                self.enter_by_stack(statement)
         self.block = before
+
+    def enter_by_stack(self, statement: ast.stmt) -> None:
+        """`stack.enter_context(c)`: what follows, up to the end of `with ExitStack() as stack`, is
+        in `c`, also where a condition chooses whether it is entered."""
+        for call in ast.walk(statement):
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr == ENTERING
+                and isinstance(call.func.value, ast.Name)
+                and call.func.value.id in self.stacks
+                and call.args
+                and call.args[0] in self.places
+            ):
+                self.open("with", self.places[call.args[0]], where(call.args[0]))
 
     def statement(self, node: ast.stmt) -> None:
         handler = getattr(self, f"do_{type(node).__name__}", None)
@@ -367,7 +388,10 @@ class Builder:
         self.close_loop(node, before, phis, entry, forever)
 
     def do_With(self, node: ast.With | ast.AsyncWith) -> None:
-        before = self.block
+        before, stacks = self.block, self.stacks
+        if ENTERING in self.facts.words:
+            names = (item.optional_vars or item.context_expr for item in node.items)
+            self.stacks = [*stacks, *(name.id for name in names if isinstance(name, ast.Name))]
         for item in node.items:
             context = self.expr(item.context_expr)
             self.open("with", context, where(item.context_expr))
@@ -375,7 +399,7 @@ class Builder:
                 place = where(item.optional_vars)
                 self.assign(item.optional_vars, self.emit(ops.ENTER, (context,), None, place))
         self.suite(node.body)
-        self.block = before
+        self.block, self.stacks = before, stacks
 
     do_AsyncWith = do_With
 
