@@ -377,11 +377,11 @@ class Explanations:
                 yield At(function, facts.node, opening(context), call)
                 return
             block = facts.parent
-        decorators = Key("decorators", function)
-        for site, value in sorted(infer.sites_of(decorators).items()):
-            if opened_by(value) is not None:
-                yield Written(decorators, site, opening(value))
-                return
+        for key in (Key("decorators", function), Key("wrapped", function)):
+            for site, value in sorted(infer.sites_of(key).items()):
+                if opened_by(value) is not None:
+                    yield Written(key, site, opening(value))
+                    return
         around = infer.states[function].around
         if around is None:
             return

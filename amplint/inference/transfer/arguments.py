@@ -46,12 +46,12 @@ def dtype_of(value: Value) -> str | None:
 
 
 def device_type_of(value: Value) -> str | None:
-    """The device type that a `device_type=` argument names; of a choice between the CPU and another
-    one, this, as in `device_of`."""
-    names = [atom.const if isinstance(atom, Host) and atom.known else None for atom in value]
+    """The device type that a `device_type=` argument names; of a choice between the CPU, or what
+    nobody knows, and another one, this, as in `device_of`."""
+    names = [atom.const if isinstance(atom, Host) else None for atom in value]
     kinds = {name.partition(":")[0] if isinstance(name, str) else None for name in names}
-    others = kinds - {"cpu"}
-    return next(iter(others or kinds), None) if len(others) < 2 else None
+    others = kinds - {"cpu", None}
+    return agreed(others or kinds)
 
 
 def names_dtype(value: Value) -> bool:

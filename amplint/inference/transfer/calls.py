@@ -17,6 +17,7 @@ from amplint.core.values import (
     Atom,
     Autocast,
     Device,
+    DType,
     Host,
     Mapping,
     Method,
@@ -76,9 +77,9 @@ def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
         return call_method(callee, arguments, site)
     if isinstance(callee, Object):
         return call_object(callee, arguments, site)
-    if isinstance(callee, Autocast) and not (arguments.positional or arguments.stars):
+    if isinstance(callee, Autocast) and not arguments.stars and is_option(arguments.positional):
         # Ex) ac() of ac = functools.partial(torch.autocast, "cuda"), which stands for what it makes
-        return one(with_options(callee, arguments.named, arguments.unsure))
+        return one(with_options(callee, options_of(arguments), arguments.unsure))
     if isinstance(callee, Autocast | NoGrad):
         return handed_on(arguments)  # as a decorator
     return BOTTOM if callee == NONE else UNKNOWN
@@ -214,6 +215,23 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
     }
     evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
     return with_options(Autocast(api.device, api.dtype, evidence=evidence), given, arguments.unsure)
+
+
+def is_option(given: tuple[Value, ...]) -> bool:
+    """Whether what a call is given by place may be options of a context; no function to wrap."""
+    return all(isinstance(atom, Host | DType) for value in given for atom in value)
+
+
+def options_of(arguments: Arguments) -> dict[str, Value]:
+    """The options of a context that a call gives, by parameter: those by place, which depends on
+    what `functools.partial` was given, by their types."""
+    kinds = {"str": "device_type", "bool": "enabled"}
+    by_type = {
+        kinds.get(atom.kind, "") if isinstance(atom, Host) else "dtype": value
+        for value in arguments.positional
+        for atom in value
+    }
+    return by_type | arguments.named
 
 
 def with_options(made: Autocast, given: dict[str, Value], unsure: bool) -> Autocast:
