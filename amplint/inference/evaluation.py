@@ -683,7 +683,7 @@ class Evaluation(Calls):
         for decorator in reversed(decorators):
             made: list[Value] = []
             for atom in ordered(decorator):
-                if isinstance(atom, Function | Class) or is_registrar(atom):
+                if isinstance(atom, Class) or self.run_by(atom) or is_registrar(atom):
                     result = self.call(atom, Arguments((value,)), node)
                     made.append(frozenset(a for a in result if is_callee(a)))
                     if isinstance(atom, Function) and self.decorates_many(atom):

@@ -784,6 +784,23 @@ class TestAutocast:
         found = region("use(x)", program)
         assert found is not None and (found.device, found.enabled) == ("cuda", enabled)
 
+    def test_a_decorator_that_is_an_instance(self) -> None:
+        program = """
+            import functools, torch
+            class Half:
+                def __call__(self, function):
+                    @functools.wraps(function)
+                    def wrapper(*args):
+                        with torch.autocast("cuda"):
+                            return function(*args)
+                    return wrapper
+            @Half()
+            def f(x):
+                use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.device == "cuda"
+
     @pytest.mark.parametrize(
         ("wraps", "enabled"),
         [
