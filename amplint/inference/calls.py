@@ -493,8 +493,8 @@ class Calls(OfFrameworks):
             if atom.name == "__init__":  # of a base in a library
                 self.note_made(atom.of.cls, arguments, node)
                 opened = self.opened_by_base(atom.of.cls, arguments, node)
-                site = (self.facts.id, self.number)
-                infer.write(Key("context", self.facts.id), site, opened)
+                if opened:
+                    infer.write(Key("context", self.facts.id), (self.facts.id, self.number), opened)
             known = self.given_by_framework(atom, node)
             return known if known is not None else self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
@@ -531,14 +531,19 @@ class Calls(OfFrameworks):
             arguments: those of the call that makes the instance.
         """
         infer = self.inference
-        enters = infer.methods(cls, "__enter__")
-        if not (makers or enters):
-            return self.opened_by_base(cls, arguments, node)
-        contexts = join(infer.read(Key("context", each)) for each in (*makers, *enters))
+        entering = infer.methods(cls, "__enter__")
+        if infer.library_bases(cls) & libraries.AUTOCASTS.keys():
+            if not makers:
+                return self.opened_by_base(cls, arguments, node)
+            entering = makers
+        contexts = join(infer.read(Key("context", each)) for each in entering)
+        if not contexts or len(makers) != 1:
+            return contexts
         # All instances of a class have one value there: what this one is given says more.
-        given = {"enabled": arguments.named["enabled"]} if "enabled" in arguments.named else {}
+        given = self.given(Function(makers[0], Instance(cls)), arguments)
+        told = {k: v for k, v in given.items() if k == "enabled" and constant(v) is not None}
         return frozenset(
-            transfer.with_options(a, given, unsure=False) if isinstance(a, Autocast) else a
+            transfer.with_options(a, told, unsure=False) if isinstance(a, Autocast) else a
             for a in contexts
         )
 

@@ -747,8 +747,10 @@ class TestAutocast:
         [
             ("Plain()", True),
             ("Plain(enabled=False)", False),
-            ("Half()", None),
+            ("Half()", True),
             ("Half(enabled=False)", False),
+            ("Half(False)", False),
+            ("Half(enabled=amp)", None),
             ("Entering()", True),
             ("managed()", True),
             ("managed(False)", False),
@@ -777,7 +779,7 @@ class TestAutocast:
                     yield
             def others():
                 return Half(), Half(enabled=False), managed(True), managed(False)
-            def f(x):
+            def f(x, amp):
                 with {context}:
                     use(x)
             """

@@ -219,7 +219,7 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
 
 def is_option(given: tuple[Value, ...]) -> bool:
     """Whether what a call is given by place may be options of a context; no function to wrap."""
-    return all(isinstance(atom, Host | DType) for value in given for atom in value)
+    return all(value and all(isinstance(a, Host | DType) for a in value) for value in given)
 
 
 def options_of(arguments: Arguments) -> dict[str, Value]:
