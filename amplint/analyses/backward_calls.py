@@ -26,6 +26,7 @@ from amplint.core.values import (
     Shows,
     Symbol,
     Unknown,
+    entered,
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
@@ -210,7 +211,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
             inside = self._regions[function] = set[int]()
             for number, block in enumerate(state.graph.blocks):
                 opens = block.kind == "with" and any(
-                    isinstance(a, Autocast) for a in state.values[block.node]
+                    isinstance(a, Autocast) for a in entered(state.values[block.node])
                 )
                 if opens or block.parent in inside:
                     inside.add(number)

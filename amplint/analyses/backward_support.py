@@ -18,6 +18,7 @@ from typing import NamedTuple
 from amplint.analyses.fact import CallFact
 from amplint.core.lattice import inner
 from amplint.core.values import (
+    BOTTOM,
     Atom,
     Autocast,
     Class,
@@ -38,6 +39,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    entered,
 )
 from amplint.core.walks import nearest, reachable
 from amplint.inference import State
@@ -129,8 +131,8 @@ class BackwardSupport(CallFact[Support]):
     def _opened(self, state: State, block: int) -> list[Autocast]:
         """The autocast contexts that a block is the body of."""
         facts = state.graph.blocks[block]
-        context = state.values[facts.node] if facts.kind == "with" and facts.node >= 0 else ()
-        return [atom for atom in context if isinstance(atom, Autocast)]
+        context = state.values[facts.node] if facts.kind == "with" and facts.node >= 0 else BOTTOM
+        return [atom for atom in entered(context) if isinstance(atom, Autocast)]
 
     def _has_graph_from_outside(self, state: State, outer: int) -> bool:
         """Whether a region uses what was computed before it and may carry a graph."""

@@ -426,7 +426,8 @@ def contexts(graph: Graph) -> Iterator[tuple[int, int, Location]]:
 
 
 def entered(graph: Graph) -> Iterator[tuple[int, int, Location]]:
-    """The contexts of `with` statements alone."""
-    for block in graph.blocks:
-        if block.kind == "with":
-            yield block.node, block.parent, block.location
+    """The contexts that are entered, each once: by `with` statements, and by calls, whose context
+    may have several blocks."""
+    blocks = (block for block in graph.blocks if block.kind == "with")
+    places = {(block.node, block.location): block.parent for block in blocks}
+    yield from ((node, parent, place) for (node, place), parent in places.items())

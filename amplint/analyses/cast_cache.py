@@ -31,6 +31,7 @@ from amplint.core.values import (
     TensorTree,
     Unknown,
     Value,
+    entered,
 )
 from amplint.core.walks import derivable, nearest, reachable
 from amplint.inference import Inference, State
@@ -427,7 +428,7 @@ def nested(context: Autocast) -> Around:
 
 
 def autocast_in(value: Value) -> Autocast | None:
-    return next((atom for atom in value if isinstance(atom, Autocast)), None)
+    return next((atom for atom in entered(value) if isinstance(atom, Autocast)), None)
 
 
 def autocast_of(state: State, block: int) -> Autocast | None:

@@ -9,7 +9,7 @@ chain of reasons was found first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Union
@@ -359,6 +359,14 @@ def constant(value: Value | None) -> object:
 def is_autocast(value: Value) -> bool:
     """Whether a value is an autocast context, and nothing else."""
     return bool(value) and all(isinstance(atom, Autocast) for atom in value)
+
+
+def entered(contexts: Value) -> Iterator[Atom]:
+    """The contexts that a `with` may enter: what was put into an `ExitStack`, too."""
+    for atom in ordered(contexts):
+        yield atom
+        if isinstance(atom, Sequence):
+            yield from ordered(atom.element)
 
 
 def ordered(value: Value) -> list[Atom]:

@@ -16,6 +16,7 @@ from amplint.core.lattice import (
     join,
     only,
 )
+from amplint.core.operations import Op
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -32,6 +33,7 @@ from amplint.core.values import (
     Instance,
     Method,
     Module,
+    NoGrad,
     Object,
     Sequence,
     Shows,
@@ -42,6 +44,7 @@ from amplint.core.values import (
     Unknown,
     Value,
     constant,
+    entered,
     first_of,
     one,
     ordered,
@@ -56,6 +59,7 @@ from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site, options
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node, Param
+from amplint.ir.ssa import ENTERING, STACKING
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.modules import MODULES
@@ -448,9 +452,11 @@ class Calls(OfFrameworks):
                         keywords.setdefault("**", one(atom))
             else:
                 keywords[name] = value
-        return Arguments(
-            tuple(positional), keywords, not counted, "**" in shape.keywords, shape.hint
+        unsure = any(
+            name == "**" and not all(map(is_named, value))
+            for (name, _), value in zip(node.named, values[shape.positional :], strict=True)
         )
+        return Arguments(tuple(positional), keywords, not counted, unsure, shape.hint)
 
     def call(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
         infer = self.inference
@@ -466,6 +472,9 @@ class Calls(OfFrameworks):
                     return self.called(Symbol("builtins.dict"), arguments, node)
                 self.fill_fields(atom.id, arguments)
             given = self.identified(atom.id, makers, arguments)
+            contexts = self.contexts_of(atom.id, makers, arguments, node)
+            if contexts:
+                return join([one(Instance(atom.id, given=given)), contexts])
             if infer.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
@@ -483,12 +492,17 @@ class Calls(OfFrameworks):
                 self.register(atom.of, arguments, node)
             if atom.name == "__init__":  # of a base in a library
                 self.note_made(atom.of.cls, arguments, node)
+                opened = self.opened_by_base(atom.of.cls, arguments, node)
+                if opened:
+                    infer.write(Key("context", self.facts.id), (self.facts.id, self.number), opened)
             known = self.given_by_framework(atom, node)
             return known if known is not None else self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
             self.execute(atom.name, arguments)
         if isinstance(atom, Object) and atom.holds:
             self.enter_held(atom.holds, node)
+        if isinstance(atom, Autocast) and arguments.positional:
+            self.wrap(atom, arguments.positional[0])
         if isinstance(atom, Method) and isinstance(atom.of, Class):
             return self.apply_function(atom.of, arguments, node)
         if isinstance(atom, Unknown) or (isinstance(atom, Method) and atom.name == "step"):
@@ -507,6 +521,46 @@ class Calls(OfFrameworks):
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)
+
+    def contexts_of(self, cls: str, makers: list[str], arguments: Arguments, node: Node) -> Value:
+        """The contexts that an instance enters where a `with` is given it: a subclass of autocast
+        is one, and an `__enter__` may enter others.
+
+        Args:
+            makers: the constructors of the class.
+            arguments: those of the call that makes the instance.
+        """
+        infer = self.inference
+        entering = infer.methods(cls, "__enter__")
+        if infer.library_bases(cls) & libraries.AUTOCASTS.keys():
+            if not makers:
+                return self.opened_by_base(cls, arguments, node)
+            entering = makers
+        contexts = join(infer.read(Key("context", each)) for each in entering)
+        if not contexts or len(makers) != 1:
+            return contexts
+        # All instances of a class have one value there: what this one is given says more.
+        given = self.given(Function(makers[0], Instance(cls)), arguments)
+        told = {k: v for k, v in given.items() if k == "enabled" and constant(v) is not None}
+        return frozenset(
+            transfer.with_options(a, told, unsure=False) if isinstance(a, Autocast) else a
+            for a in contexts
+        )
+
+    def opened_by_base(self, cls: str, arguments: Arguments, node: Node) -> Value:
+        """The region of a subclass of autocast whose base is given these arguments."""
+        names = sorted(libraries.AUTOCASTS.keys() & self.inference.library_bases(cls))
+        return join(one(transfer.autocast(name, arguments, self.site(node))) for name in names)
+
+    def wrap(self, context: Autocast, wrapped: Value) -> None:
+        """`torch.autocast("cuda")(f)`: a call of that runs `f` in the region."""
+        site = (self.facts.id, self.number)
+        for atom in ordered(wrapped):
+            runs = self.run_by(atom)
+            if isinstance(atom, Instance) and self.inference.is_module(atom.cls):
+                runs = runs or self.inference.methods(atom.cls, "forward")
+            for identity in runs:
+                self.inference.write(Key("wrapped", identity), site, one(context))
 
     def identified(
         self, cls: str, makers: list[str], arguments: Arguments
@@ -827,13 +881,17 @@ class Calls(OfFrameworks):
         self.enter(function.id, node, None, None)
         self.bind(function, arguments)
         self.dispatched(function, arguments, node)
+        graph = infer.files[facts.path].graph(function.id)
         if set(facts.decorated) & CONTEXT_MAKERS:
-            return infer.read(Key("context", function.id)) or UNKNOWN
-        result = infer.read(Key("return", function.id))
-        if infer.files[facts.path].graph(function.id).yields:
+            opened = infer.read(Key("context", function.id))
+            entering = contexts_at(graph, ops.YIELD)
+            return contexts_in(self.specialised(function, arguments, opened, entering)) or UNKNOWN
+        if graph.yields:
             result = one(Sequence(None, infer.read(Key("yield", function.id))))
-        elif any(map(is_made_of_arguments, result)):
-            result = self.specialised(function, arguments, result)
+        else:
+            result = infer.read(Key("return", function.id))
+            returned = (given_back(graph, n) for n in graph.returns)
+            result = self.specialised(function, arguments, result, returned)
         return self.as_given_here(function.id, result, node)
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
@@ -850,21 +908,24 @@ class Calls(OfFrameworks):
         elsewhere = infer.inherited_region(function) or infer.dtype_of_framework(facts, infer.read)
         return of_unknown_dtype if elsewhere else result
 
-    def specialised(self, function: Function, arguments: Arguments, result: Value) -> Value:
+    def specialised(
+        self, function: Function, arguments: Arguments, result: Value, sources: Iterable[int]
+    ) -> Value:
         """The result of a helper, with this call's arguments put for its parameters: a region, or
-        an instance that is distinguished from others by what its constructor was given."""
+        an instance that is distinguished from others by what its constructor was given.
+
+        Args:
+            sources: the nodes of the helper that the result is of.
+        """
         state = self.inference.states.get(function.id)
-        if state is None:
+        if state is None or not any(map(is_made_of_arguments, result)):
             return result
         given = self.given(function, arguments)
         made: list[Value] = []
-        for returned in state.graph.returns:
-            source = state.graph.nodes[returned]
-            number = source.operands[0] if source.op == ops.RETURN else returned
-            for each in reachable([number], lambda n: joined(state.graph, n)):
-                if not joined(state.graph, each):
-                    special = self.specialised_call(function.id, state, each, given)
-                    made.append(state.values[each] if special is None else special)
+        for each in reachable(sources, lambda n: joined(state.graph, n)):
+            if not joined(state.graph, each):
+                special = self.specialised_call(function.id, state, each, given)
+                made.append(state.values[each] if special is None else special)
         return join(made)
 
     def specialised_call(
@@ -881,11 +942,11 @@ class Calls(OfFrameworks):
         if isinstance(made, Instance):
             makers = self.inference.methods(made.cls, "__init__", overridden=False)
             return one(replace(made, given=self.identified(made.cls, makers, arguments)))
-        names = [a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)]
-        if len(names) != 1 or transfer.canonical(names[0]) not in libraries.AUTOCASTS:
+        callees = [a for a in state.values[node.operands[0]] if makes_context(a)]
+        if len(callees) != 1:
             return None
         site = Site(None, partial(self.evidence_in, function, node), self.models)
-        return one(transfer.autocast(transfer.canonical(names[0]), arguments, site))
+        return transfer.call(callees[0], arguments, site)
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
         """The value of a node in a helper; where it is a parameter of it, or one that it may have
@@ -1056,6 +1117,34 @@ def by_keyword(
             )
 
 
+def contexts_in(value: Value) -> Value:
+    """The contexts of torch that a `with` may enter."""
+    return frozenset(a for a in entered(value) if isinstance(a, Autocast | NoGrad))
+
+
+def contexts_at(graph: Graph, end: Op) -> set[int]:
+    """The contexts that are open where a `@contextmanager` yields, or where an `__enter__` returns.
+
+    Args:
+        end: the operation that does.
+    """
+    blocks = {node.block for node in graph.nodes if node.op == end}
+    around = reachable(blocks, lambda n: (graph.blocks[n].parent,) if n else ())
+    contexts = {graph.blocks[n].node for n in around if graph.blocks[n].kind == "with"}
+    # What a `with` has entered is left where it returns.
+    return contexts & entered_by_calls(graph) if end == ops.RETURN else contexts
+
+
+def entered_by_calls(graph: Graph) -> set[int]:
+    """The contexts that calls enter, instead of `with` statements."""
+    methods = ((n, graph.nodes[n.operands[0]]) for n in graph.nodes if n.op == ops.CALL)
+    return {
+        node.argument(0) if method.data in STACKING else method.operands[0]
+        for node, method in methods
+        if method.op == ops.ATTR and method.data in STACKING | ENTERING
+    }
+
+
 def tells_apart(value: Value) -> bool:
     """Whether an instance is distinguished by having been given this: numbers and texts would
     tell apart what is alike."""
@@ -1065,6 +1154,12 @@ def tells_apart(value: Value) -> bool:
 def held(atom: Atom) -> Iterator[Atom]:
     """The values that lie in a container."""
     return (each for value in inner(atom) for each in ordered(value))
+
+
+def given_back(graph: Graph, returned: int) -> int:
+    """The node that a function returns; of a lambda, it stands itself among what that returns."""
+    node = graph.nodes[returned]
+    return node.operands[0] if node.op == ops.RETURN else returned
 
 
 def joined(graph: Graph, number: int) -> tuple[int, ...]:
@@ -1083,6 +1178,18 @@ def passed_on(state: State, number: int) -> tuple[int, ...]:
         names = [transfer.canonical(a.name) for a in callees if isinstance(a, Symbol)]
         return (node.argument(0),) if any(n in libraries.MODULE_WRAPPERS for n in names) else ()
     return joined(state.graph, number)
+
+
+def is_named(atom: Atom) -> bool:
+    """Whether this is a dict all of whose items are known by their names."""
+    return isinstance(atom, MappingValue) and not atom.rest and not atom.crowded
+
+
+def makes_context(atom: Atom) -> bool:
+    """Whether this is autocast by one of its names, or what `functools.partial` has made of it."""
+    if isinstance(atom, Symbol):
+        return transfer.canonical(atom.name) in libraries.AUTOCASTS
+    return isinstance(atom, Autocast)
 
 
 def is_made_of_arguments(atom: Atom) -> bool:

@@ -44,14 +44,14 @@ from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.activations import activations, layers_given
 from amplint.inference.annotations import annotated, annotation_subscript
-from amplint.inference.calls import CONTEXT_MAKERS, Calls
+from amplint.inference.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in, is_named
 from amplint.inference.narrowing import narrow
 from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node, Param
-from amplint.ir.ssa import COLLATE
+from amplint.ir.ssa import COLLATE, ENTERING
 from amplint.knowledge import libraries
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
@@ -218,7 +218,9 @@ class Evaluation(Calls):
             element = join(self.values[node] for node in graph.yields)
             infer.write(Key("yield", identity), (identity, -1), element)
         if graph.yields and set(self.facts.decorated) & CONTEXT_MAKERS:
-            self.publish_context()
+            self.publish_context(ops.YIELD)
+        if self.facts.name in ENTERING and self.facts.cls is not None:
+            self.publish_context(ops.RETURN)
         for scope, site, bound in self.published(whole):
             for name, nodes in bound.items():
                 value = join(self.values[n] for n in nodes)
@@ -264,19 +266,9 @@ class Evaluation(Calls):
             return returned
         return join([known(returned), declared])
 
-    def publish_context(self) -> None:
-        """A `@contextmanager` that yields inside autocast is itself such a context."""
-        contexts: list[Value] = []
-        for node in self.graph.nodes:
-            if node.op == ops.YIELD:
-                for block in self.chain(node.block):
-                    if self.graph.blocks[block].kind == "with":
-                        contexts.append(
-                            frozenset(
-                                a for a in self.values[self.graph.blocks[block].node]
-                                if isinstance(a, Autocast | NoGrad)
-                            )
-                        )  # fmt: skip
+    def publish_context(self, end: Op) -> None:
+        """The contexts that a context of the project enters: see `contexts_at`."""
+        contexts = (contexts_in(self.values[n]) for n in contexts_at(self.graph, end))
         identity = self.facts.id
         self.inference.write(Key("context", identity), (identity, -1), join(contexts))
 
@@ -548,7 +540,12 @@ class Evaluation(Calls):
         return self.applied(transfer.compare, node, node.data, tuple(self.operands(node)))
 
     def op_bool(self, node: Node) -> Value:
-        return join(self.operands(node))
+        """A context is true: it ends an `or`, and an `and` goes on after it."""
+        *first, last = self.operands(node)
+        if node.data == "And":
+            return join([*(value for value in first if not is_context(value)), last])
+        ends = next((n for n, value in enumerate(first, 1) if is_context(value)), None)
+        return join([*first, last][:ends])
 
     def op_tuple(self, node: Node) -> Value:
         values = self.operands(node)
@@ -726,7 +723,7 @@ class Evaluation(Calls):
         for decorator in reversed(decorators):
             made: list[Value] = []
             for atom in ordered(decorator):
-                if isinstance(atom, Function | Class) or is_registrar(atom):
+                if isinstance(atom, Class) or self.run_by(atom) or is_registrar(atom):
                     result = self.call(atom, Arguments((value,)), node)
                     made.append(frozenset(a for a in result if is_callee(a)))
                     if isinstance(atom, Function) and self.decorates_many(atom):
@@ -816,10 +813,6 @@ def named_items(keys: Iterable[object], values: Iterable[Value]) -> dict[str, Va
     return items if len(items) <= MAX_KEYS else None
 
 
-def is_named(mapping: MappingValue) -> bool:
-    return not mapping.rest and not mapping.crowded
-
-
 def under_computed_key(atom: Atom) -> Value:
     """The values that `{key: x}` or `{**x}` puts into a dict."""
     if isinstance(atom, MappingValue):
@@ -840,6 +833,11 @@ def is_vague(atom: Atom) -> bool:
     if isinstance(atom, MappingValue):
         return any(map(is_open, inner(atom)))
     return isinstance(atom, Unknown)
+
+
+def is_context(value: Value) -> bool:
+    """Whether this surely is a context of torch."""
+    return bool(value) and all(isinstance(atom, Autocast | NoGrad) for atom in value)
 
 
 def is_registrar(atom: Atom) -> bool:

@@ -22,7 +22,6 @@ from amplint.core.values import (
     BOTTOM,
     Arguments,
     Atom,
-    Autocast,
     Evidence,
     LazyEvidence,
     Place,
@@ -32,7 +31,6 @@ from amplint.core.values import (
     Value,
     constant,
     evidence_of,
-    ordered,
 )
 from amplint.inference import transfer
 from amplint.inference.evaluation import Evaluation
@@ -44,10 +42,10 @@ from amplint.inference.evidence_marks import (
     Source,
     at_path,
     marked,
-    name_of,
     places,
 )
 from amplint.inference.fixpoint import Inference
+from amplint.inference.frame import opened_by
 from amplint.inference.state import Key, KeyKind, SiteId, State
 from amplint.ir.model import FunctionFacts, Node
 
@@ -375,16 +373,14 @@ class Explanations:
         while block >= 0:
             facts = graph.blocks[block]
             context = values[facts.node] if facts.kind == "with" and facts.node >= 0 else BOTTOM
-            for atom in ordered(context):
-                if isinstance(atom, Autocast):
-                    yield At(function, facts.node, (name_of(atom), CONTEXT), call)
-                    return
+            if opened_by(context) is not None:
+                yield At(function, facts.node, opening(context), call)
+                return
             block = facts.parent
-        decorators = Key("decorators", function)
-        for site, value in sorted(infer.sites_of(decorators).items()):
-            for atom in ordered(value):
-                if isinstance(atom, Autocast):
-                    yield Written(decorators, site, (name_of(atom), CONTEXT))
+        for key in (Key("decorators", function), Key("wrapped", function)):
+            for site, value in sorted(infer.sites_of(key).items()):
+                if opened_by(value) is not None:
+                    yield Written(key, site, opening(value))
                     return
         around = infer.states[function].around
         if around is None:
@@ -403,3 +399,8 @@ class Explanations:
                 yield Evidence(self._inference.place(caller, number), text, Shows.AUTOCAST)
             else:
                 yield Around(caller, infer.states[caller].graph.nodes[number].block)
+
+
+def opening(contexts: Value) -> Path:
+    """The path to the context that opens a region, in what a `with` is given."""
+    return next(path for path in places(contexts) if path[-1] == CONTEXT)

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from amplint.core.lattice import is_open, join, known
 from amplint.core.values import (
     ACCELERATOR,
+    BOTTOM,
     CPU,
     UNKNOWN,
     Arguments,
@@ -26,6 +27,7 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
     Value,
+    entered,
     one,
     ordered,
 )
@@ -317,12 +319,14 @@ def no_evidence(_text: str, _kind: Shows) -> Evidence | None:
 def region_around(
     inference: ProjectFacts, facts: FunctionFacts, ask: Callable[[Key], Value]
 ) -> Region | None:
-    """The region that decorators put around a function, or the framework that calls it.
+    """The region that decorators put around a function, a call that wraps it, or the framework that
+    calls it.
 
     Args:
         ask: returns the value of a key.
     """
-    opened = opened_by(ask(Key("decorators", facts.id))) if facts.decorated else None
+    decorators = ask(Key("decorators", facts.id)) if facts.decorated else BOTTOM
+    opened = opened_by(decorators) or opened_by(ask(Key("wrapped", facts.id)))
     if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):
         return opened  # a decorator that nobody knows may end the region
     dtype = inference.dtype_of_framework(facts, ask)
@@ -331,10 +335,7 @@ def region_around(
 
 def opened_by(contexts: Value) -> Region | None:
     """The region that a context, or what may be one, opens."""
-    for atom in ordered(contexts):
-        if isinstance(atom, Autocast):
-            return as_region(atom)
-    return None
+    return next((as_region(atom) for atom in entered(contexts) if isinstance(atom, Autocast)), None)
 
 
 def as_region(context: Autocast) -> Region:

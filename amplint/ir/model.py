@@ -91,6 +91,8 @@ class Block(NamedTuple):
     kind: body, loop, while, comprehension, with, if, else, try, handler, finally, and `after`: what
     follows `if test: continue`, and so runs only where the test fails.
     `node` is the iterated value, the test, the context or the exception's class; -1 without one.
+    A `with` is what follows `stack.enter_context(c)` and `c.__enter__()`, too; such a context has a
+    block in each suite that it lasts in.
     """
 
     kind: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplint.core.operations import Op
 from amplint.ir import ops
@@ -18,12 +18,31 @@ from amplint.ir.model import Block, CallShape, FunctionFacts, Graph, Location, N
 Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]
 
-# Methods that put their argument into the container they are called on.
 # `loader.collate_fn = f`: from here on, the loader yields what `f` returns.
 COLLATE = "collate_fn"
-ADDERS = frozenset({"append", "add", "extend", "insert", "update", "appendleft", "setdefault"})
+# Methods of `contextlib.ExitStack` that enter their argument, and those that enter what they are
+# called on; those of both that leave what was entered.
+STACKING = frozenset({"enter_context", "enter_async_context"})
+ENTERING = frozenset({"__enter__", "__aenter__"})
+LEAVING = frozenset({"__exit__", "__aexit__", "aclose", "close", "pop_all"})
+UPDATE = "update"  # of a dict: `options.update(dtype=torch.float16)` puts its keywords into it
+# Methods that put their argument into the container they are called on.
+ADDERS = frozenset(
+    {"append", "add", "extend", "insert", UPDATE, "appendleft", "setdefault", *STACKING}
+)
 MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
 NOWHERE: Location = (0, 0, 0, 0)
+
+
+class Entered(NamedTuple):
+    """A context that a call of `enter_context` or `__enter__` enters.
+
+    `through`: what that is called on, by which the context is left again. Ex) "self.stack"
+    """
+
+    through: str
+    context: int
+    place: Location
 
 
 def build(
@@ -63,6 +82,8 @@ class Builder:
         self.rebound: dict[ast.stmt, set[str]] = {}  # by statement of a loop's body
         self.breaks: list[list[Env]] = []
         self.continues: list[list[Env]] = []
+        self.entered: tuple[Entered, ...] = ()  # by calls, and not left yet
+        self.opened: dict[int, Entered] = {}  # by block
 
     # -- the whole scope
 
@@ -81,6 +102,8 @@ class Builder:
             if scope.returns is not None:
                 self.returned = self.annotation(scope.returns)
         self.suite(scope.body)
+        if self.facts.name in ENTERING and self.entered and self.env is not None:
+            self.give_back(None, where(scope.body[-1]))
 
     def parameters(self, arguments: ast.arguments) -> None:
         annotations: dict[str, ast.expr | None] = {
@@ -165,10 +188,51 @@ class Builder:
     # -- statements
 
     def suite(self, body: Sequence[ast.stmt]) -> None:
-        before = self.block
+        before, entered = self.block, self.entered
         for statement in body:
+            self.leave_blocks(before)
+            self.open_entered()
             self.statement(statement)
         self.block = before
+        if self.env is None:  # what follows was not reached from here
+            self.entered = entered
+
+    def note_entering(self, call: ast.Call, method: ast.Attribute) -> None:
+        """`stack.enter_context(c)`, `c.__enter__()`: what follows is in `c`, also where a condition
+        chooses whether it is entered, up to `stack.close()` or `c.__exit__()`."""
+        if method.attr not in LEAVING:
+            context = method.value if method.attr in ENTERING else call.args[0]
+            through = ast.unparse(method.value)
+            self.entered += (Entered(through, self.places[context], where(context)),)
+        elif self.entered:
+            self.leave(ast.unparse(method.value))
+
+    def leave(self, *through: str) -> None:
+        self.entered = tuple(each for each in self.entered if each.through not in through)
+
+    def open_entered(self) -> None:
+        """Enter the blocks of the contexts that calls have entered."""
+        if self.entered:
+            around = {self.opened.get(block) for block in self.chain()}
+            for each in self.entered:
+                if each not in around:
+                    self.open("with", each.context, each.place)
+                    self.opened[self.block] = each
+
+    def leave_blocks(self, outer: int) -> None:
+        """Go back from the blocks of contexts that were left since: to `outer`, at the furthest."""
+        block = self.block
+        while block != outer and block in self.opened:
+            each, block = self.opened[block], self.blocks[block].parent
+            if each not in self.entered:
+                self.block = block
+
+    def chain(self) -> Iterable[int]:
+        """The block, and those around it."""
+        block = self.block
+        while block >= 0:
+            yield block
+            block = self.blocks[block].parent
 
     def statement(self, node: ast.stmt) -> None:
         handler = getattr(self, f"do_{type(node).__name__}", None)
@@ -183,16 +247,29 @@ class Builder:
         """`xs.append(x)`: from here on, `xs` is the container with `x` in it."""
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
             return
-        base = call.func.value
-        if not adds(call) or not call.args or self.env is None:
+        method, place = call.func, where(call)
+        if not adds(call):
             return
-        if isinstance(base, ast.Name) and base.id in self.locals and base.id in self.env:
-            operands = (self.env[base.id], self.places[call.args[-1]])
-            self.bind(base.id, self.emit(ops.ADD, operands, call.func.attr, where(call)))
-        elif isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
-            operands = (self.places[base], self.places[call.args[-1]])
-            added = self.emit(ops.ADD, operands, call.func.attr, where(call))
-            self.emit(ops.STORE, (self.places[base.value], added), base.attr, where(call))
+        if call.args:
+            given = (self.places[call.args[-1]],)
+            self.change(method.value, ops.ADD, given, method.attr, place)
+        for keyword in call.keywords if method.attr == UPDATE else ():
+            if keyword.arg is not None:
+                key = self.constant(keyword.arg, place)
+                item = (key, self.places[keyword.value])
+                self.change(method.value, ops.PUT, item, None, place)
+
+    def change(
+        self, holder: ast.expr, op: Op, operands: tuple[int, ...], data: str | None, place: Location
+    ) -> None:
+        """An operation on a container changes it in place: its holder has the result from here."""
+        if isinstance(holder, ast.Name):
+            if holder.id in self.locals and self.env is not None and holder.id in self.env:
+                changed = self.emit(op, (self.env[holder.id], *operands), data, place)
+                self.bind(holder.id, changed)
+        elif isinstance(holder, ast.Attribute) and isinstance(holder.value, ast.Name):
+            changed = self.emit(op, (self.places[holder], *operands), data, place)
+            self.emit(ops.STORE, (self.places[holder.value], changed), holder.attr, place)
 
     def do_Assign(self, node: ast.Assign) -> None:
         pairs = [pair for target in node.targets for pair in paired(target, node.value)]
@@ -247,9 +324,13 @@ class Builder:
                 self.assign(element, self.emit(ops.UNPACK, (value,), data, where(element)))
 
     def do_Return(self, node: ast.Return) -> None:
-        value = self.expr(node.value) if node.value else self.constant(None, where(node))
-        self.returns.append(self.emit(ops.RETURN, (value,), None, where(node)))
+        self.give_back(node.value, where(node))
         self.env = None
+
+    def give_back(self, returned: ast.expr | None, place: Location) -> None:
+        value = self.expr(returned) if returned else self.constant(None, place)
+        self.open_entered()
+        self.returns.append(self.emit(ops.RETURN, (value,), None, place))
 
     def do_Raise(self, node: ast.Raise) -> None:
         operands = [self.expr(part) for part in (node.exc, node.cause) if part is not None]
@@ -281,10 +362,11 @@ class Builder:
     def do_If(self, node: ast.If) -> None:
         test = self.expr(node.test)
         start = None if self.env is None else dict(self.env)
-        before = self.open("if", test, where(node))
+        before, entered = self.open("if", test, where(node)), self.entered
         self.narrow(node.test, True)
         self.suite(node.body)
         after_body, self.block = self.env, before
+        entered_in_body, self.entered = self.entered, entered
         self.env = start
         # What follows `if test: continue` runs only where the test fails, and so does the `else`.
         implied = after_body is None and not node.orelse and start is not None
@@ -295,6 +377,10 @@ class Builder:
         if implied:
             return
         self.block = before
+        # A context is left if it is on one path.
+        both = dict.fromkeys([*entered_in_body, *self.entered])
+        left = {*entered} - {*entered_in_body} | {*entered} - {*self.entered}
+        self.entered = tuple(each for each in both if each not in left)
         self.env = self.merge([after_body, self.env], where(node))
 
     def loop_phis(self, body: Sequence[ast.stmt], place: Location) -> dict[str, int]:
@@ -376,6 +462,8 @@ class Builder:
                 self.assign(item.optional_vars, self.emit(ops.ENTER, (context,), None, place))
         self.suite(node.body)
         self.block = before
+        if self.entered:
+            self.leave(*(ast.unparse(i.optional_vars or i.context_expr) for i in node.items))
 
     do_AsyncWith = do_With
 
@@ -578,6 +666,8 @@ class Builder:
         leading = next(starred, len(positional))
         hint = last_name(first) if first else ""
         shape = CallShape(len(positional), names, stars, hint, leading)
+        if isinstance(node.func, ast.Attribute) and enters_or_leaves(node.func.attr, node.args):
+            self.note_entering(node, node.func)
         return self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
 
     def on_Subscript(self, node: ast.Subscript) -> int:
@@ -648,6 +738,7 @@ class Builder:
     def on_Yield(self, node: ast.Yield) -> int:
         value = self.expr(node.value) if node.value else self.constant(None, where(node))
         self.yields.append(value)
+        self.open_entered()
         return self.emit(ops.YIELD, (value,), None, where(node))
 
     def on_YieldFrom(self, node: ast.YieldFrom) -> int:
@@ -887,6 +978,11 @@ def changed_container(node: ast.AST) -> Iterable[str]:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and adds(node):
         holder = node.func.value
     return (holder.id,) if isinstance(holder, ast.Name) else ()
+
+
+def enters_or_leaves(method: str, given: Sequence[ast.expr]) -> bool:
+    """Whether a call enters a context by hand, or leaves those that were entered."""
+    return method in LEAVING or (method in STACKING if given else method in ENTERING)
 
 
 def adds(call: ast.Call) -> bool:

@@ -66,6 +66,9 @@ NO_GRAD: frozenset[str] = frozenset(
 )
 
 
+CONTEXT_STACKS = frozenset({"contextlib.AsyncExitStack", "contextlib.ExitStack"})
+"""Contexts through which others are entered, by `enter_context`."""
+
 # Decorators that leave what they decorate as it is, as far as values go.
 TRANSPARENT_DECORATORS = frozenset(
     """

@@ -18,8 +18,9 @@ Fix safety: unsafe: joins a sigmoid that is applied at the call with the loss. T
 the loss of probabilities is cut off at 100 for each element, that of logits is not. Not offered
 where the sigmoid is elsewhere, as in a layer of the model.
 
-Known limits: a region whose device type is not known is taken for one of the CPU. Nothing is said
-where the region is dropped for what chooses this loss (`nullcontext() if self.loss == "bce" else
+Known limits: a region whose device type is not known is taken for one of the CPU, unless tensors
+that the loss is given are known to be on an accelerator. Nothing is said where the region is
+dropped for what chooses this loss (`nullcontext() if self.loss == "bce" else
 torch.autocast("cuda")`, and the loss under `if self.loss == "bce":`).
 """
 
@@ -47,9 +48,12 @@ from amplint import (
     calls,
     evidence_of,
     only,
+    tensors_in,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
+
+from .._shared.dtypes import device_type
 
 if TYPE_CHECKING:
     from amplint import Region, Source
@@ -91,9 +95,12 @@ rule = Rule(
 @rule.on(calls(*BANNED) & IN_REGION)
 def check(call: View) -> Iterator[Finding]:
     name, region = loss_of(call), call.enabled_region
-    if name is None or region is None or region.device not in REFUSING:
+    if name is None or region is None:
         return
-    if policy(name, region.device) != "banned" or is_dropped_for_loss(call, region):
+    device = device_type(region, tensors_in([each.value for _, _, each in call.arguments]))
+    if device not in REFUSING or policy(name, device) != "banned":
+        return
+    if is_dropped_for_loss(call, region):
         return
     message = f"`{call.brief}` raises in a CUDA autocast region; on the CPU it runs"
     yield call.finding(message, [region.evidence], take_logits(call))

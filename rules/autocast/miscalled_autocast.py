@@ -14,6 +14,9 @@ its first one was `enabled`.
     @torch.autocast                       # ValueError: the function is taken for the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
+    self.region()                         # a method that returns one: likewise
+    region = torch.autocast("cuda")       # and nothing reads it: likewise
+    yield torch.autocast("cuda")          # in a @contextmanager: `with` enters the generator alone
     with torch.autocast("cuda") and torch.no_grad(): ...    # enters no_grad alone
     with model.no_sync() and torch.autocast("cuda"): ...    # enters the region alone
 
@@ -32,9 +35,11 @@ likewise a flag of the command line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from amplint import (
+    CalledTexts,
     Device,
     DType,
     Edit,
@@ -53,6 +58,7 @@ from amplint import (
     View,
     calls,
     constant,
+    is_autocast,
     nodes,
     only,
 )
@@ -67,7 +73,11 @@ KIND = "the argument is of that kind for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
 
+WITHOUT_EFFECT = "opens no region: nothing enters it"
+ENTERS = re.compile(r"\benter_context\b|\b__enter__\b")
+
 # What to do there, where it is something else than the help of the rule.
+ENTER_AROUND_YIELD = "enter it by `with`, around the `yield`"
 ENTER = "enter it by `with`, around the forward pass and the loss, or remove the line"
 GIVE_TYPE = "give the type of the device, a string: `device.type`"
 GIVE_DTYPE = "give a dtype: `torch.bfloat16`, or `getattr(torch, name)` of a name"
@@ -100,14 +110,52 @@ def check_call(call: View) -> Iterator[Finding]:
     else:
         yield from check_enabled(call, 0)
     uses = list(call.uses)
-    if not uses and not any(map(call.is_same, call.contexts)) and is_alone(call):
-        yield call.finding(f"`{call.brief}` opens no region: nothing enters it", help=ENTER)
+    if not uses and not is_entered(call) and (is_alone(call) or is_never_read(call)):
+        yield call.finding(f"`{call.brief}` {WITHOUT_EFFECT}", help=ENTER)
     if any(use.op == "bool" for use in uses):
         yield from not_entered(call)
+    if any(use.op == "yield" for use in uses) and not is_entered(call):
+        yield from yielded(call)
+
+
+@rule.on(nodes("call"))
+def check_made(call: View) -> Iterator[Finding]:
+    """Ex) self.autocast(), which returns a region, alone in a line"""
+    if not is_autocast(call.value) or any(call.uses) or is_entered(call):
+        return
+    texts = call.ask(CalledTexts) or ()
+    if not texts or any(ENTERS.search(text) for text in texts):
+        return  # it may have entered the region itself
+    if is_alone(call):
+        yield call.finding(f"`{call.brief}` {WITHOUT_EFFECT}", help=ENTER)
+
+
+def is_entered(call: View) -> bool:
+    return any(map(call.is_same, call.contexts))
 
 
 def is_alone(call: View) -> bool:
     return isinstance(call.source.parent(call.cst), cst.Expr)
+
+
+def is_never_read(call: View) -> bool:
+    """Whether a region is kept in a variable of a function that nothing reads."""
+    around, function = call.source.parent(call.cst), call.source.function(call.cst)
+    match around:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]) if function is not None:
+            return len(re.findall(rf"\b{name}\b", call.source.text(function))) == 1
+    return False
+
+
+def yielded(call: View) -> Iterator[Finding]:
+    """Ex) `yield torch.autocast("cuda")` in a context manager, where nobody asks what it yields"""
+    function, decorated = call.function.name, call.function.decorated
+    if "contextmanager" not in decorated:
+        return
+    if call.matches(rf"\b{re.escape(function)}\(.*\)\s+as\b", function):
+        return
+    message = f"`{call.brief}` opens no region: it is yielded, not entered"
+    yield call.finding(message, help=ENTER_AROUND_YIELD)
 
 
 def not_entered(call: View) -> Iterator[Finding]:

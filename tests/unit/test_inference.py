@@ -675,6 +675,159 @@ class TestAutocast:
             """
         assert isinstance(only(value("half", program)), Autocast)
 
+    @pytest.mark.parametrize(
+        ("statements", "inside", "after"),
+        [
+            ("half.__enter__(); use(x); half.__exit__(None, None, None); end(x)", True, False),
+            ("stack.enter_context(half); use(x); stack.close(); end(x)", True, False),
+            ("stack.enter_context(half); use(x); other.close(); end(x)", True, True),
+            ("with stack as s:\n s.enter_context(half); use(x)\nend(x)", True, False),
+            ("if amp:\n half.__enter__()\nuse(x); end(x)", True, True),
+            ("if amp:\n half.__enter__()\nelse:\n use(x)\nend(x)", False, True),
+            ("if amp:\n half.__enter__(); use(x)\n return x\nend(x)", True, False),
+            (
+                "half.__enter__(); use(x)\nif amp:\n half.__exit__(None, None, None)\nend(x)",
+                True,
+                False,
+            ),
+            (
+                "for h in (half, half):\n h.__enter__(); use(x)\n h.__exit__(*none)\nend(x)",
+                True,
+                False,
+            ),
+            ("with half and torch.no_grad():\n use(x)\nend(x)", False, False),
+            ("with torch.no_grad() and half:\n use(x)\nend(x)", True, False),
+            ("with half or torch.no_grad():\n use(x)\nend(x)", True, False),
+        ],
+    )
+    def test_a_context_that_is_entered_by_hand(
+        self, statements: str, inside: bool, after: bool
+    ) -> None:
+        program = f"""
+            import contextlib, torch
+            def f(x, amp, other, none):
+                half, stack = torch.autocast("cuda"), contextlib.ExitStack()
+{textwrap.indent(statements, " " * 16)}
+            """
+        found = region("use(x)", program), region("end(x)", program)
+        assert (found[0] is not None, found[1] is not None) == (inside, after)
+
+    @pytest.mark.parametrize(
+        ("options", "device", "enabled"),
+        [
+            ("options", "cuda", True),
+            ("options | {'enabled': False}", "cuda", False),
+            ("{**options, 'enabled': False}", "cuda", False),
+            ("changed", "cuda", False),
+            ("updated", "xpu", False),
+            ("Trainer().options", "cuda", None),
+        ],
+    )
+    def test_options_of_a_context_in_a_dict(
+        self, options: str, device: str, enabled: bool | None
+    ) -> None:
+        program = f"""
+            import torch
+            options = {{"device_type": "cuda"}}
+            class Trainer:
+                def __init__(self, amp):
+                    self.options = dict(device_type="cuda", enabled=amp)
+            def f(x):
+                changed, updated = dict(options), dict(options)
+                changed["enabled"] = False
+                updated.update(enabled=False, device_type="xpu")
+                with torch.autocast(**({options})):
+                    use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and (found.device, found.enabled) == (device, enabled)
+
+    @pytest.mark.parametrize(
+        ("context", "enabled"),
+        [
+            ("Plain()", True),
+            ("Plain(enabled=False)", False),
+            ("Half()", True),
+            ("Half(enabled=False)", False),
+            ("Half(False)", False),
+            ("Half(enabled=amp)", None),
+            ("Entering()", True),
+            ("managed()", True),
+            ("managed(False)", False),
+            ("half('cuda')", True),
+            ("half('cuda', enabled=False)", False),
+        ],
+    )
+    def test_a_context_that_the_project_makes(self, context: str, enabled: bool | None) -> None:
+        program = f"""
+            import contextlib, functools, torch
+            half = functools.partial(torch.autocast, dtype=torch.float16)
+            class Plain(torch.cuda.amp.autocast):
+                pass
+            class Half(torch.autocast):
+                def __init__(self, enabled=True):
+                    super().__init__("cuda", enabled=enabled)
+            class Entering:
+                def __enter__(self):
+                    self.region = half("cuda")
+                    self.region.__enter__()
+                def __exit__(self, *error):
+                    self.region.__exit__(*error)
+            @contextlib.contextmanager
+            def managed(enabled=True):
+                with half("cuda", enabled=enabled):
+                    yield
+            def others():
+                return Half(), Half(enabled=False), managed(True), managed(False)
+            def f(x, amp):
+                with {context}:
+                    use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and (found.device, found.enabled) == ("cuda", enabled)
+
+    def test_a_decorator_that_is_an_instance(self) -> None:
+        program = """
+            import functools, torch
+            class Half:
+                def __call__(self, function):
+                    @functools.wraps(function)
+                    def wrapper(*args):
+                        with torch.autocast("cuda"):
+                            return function(*args)
+                    return wrapper
+            @Half()
+            def f(x):
+                use(x)
+            """
+        found = region("use(x)", program)
+        assert found is not None and found.device == "cuda"
+
+    @pytest.mark.parametrize(
+        ("wraps", "enabled"),
+        [
+            ("torch.autocast('cuda')(f)", True),
+            ("torch.autocast('cuda', enabled=False)(f)", False),
+            ("Net(torch.autocast('cuda'))", True),
+        ],
+    )
+    def test_a_function_that_a_context_wraps(self, wraps: str, enabled: bool) -> None:
+        name = "self.use(x)" if wraps.startswith("Net") else "use(x)"
+        program = f"""
+            import torch
+            def f(x):
+                use(x)
+            class Net(torch.nn.Module):
+                def __init__(self, context):
+                    super().__init__()
+                    self.forward = context(self.forward)
+                def forward(self, x):
+                    return self.use(x)
+            wrapped = {wraps}
+            """
+        found = region(name, program)
+        assert found is not None and found.enabled is enabled
+
 
 LOOP = """
     def train(model, loader, optimizer, args, verbose=False):

@@ -28,6 +28,7 @@ from amplint.inference.transfer.calls import (
     call,
     host_memory,
     precision_asked,
+    with_options,
 )
 from amplint.inference.transfer.containers import (
     add,
@@ -79,6 +80,7 @@ __all__ = [
     "unary",
     "unpack",
     "used_as_tensor",
+    "with_options",
     "without_half",
     "without_nests",
 ]

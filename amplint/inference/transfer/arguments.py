@@ -45,6 +45,15 @@ def dtype_of(value: Value) -> str | None:
     return None
 
 
+def device_type_of(value: Value) -> str | None:
+    """The device type that a `device_type=` argument names; of a choice between the CPU, or what
+    nobody knows, and another one, this, as in `device_of`."""
+    names = [atom.const if isinstance(atom, Host) else None for atom in value]
+    kinds = {name.partition(":")[0] if isinstance(name, str) else None for name in names}
+    others = kinds - {"cpu", None}
+    return agreed(others or kinds)
+
+
 def names_dtype(value: Value) -> bool:
     """Whether it is a torch.dtype, or one of several."""
     return {type(atom) for atom in value if atom != NONE} == {DType}
@@ -117,7 +126,7 @@ def legacy_type(value: Value | None) -> str | None:
     return name if isinstance(name, str) and name in LEGACY_CONSTRUCTORS else None
 
 
-def switch(value: Value | None, default: bool) -> bool | None:
+def switch(value: Value | None, default: bool | None) -> bool | None:
     if value is None:
         return default
     given = constant(value)

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import replace
 
 from amplint.core.values import (
+    ACCELERATOR,
     BOTTOM,
     CPU,
     NONE,
@@ -51,7 +52,9 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
     if isinstance(atom, Object):
         return object_attribute(atom, name)
     if isinstance(atom, Device) and name == "type":
-        return one(Host("str", atom.name.partition(":")[0], True)) if atom.name else STR
+        if atom.name:
+            return one(Host("str", atom.name.partition(":")[0], True))
+        return one(SOME_TYPE) if atom.kind == ACCELERATOR else STR
     if isinstance(atom, Device) and name == "index":
         return INT
     if atom == NONE:
@@ -70,6 +73,10 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
     if isinstance(atom, Sequence | Mapping | Autocast | NoGrad):
         return one(Method(atom, name))
     return UNKNOWN
+
+
+# The type of an accelerator that nobody has named: what it is for most.
+SOME_TYPE = Host("str", "cuda")
 
 
 def having(value: Value, name: str) -> Value:

@@ -17,6 +17,7 @@ from amplint.core.values import (
     Atom,
     Autocast,
     Device,
+    DType,
     Host,
     Mapping,
     Method,
@@ -35,7 +36,7 @@ from amplint.frameworks.models import UNSURE, Chosen, Models, written
 from amplint.frameworks.schema import Maker, Setting
 from amplint.inference import ranks
 from amplint.inference.transfer import distributions
-from amplint.inference.transfer.arguments import device_of, dtype_of, switch
+from amplint.inference.transfer.arguments import device_of, device_type_of, dtype_of, switch
 from amplint.inference.transfer.arithmetic import binary
 from amplint.inference.transfer.containers import (
     ON_DEVICE,
@@ -76,6 +77,9 @@ def call(callee: Atom, arguments: Arguments, site: Site) -> Value:
         return call_method(callee, arguments, site)
     if isinstance(callee, Object):
         return call_object(callee, arguments, site)
+    if isinstance(callee, Autocast) and not arguments.stars and is_option(arguments.positional):
+        # Ex) ac() of ac = functools.partial(torch.autocast, "cuda"), which stands for what it makes
+        return one(with_options(callee, options_of(arguments), arguments.unsure))
     if isinstance(callee, Autocast | NoGrad):
         return handed_on(arguments)  # as a decorator
     return BOTTOM if callee == NONE else UNKNOWN
@@ -205,28 +209,50 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
     """The context that a call of one of autocast's names builds."""
     api = libraries.AUTOCASTS[name]
     given = {
-        parameter: arguments.get(parameter, position)
+        parameter: value
         for position, parameter in enumerate(api.parameters)
+        if (value := arguments.get(parameter, position)) is not None
     }
-    device: str | None = api.device
-    if given.get("device_type") is not None:
-        kind = constant(given["device_type"])
-        device = kind.partition(":")[0] if isinstance(kind, str) else None
-    dtype = api.dtype
-    if given.get("dtype") is not None:
+    evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
+    return with_options(Autocast(api.device, api.dtype, evidence=evidence), given, arguments.unsure)
+
+
+def is_option(given: tuple[Value, ...]) -> bool:
+    """Whether what a call is given by place may be options of a context; no function to wrap."""
+    return all(value and all(isinstance(a, Host | DType) for a in value) for value in given)
+
+
+def options_of(arguments: Arguments) -> dict[str, Value]:
+    """The options of a context that a call gives, by parameter: those by place, which depends on
+    what `functools.partial` was given, by their types."""
+    kinds = {"str": "device_type", "bool": "enabled"}
+    by_type = {
+        kinds.get(atom.kind, "") if isinstance(atom, Host) else "dtype": value
+        for value in arguments.positional
+        for atom in value
+    }
+    return by_type | arguments.named
+
+
+def with_options(made: Autocast, given: dict[str, Value], unsure: bool) -> Autocast:
+    """A context with the options that a call gives.
+
+    Args:
+        made: as it is without them.
+        given: by parameter.
+        unsure: whether the call may give more.
+    """
+    device, dtype = made.device, made.dtype
+    if "device_type" in given:
+        device = device_type_of(given["device_type"])
+    if "dtype" in given:
         named = dtype_of(given["dtype"] or UNKNOWN)
         dtype = half_on_a_path(named) or named or "half"
-    enabled = switch(given.get("enabled"), True)
-    cache = switch(given.get("cache_enabled"), True)
-    if arguments.unsure:
+    enabled = switch(given.get("enabled"), made.enabled)
+    cache = switch(given.get("cache_enabled"), made.cache)
+    if unsure:
         enabled = None if enabled else enabled
-    return Autocast(
-        device,
-        dtype,
-        enabled,
-        cache,
-        site.evidence("the autocast region is opened here", Shows.AUTOCAST),
-    )
+    return Autocast(device, dtype, enabled, cache, made.evidence)
 
 
 SOME_ACCELERATOR = Object("accelerator", "?", ON_DEVICE)
@@ -497,6 +523,8 @@ BY_NAME = by_name(
     (builtins("str", "repr", "format", "chr", "input"), always(STR)),
     (builtins("print", "setattr"), always(NOTHING)),
     (builtins("open"), always(OBJECT)),
+    # What is entered through it is in it, as in a list: see `amplint.ir.ssa.ADDERS`.
+    (libraries.CONTEXT_STACKS, always(one(Sequence((), BOTTOM)))),
     (builtins("range"), always(one(Sequence(None, INT)))),
     ((*builtins("dict"), *LIKE_DICT), of(dictionary)),
     ((*builtins("set", "frozenset"), "collections.deque"), of(collection)),
