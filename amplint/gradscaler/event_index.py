@@ -35,7 +35,7 @@ class FunctionEvents(NamedTuple):
     """The calls of one function that are events, by node, and what they tell of it.
 
     Args:
-        scales: whether one is a call of a scaler.
+        scales: whether one is a call of a scaler, or of a framework that has one.
         steps: whether one is a step of a scaler.
         divides: whether it makes an optimizer as in `divides_by_zero`.
     """
@@ -91,7 +91,7 @@ class EventIndex:
             kinds = {each.kind for each in found.events.values()}
             if found.scales:
                 scaling.add(function)
-            if kinds & {Kind.BACKWARD, Kind.ELSEWHERE}:
+            if kinds & {Kind.BACKWARD, Kind.SCALED_BACKWARD, Kind.ELSEWHERE}:
                 backward.add(function)
             if found.steps:
                 stepping.add(function)
@@ -228,7 +228,11 @@ class EventIndex:
         events = dict(self._events(function, state))
         return FunctionEvents(
             events,
-            any(surely_scaler(self.inference, state, *each) for each in events.items()),
+            any(
+                found.kind is Kind.SCALED_BACKWARD
+                or surely_scaler(self.inference, state, number, found)
+                for number, found in events.items()
+            ),
             any(is_scaler_step(self.inference, state, each) for each in events.values()),
             any(divides_by_zero(state, number) for number in calls(state)),
         )
@@ -242,7 +246,7 @@ class EventIndex:
             plain = found.kind is Kind.STEP and all(map(self._is_plain_step, callees))
             if callees and not plain and not all(map(self._is_of_scaler, callees)):
                 continue
-            if found.kind is Kind.READ and self._is_of_optimizer(function):
+            if found.kind in (Kind.READ, Kind.CLIP) and self._is_of_optimizer(function):
                 continue  # the mistake is the step that the optimizer makes with scaled gradients
             yield number, found
 
