@@ -20,8 +20,8 @@ Known limits: reported only where every path from the backward pass to the clipp
 unknown function that is given the optimizer or the scaler is assumed to unscale. Of several
 optimizers, any one that is unscaled is taken to be the one that is clipped. No fix where there are
 several, nor where the step does not come each time that the gradients are clipped. A framework's
-backward pass (`accelerator.backward(loss)`) is one of a scaled loss where it is told float16 in
-sight.
+backward pass (`accelerator.backward(loss)`) is one of a scaled loss where its precision is a
+constant that means float16.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ Fix safety: none is offered; what has to move under the test is for the author t
 Known limits: a test that is written as a remainder (`(i + 1) % n == 0`), or that asks a function
 of the project which returns one (`if self.is_last(i)`), is known to fail at times; under another
 one (`if self.sync_gradients`) all paths have to go wrong. Of a framework's own clipping, in its
-context that gathers gradients (`with accelerator.accumulate(model):`), it speaks where the
-framework is told to gather several batches, and of float16 or of what an option says.
+context that gathers gradients (`with accelerator.accumulate(model):`), it speaks where an argument
+asks for several batches, and the precision is float16 or for an option to say.
 """
 
 from __future__ import annotations
