@@ -14,12 +14,12 @@ from amplint.gradscaler.events import (
     Kind,
     Role,
     TrainingEvent,
+    acts_as_scaler,
     divides_by_zero,
     event,
     is_scaler_step,
     keeps_protocol,
     role,
-    surely_scaler,
 )
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
@@ -230,7 +230,7 @@ class EventIndex:
             events,
             any(
                 found.kind is Kind.SCALED_BACKWARD
-                or surely_scaler(self.inference, state, number, found)
+                or acts_as_scaler(self.inference, state, number, found)
                 for number, found in events.items()
             ),
             any(is_scaler_step(self.inference, state, each) for each in events.values()),

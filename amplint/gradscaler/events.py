@@ -7,6 +7,7 @@ it is; all else is kept as a guess, until it is known which object it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -29,11 +30,11 @@ from amplint.core.values import (
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
 from amplint.knowledge.modules import RETURNING_ITSELF
-from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, TAKES_GRADIENTS
+from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, SCALER, TAKES_GRADIENTS
 
 
 class Kind(Enum):
@@ -102,6 +103,7 @@ VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
 METHODS = frozenset({kind.value for kind in Kind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED)
+BOUND_ANEW = frozenset({ops.PHI, ops.NARROW, ops.ADD})
 NAMES = METHODS | {name.rpartition(".")[2] for name in libraries.CLIPPING}
 
 
@@ -373,6 +375,46 @@ def surely_scaler(inference: Inference, state: State, number: int, found: Traini
     if owner is Role.UNKNOWN and found.kind is Kind.SCALE:
         return is_backpropagated(state, number)
     return owner is Role.SCALER or (owner is Role.UNKNOWN and found.kind is Kind.UNSCALE)
+
+
+def acts_as_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
+    """Whether a call is one of a scaler, by its value, its name or what else is called on it.
+
+    Ex) self.loss_scaler.step(optimizer) beside self.loss_scaler.update()
+    """
+    if surely_scaler(inference, state, number, found):
+        return True
+    if found.kind not in (Kind.STEP, Kind.UPDATE):
+        return False
+    name = written(state.graph, found.object)
+    return (
+        name is not None
+        and SCALER.search(name) is not None
+        and role(state.values[found.object], inference) is Role.UNKNOWN
+        and {("step", 1), ("update", 0)} <= set(called_on(state, name))
+    )
+
+
+def called_on(state: State, name: str) -> Iterator[tuple[str, int]]:
+    """The methods that are called on what is written so, each with how many arguments it has."""
+    nodes = state.graph.nodes
+    for node in nodes:
+        callee = nodes[node.operands[0]] if node.op == ops.CALL else node
+        if node.op != ops.CALL or callee.op != ops.ATTR or callee.data not in PROTOCOL:
+            continue
+        if written(state.graph, callee.operands[0]) == name:
+            yield callee.data, len(node.arguments)
+
+
+def written(graph: Graph, number: int) -> str | None:
+    """The way in which a node is written that a loop, or `x.update()`, may have bound anew; None
+    for what is no dotted name."""
+    while graph.nodes[number].op in BOUND_ANEW:
+        before = min(graph.nodes[number].operands, default=number)
+        if before >= number:
+            break
+        number = before
+    return path_of(graph, number)
 
 
 def is_scaler_step(inference: Inference, state: State, found: TrainingEvent) -> bool:
