@@ -11,6 +11,7 @@ from amplint.core.values import Object
 from amplint.core.walks import reachable
 from amplint.gradscaler.events import (
     ASKS_FINITE,
+    SAME_VALUE,
     Kind,
     Role,
     TrainingEvent,
@@ -146,8 +147,9 @@ class EventIndex:
         return bool(callees) and all(map(self._tells_remainder, callees))
 
     def is_of_overflow(self, site: SiteId) -> bool:
-        """Whether a call asks if the norm of gradients is finite: in the first iterations it is
-        not, until the scale has come down, and later it is."""
+        """Whether a call asks if the norm of gradients is finite, or the loss: in the first
+        iterations the norm is not, until the scale has come down, and later it is; whoever asks for
+        a loss has seen one that is not."""
         function, number = site
         graph = self.inference.states[function].graph
         node = graph.nodes[number]
@@ -155,10 +157,27 @@ class EventIndex:
         if callee.op not in (ops.ATTR, ops.NAME) or callee.data not in ASKS_FINITE:
             return False
         return any(
-            found.kind in (Kind.CLIP, Kind.READ)
-            for each in (*node.arguments, *callee.operands)
-            if (found := self.of[function].get(graph.narrowed(each))) is not None
+            self._is_measured(function, each) for each in (*node.arguments, *callee.operands)
         )
+
+    def _is_measured(self, function: str, number: int) -> bool:
+        """Whether a node is the norm of gradients or a loss, on the device or read.
+
+        Ex) norm, loss.item()
+        """
+        graph, events = self.inference.states[function].graph, self.of[function]
+        losses = {graph.narrowed(loss) for each in events.values() for loss in losses_of(each)}
+        number = graph.narrowed(number)
+        while number not in losses:
+            node = graph.nodes[number]
+            found = events.get(number)
+            if found is not None:
+                return found.kind in (Kind.CLIP, Kind.READ)
+            callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+            if callee is node or callee.op != ops.ATTR or callee.data not in SAME_VALUE:
+                return False
+            number = graph.narrowed(callee.operands[0])
+        return True
 
     def _tells_remainder(self, function: str) -> bool:
         """Whether a function returns what depends on a remainder, by its own test or that of what
@@ -276,6 +295,14 @@ class EventIndex:
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls
         return cls is not None and self.inference.is_optimizer(cls)
+
+
+def losses_of(event: TrainingEvent) -> Iterator[int]:
+    """The node of the loss that is scaled or backpropagated."""
+    if event.kind is Kind.SCALE:
+        yield event.argument
+    elif event.kind is Kind.BACKWARD:
+        yield event.object
 
 
 def is_remainder(node: Node) -> bool:

@@ -85,6 +85,7 @@ NORMS = frozenset({"norm", "vector_norm", "get_total_norm"})
 CLAMPS_IN_PLACE = frozenset({"clamp_", "clip_"})
 CLAMPS = frozenset({"clamp", "clip"})
 SAME_NORM = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
+SAME_VALUE = SAME_NORM | {"item", "cpu", "mean", "sum"}  # finite where what it is made of is
 # What asks whether a norm is finite, as a function or a method.
 ASKS_FINITE = frozenset({"isfinite", "isinf", "isnan"})
 BACKWARD = frozenset({"torch.autograd.backward"})

@@ -436,6 +436,7 @@ class Explorer:
             case Kind.CLIP:
                 self.note(frame, path, number, kind, thing, given)
                 norm = self.evaluator.unique(frame, number)
+                self.symbols.note_periodic(norm)  # `if norm < limit` has either outcome
                 # `if norm is not None` asks whether something was clipped.
                 self.decisions.assume_object(path, norm)
                 return norm
