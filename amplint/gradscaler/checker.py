@@ -211,6 +211,7 @@ class Situation(NamedTuple):
         has_trained: whether a backward pass ran since the last step of the optimizer.
         scheduled: the step of the scheduler since then; -1 without one.
         stepped: by optimizer, the step that its scaler has made with the gradients that are there.
+        clipping: the step that has hooked a clipping to each backward pass; -1 without one.
     """
 
     optimizers: frozenset[tuple[Symbolic, frozenset[OptimizerState]]]
@@ -221,6 +222,7 @@ class Situation(NamedTuple):
     has_trained: bool = False
     scheduled: int = -1
     stepped: frozenset[tuple[Symbolic, int]] = frozenset()
+    clipping: int = -1
 
 
 @dataclass
@@ -364,6 +366,7 @@ class Turn:
         self.has_trained = situation.has_trained
         self.scheduled = situation.scheduled
         self.stepped = dict(situation.stepped)
+        self.clipping = situation.clipping
         self.raised = False
         self.calls: list[Call] = []
 
@@ -380,6 +383,7 @@ class Turn:
             self.has_trained,
             self.scheduled,
             frozenset(self.stepped.items()),
+            self.clipping,
         )
 
     def asked_for(self) -> frozenset[tuple[Last, int]]:
@@ -424,10 +428,13 @@ class Turn:
             self.reset()
         elif kind is Kind.HOOK:
             self.hook()
-        elif kind is Kind.BACKWARD:
-            self.backward(scalers_of(thing, self.paths))
-        elif kind is Kind.SCALED_BACKWARD:
-            self.backward(frozenset[Symbolic]().union(*self.owners.values()) or {thing})
+        elif kind in (Kind.BACKWARD, Kind.SCALED_BACKWARD):
+            scalers = self.scalers_of(event)
+            self.backward(scalers)
+            if scalers and self.clipping >= 0 and only is not None:
+                yield Fault(Violation.CLIP_BEFORE_UNSCALE, self.clipping, self.number)
+        elif kind is Kind.CLIP_BY_HOOK:
+            self.clipping = self.number
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
         elif kind is Kind.ZERO:
@@ -547,6 +554,13 @@ class Turn:
         if len(owners) > 1 and scaler in owners and self.scaler_of.get(optimizer) != scaler:
             self.optimizers[optimizer] = FRESH
             self.scaler_of[optimizer] = scaler
+
+    def scalers_of(self, event: Occurrence) -> Set[Symbolic] | None:
+        """The scalers of the loss of a backward pass; None where it is not known who may have
+        scaled it. That of a framework is the one that is called with its optimizers."""
+        if event.kind is Kind.BACKWARD:
+            return scalers_of(event.object, self.paths)
+        return frozenset[Symbolic]().union(*self.owners.values()) or {event.object}
 
     def backward(self, scalers: Set[Symbolic] | None) -> None:
         """A backward pass.

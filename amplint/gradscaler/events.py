@@ -45,6 +45,7 @@ class Kind(Enum):
     SCALED_BACKWARD = "scaled backward"  # of a loss that a framework scales itself
     UNSCALE = "unscale_"
     CLIP = "clip"
+    CLIP_BY_HOOK = "clip in each backward pass"
     READ = "read"
     STEP = "step"
     UPDATE = "update"
@@ -99,6 +100,7 @@ VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
     | {"add_adapter", "load_adapter"}
 )
+EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
 VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
@@ -157,6 +159,9 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         return TrainingEvent(Kind.READ, -1) if is_of_gradient(state, node) else None
     if callee.op == ops.ATTR and clamps(state, number, callee.data):
         return TrainingEvent(Kind.CLIP, -1) if is_of_gradient(state, node) else None
+    if callee.op == ops.ATTR and callee.data in libraries.HOOKS_OF_TENSORS:
+        by_hook = clamps_each_gradient(inference, state, node)
+        return TrainingEvent(Kind.CLIP_BY_HOOK, -1) if by_hook else None
     symbols = {
         canonical(atom.name)
         for atom in state.values[node.operands[0]]
@@ -260,6 +265,28 @@ def clamps(state: State, number: int, method: str) -> bool:
             and (nodes[user].data == "grad" or is_gradient(state, nodes[user].operands[0]))
             for user in state.users[number]
         )
+    )
+
+
+def clamps_each_gradient(inference: Inference, state: State, node: Node) -> bool:
+    """Whether a hook limits the gradient of each parameter of a module as it is computed.
+
+    Ex) p.register_hook(lambda g: g.clamp(-1, 1)), for p in model.parameters()
+    """
+    nodes = state.graph.nodes
+    hooked = nodes[nodes[node.operands[0]].operands[0]]
+    while hooked.op in (ops.UNPACK, ops.ITER, ops.NARROW):
+        hooked = nodes[hooked.operands[0]]
+    if hooked.op != ops.CALL or nodes[hooked.operands[0]].data not in EACH_PARAMETER:
+        return False
+    hook = node.argument(0, "hook")
+    made = nodes[hook] if hook >= 0 else None
+    inside = inference.states.get(made.data) if made and made.op == ops.LAMBDA else None
+    returned = [inside.graph.nodes[each] for each in inside.graph.returns] if inside else []
+    return inside is not None and any(
+        each.op == ops.CALL
+        and inside.graph.nodes[each.operands[0]].data in CLAMPS | CLAMPS_IN_PLACE
+        for each in returned
     )
 
 

@@ -24,6 +24,7 @@ TEXTS = {
     Kind.SCALED_BACKWARD: "the backward pass of a loss that `{}` scales",
     Kind.UNSCALE: "`{}` divides the gradients by the scale",
     Kind.CLIP: "gradients are clipped",
+    Kind.CLIP_BY_HOOK: "gradients are clipped in each backward pass",
     Kind.READ: "the size of gradients is read",
     Kind.UPDATE: "`{}` is updated",
     Kind.ZERO: "gradients are cleared",
@@ -56,8 +57,8 @@ class KnownCalls(NamedTuple):
 
 
 def known_calls(index: EventIndex, path: str, row: int) -> KnownCalls:
-    """The calls of a training step in the functions around a line, or in the nearest one that calls
-    the innermost of them and has a call of a scaler."""
+    """The calls of a training step in the innermost function around a line that leads to a call of
+    a scaler, or that such a function calls."""
     functions = index.inference.functions
     around = [
         function
@@ -65,9 +66,9 @@ def known_calls(index: EventIndex, path: str, row: int) -> KnownCalls:
         if functions[function].path == path
         and functions[function].location[0] <= row <= functions[function].location[2]
     ]
-    innermost = max(around, key=lambda each: functions[each].location[0], default=None)
-    reached = reachable([innermost], index.callers) if innermost is not None else ()
-    function = next((each for each in reached if each in index.scaling), None)
+    around.sort(key=lambda each: functions[each].location[:2], reverse=True)
+    levels = (reachable([each], index.callers) for each in around)
+    function = next((f for reached in levels for f in reached if f in index.scaling), None)
     if function is None:
         return KnownCalls()
     explorer = Explorer(index, {})
