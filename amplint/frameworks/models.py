@@ -100,6 +100,9 @@ class Models:
     Attributes:
         giving_losses: the names of methods of which a framework backpropagates the result.
         reading: the names of methods that bring the tensors that they are given to the host.
+        scaling: the names of methods that run the backward pass of a loss that they scale, divide
+            gradients by the scale, or gather them.
+        gathering: those that gather them.
         asking: the names of methods that ask a framework for a precision.
         taking: the names of methods that are given a module, which a framework runs.
         telling: both.
@@ -132,6 +135,11 @@ class Models:
         methods_of_all = [m for model in models for cls in model.classes for m in cls.methods]
         self.reading = frozenset(
             name for method in methods_of_all if method.reads for name in method.names
+        )
+        of_scaling = [method for method in methods_of_all if method.scaling is not None]
+        self.scaling = frozenset(name for method in of_scaling for name in method.names)
+        self.gathering = frozenset(
+            name for method in of_scaling if method.scaling == "gathers" for name in method.names
         )
         self.giving_losses = frozenset(
             name for method in methods_of_all if method.result == "loss" for name in method.names

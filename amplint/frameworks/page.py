@@ -26,6 +26,11 @@ BECOMES = {
     "read": "it is read back to the host",
     "batch": "it is taken for a batch on the device",
 }
+SCALING = {
+    "scales": "it is the backward pass of the scaled loss",
+    "unscales": "the gradients are divided by the scale",
+    "gathers": "gradients of several batches are gathered in it before a step",
+}
 
 
 def schema() -> str:
@@ -132,5 +137,7 @@ def facts(method: Method) -> Iterator[str]:
     if method.asks is not None:
         scaled = ", and the loss is scaled" if method.scaled else ""
         yield f"asks for a region of {method.asks}{scaled}"
+    if method.scaling is not None:
+        yield f"where the loss is scaled, {SCALING[method.scaling]}"
     if method.source:
         yield f"source: {method.source}"

@@ -68,6 +68,10 @@ class Method(Row, frozen=True):
         asks: the dtype of the region that a call of it asks the framework for; such a call gives
             the object back.
         scaled: whether the framework scales the loss then.
+        scaling: what a call of it does where the precision scales the loss. "scales": it runs the
+            backward pass of the scaled loss; "unscales": it divides the gradients by the scale;
+            "gathers": it is a context in which the optimizer makes its step for the last of several
+            batches alone.
     """
 
     names: tuple[str, ...]
@@ -82,6 +86,7 @@ class Method(Row, frozen=True):
     reads: bool = False
     asks: str | None = None
     scaled: bool = False
+    scaling: Literal["scales", "unscales", "gathers"] | None = None
 
     def role(self, name: str, position: int) -> Role | None:
         """The role of what a parameter is given.
@@ -121,12 +126,15 @@ class Maker(Row, frozen=True):
         builds: what a call builds.
         on_device: whether that is, or gives what is, on the device.
         pins: whether a loader pins all that it gives where it is told `pin_memory=True`.
+        gathering: the arguments that say for how many batches gradients are gathered before a step;
+            without them each batch makes one.
     """
 
     names: tuple[str, ...]
     builds: Built
     on_device: bool = msgspec.field(default=False, name="on-device")
     pins: bool = False
+    gathering: tuple[str, ...] = ()
 
 
 class Telling(Row, frozen=True, kw_only=True):

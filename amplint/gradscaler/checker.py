@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -41,6 +41,7 @@ from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
 from amplint.gradscaler.events import Kind, Role, divides_by_zero
+from amplint.gradscaler.gathered import find_gathered
 from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
 from amplint.gradscaler.losses import scalers_of
@@ -152,6 +153,10 @@ class Misuses:
         for zero, step in find_cleared(index):
             if told.isdisjoint((zero, step)):
                 found.setdefault(zero, {}).setdefault(lost, self._misused(lost, step))
+        micro = Violation.UNSCALED_EVERY_MICRO_BATCH
+        for here, there, is_refused in find_gathered(self._inference):
+            raises = UNSCALED_TWICE if is_refused else ""
+            found.setdefault(here, {}).setdefault(micro, self._misused(micro, there, (), raises))
         for site, step in Unsaved(self._inference, index).find():
             found.setdefault(site, {}).setdefault(unsaved, self._misused(unsaved, step))
         return {site: list(misuses.values()) for site, misuses in found.items()}
@@ -206,6 +211,7 @@ class Situation(NamedTuple):
         has_trained: whether a backward pass ran since the last step of the optimizer.
         scheduled: the step of the scheduler since then; -1 without one.
         stepped: by optimizer, the step that its scaler has made with the gradients that are there.
+        clipping: the step that has hooked a clipping to each backward pass; -1 without one.
     """
 
     optimizers: frozenset[tuple[Symbolic, frozenset[OptimizerState]]]
@@ -216,6 +222,7 @@ class Situation(NamedTuple):
     has_trained: bool = False
     scheduled: int = -1
     stepped: frozenset[tuple[Symbolic, int]] = frozenset()
+    clipping: int = -1
 
 
 @dataclass
@@ -257,6 +264,12 @@ class Checker:
     def only(self) -> Symbolic | None:
         """The only optimizer."""
         return next(iter(self.owners)) if len(self.owners) == 1 else None
+
+    @cached_property
+    def is_of_framework(self) -> bool:
+        """Whether a framework runs a backward pass, and scales the loss itself."""
+        events = (step.event for step in self.paths.steps if step.event is not None)
+        return any(event.kind is Kind.SCALED_BACKWARD for event in events)
 
     @cached_property
     def _spoken(self) -> dict[str, frozenset[str]]:
@@ -353,6 +366,7 @@ class Turn:
         self.has_trained = situation.has_trained
         self.scheduled = situation.scheduled
         self.stepped = dict(situation.stepped)
+        self.clipping = situation.clipping
         self.raised = False
         self.calls: list[Call] = []
 
@@ -369,6 +383,7 @@ class Turn:
             self.has_trained,
             self.scheduled,
             frozenset(self.stepped.items()),
+            self.clipping,
         )
 
     def asked_for(self) -> frozenset[tuple[Last, int]]:
@@ -413,9 +428,13 @@ class Turn:
             self.reset()
         elif kind is Kind.HOOK:
             self.hook()
-        elif kind is Kind.BACKWARD:
-            self.has_trained, self.scheduled = True, -1
-            self.backward(thing)
+        elif kind in (Kind.BACKWARD, Kind.SCALED_BACKWARD):
+            scalers = self.scalers_of(event)
+            self.backward(scalers)
+            if scalers and self.clipping >= 0 and only is not None:
+                yield Fault(Violation.CLIP_BEFORE_UNSCALE, self.clipping, self.number)
+        elif kind is Kind.CLIP_BY_HOOK:
+            self.clipping = self.number
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
         elif kind is Kind.ZERO:
@@ -500,8 +519,10 @@ class Turn:
 
     def may_be_wrapped(self, optimizer: Symbolic) -> bool:
         """Whether an optimizer may know the scaler itself: one that a scaler is called with does
-        not."""
+        not, while one of a framework that scales does."""
         symbols = self.paths.symbols
+        if self.checker.is_of_framework and not self.owners.get(optimizer):
+            return True
         return symbols.is_handed_out(optimizer) and not (
             self.owners.get(optimizer) and symbols[optimizer][0] == "unpack"
         )
@@ -534,8 +555,20 @@ class Turn:
             self.optimizers[optimizer] = FRESH
             self.scaler_of[optimizer] = scaler
 
-    def backward(self, loss: Symbolic) -> None:
-        scalers = scalers_of(loss, self.paths)
+    def scalers_of(self, event: Occurrence) -> Set[Symbolic] | None:
+        """The scalers of the loss of a backward pass; None where it is not known who may have
+        scaled it. That of a framework is the one that is called with its optimizers."""
+        if event.kind is Kind.BACKWARD:
+            return scalers_of(event.object, self.paths)
+        return frozenset[Symbolic]().union(*self.owners.values()) or {event.object}
+
+    def backward(self, scalers: Set[Symbolic] | None) -> None:
+        """A backward pass.
+
+        Args:
+            scalers: those that have scaled the loss; None where it is not known who may have.
+        """
+        self.has_trained, self.scheduled = True, -1
         if scalers is None:
             self.reset_gradients()
             return

@@ -31,7 +31,9 @@ CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
 # What holds its operands, or is one of them.
-HOLDING = frozenset({ops.DICT, ops.PHI, ops.NARROW, ops.RETURN})
+HOLDING = frozenset(
+    {ops.DICT, ops.DICTCOMP, ops.LIST, ops.TUPLE, ops.COMP, ops.PHI, ops.NARROW, ops.RETURN}
+)
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
     f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
@@ -46,21 +48,42 @@ class Unsaved:
         self._index = index
         self._saving: dict[Value, bool] = {}
         self._saved_by: dict[str, list[tuple[int, str]]] = {}
+        self._answers: dict[frozenset[str], bool] = {}
 
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
         """The calls that save, each with the step of a scaler."""
         if not self._index.scaling or not self._is_resumed():
             return
-        answers: dict[frozenset[str], bool] = {}
-        for site in self._checkpoints():
-            step = self._step_of(site[0])
-            if step is None:
-                continue
-            program = self._program(self._path(site[0]), self._path(step[0]))
-            if program not in answers:
-                answers[program] = self._may_be_saved(program)
-            if not answers[program]:
-                yield site, step
+        found: dict[SiteId, SiteId] = {}
+        for site, optimizer in self._checkpoints():
+            found.update(self._leaving_out(site, optimizer))
+        yield from found.items()
+
+    def _leaving_out(self, site: SiteId, optimizer: int) -> Iterator[tuple[SiteId, SiteId]]:
+        """A call that saves, with the step of a scaler; where nothing is wrong with it, the calls
+        that hand the optimizer to its function: of several programs with one function that saves,
+        some may give it the state of their scaler, too.
+
+        Args:
+            optimizer: the node of the optimizer of which the state is saved.
+        """
+        pending = [(site, optimizer)]
+        for _ in range(CALLERS):
+            following: list[tuple[SiteId, int]] = []
+            for each, given in pending:
+                step = self._step_of(each[0])
+                if step is not None and not self._is_saved(each, step):
+                    yield each, step
+                else:
+                    following += self._handing(each[0], given)
+            pending = following
+
+    def _is_saved(self, site: SiteId, step: SiteId) -> bool:
+        """Whether the program that a call saves in may save the state of the scaler."""
+        program = self._program(self._path(site[0]), self._path(step[0]))
+        if program not in self._answers:
+            self._answers[program] = self._may_be_saved(program)
+        return self._answers[program]
 
     def _path(self, function: str) -> str:
         return self._inference.functions[function].path
@@ -108,10 +131,11 @@ class Unsaved:
 
     # -- what is saved
 
-    def _checkpoints(self) -> Iterator[SiteId]:
-        """The calls that save a dict with the state of an optimizer, directly or by a function; of
-        those that save the same dict, as the last and as the best one, the first. Of a dict that is
-        the state of an object, the call that gives the optimizer's."""
+    def _checkpoints(self) -> Iterator[tuple[SiteId, int]]:
+        """The calls that save a dict with the state of an optimizer, directly or by a function,
+        with the node of the optimizer; of those that save the same dict, as the last and as the
+        best one, the first. Of a dict that is the state of an object, the call that gives the
+        optimizer's."""
         paths = frozenset(self._inference.files.holding(STATE))
         for function, state in self._inference.states.items():
             saved: set[int] = set()
@@ -126,13 +150,16 @@ class Unsaved:
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    if operand not in saved and self._optimizer_in(function, operand) is not None:
+                    held = self._optimizer_in(function, operand) if operand not in saved else None
+                    if held is not None:
                         saved.add(operand)
-                        yield function, number
+                        yield (function, number), owner_of(state, held)
                         break
             if self._gives_state(function):
-                held = (self._optimizer_in(function, number) for number in state.graph.returns)
-                yield from ((function, number) for number in held if number is not None)
+                for number in state.graph.returns:
+                    held = self._optimizer_in(function, number)
+                    if held is not None:
+                        yield (function, held), owner_of(state, held)
 
     def _gives_state(self, function: str) -> bool:
         """Whether a function is the `state_dict` of a class that can take such a state up again."""
@@ -178,7 +205,7 @@ class Unsaved:
 
         def parts(number: int) -> tuple[int, ...]:
             node = nodes[number]
-            if node.op == ops.PUT:
+            if node.op in (ops.PUT, ops.ADD):
                 return (node.operands[0], node.operands[-1])
             united = node.op in (ops.BINOP, ops.AUG) and node.data == "BitOr"
             given = node.operands if united or node.op in HOLDING else ()
@@ -190,7 +217,7 @@ class Unsaved:
         )
 
     def _is_state_of_optimizer(self, function: str, number: int) -> bool:
-        """Whether a node is `optimizer.state_dict()`."""
+        """Whether a node is `optimizer.state_dict()`; of what a loop draws, one has to be one."""
         if number < 0:
             return False
         state = self._inference.states[function]
@@ -200,10 +227,12 @@ class Unsaved:
         callee = state.graph.nodes[node.operands[0]]
         if callee.op != ops.ATTR or callee.data != STATE:
             return False
-        owner = callee.operands[0]
-        found = role(state.values[owner], self._inference)
-        return found is Role.OPTIMIZER or (
-            found is Role.UNKNOWN and not self._stepped.isdisjoint(self._places((function, owner)))
+        owner = owner_of(state, number)
+        value = state.values[owner]
+        if any(role_of(atom, self._inference) is Role.OPTIMIZER for atom in value):
+            return True
+        return role(value, self._inference) is Role.UNKNOWN and not self._stepped.isdisjoint(
+            self._places((function, owner))
         )
 
     @cached_property
@@ -242,14 +271,22 @@ class Unsaved:
         if graph.narrowed(number) != number:
             yield function, graph.narrowed(number)
         elif node.op == ops.PARAM:
-            names = self._inference.functions[function].places
-            position = names.index(node.data) if node.data in names else len(names)
-            for caller, call in self._index.sites(function):
-                given = (
-                    self._inference.states[caller].graph.nodes[call].argument(position, node.data)
-                )
-                if given >= 0:
-                    yield caller, given
+            yield from ((caller, given) for (caller, _), given in self._handing(function, number))
+
+    def _handing(self, function: str, number: int) -> Iterator[tuple[SiteId, int]]:
+        """The calls that give a function one of its parameters, each with the node that it gives;
+        none for a node that is no parameter."""
+        graph = self._inference.states[function].graph
+        parameter = graph.nodes[graph.narrowed(number)]
+        if parameter.op != ops.PARAM:
+            return
+        names = self._inference.functions[function].places
+        position = names.index(parameter.data) if parameter.data in names else len(names)
+        for caller, call in self._index.sites(function):
+            node = self._inference.states[caller].graph.nodes[call]
+            given = node.argument(position, parameter.data)
+            if given >= 0:
+                yield (caller, call), given
 
     # -- who trains
 
@@ -405,6 +442,12 @@ class Unsaved:
             if not known and not HAS_STATE.search(text.removesuffix(".state_dict")):
                 return True
         return False
+
+
+def owner_of(state: State, number: int) -> int:
+    """The node of `optimizer` in `optimizer.state_dict()`."""
+    nodes = state.graph.nodes
+    return nodes[nodes[number].operands[0]].operands[0]
 
 
 KEEPING = frozenset({ops.DICT, ops.LIST, ops.SET, ops.PUT, ops.ADD, ops.YIELD})

@@ -11,15 +11,16 @@ from amplint.core.values import Object
 from amplint.core.walks import reachable
 from amplint.gradscaler.events import (
     ASKS_FINITE,
+    SAME_VALUE,
     Kind,
     Role,
     TrainingEvent,
+    acts_as_scaler,
     divides_by_zero,
     event,
     is_scaler_step,
     keeps_protocol,
     role,
-    surely_scaler,
 )
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
@@ -35,7 +36,7 @@ class FunctionEvents(NamedTuple):
     """The calls of one function that are events, by node, and what they tell of it.
 
     Args:
-        scales: whether one is a call of a scaler.
+        scales: whether one is a call of a scaler, or of a framework that has one.
         steps: whether one is a step of a scaler.
         divides: whether it makes an optimizer as in `divides_by_zero`.
     """
@@ -91,7 +92,7 @@ class EventIndex:
             kinds = {each.kind for each in found.events.values()}
             if found.scales:
                 scaling.add(function)
-            if kinds & {Kind.BACKWARD, Kind.ELSEWHERE}:
+            if kinds & {Kind.BACKWARD, Kind.SCALED_BACKWARD, Kind.ELSEWHERE}:
                 backward.add(function)
             if found.steps:
                 stepping.add(function)
@@ -146,8 +147,9 @@ class EventIndex:
         return bool(callees) and all(map(self._tells_remainder, callees))
 
     def is_of_overflow(self, site: SiteId) -> bool:
-        """Whether a call asks if the norm of gradients is finite: in the first iterations it is
-        not, until the scale has come down, and later it is."""
+        """Whether a call asks if the norm of gradients is finite, or the loss: in the first
+        iterations the norm is not, until the scale has come down, and later it is; whoever asks for
+        a loss has seen one that is not."""
         function, number = site
         graph = self.inference.states[function].graph
         node = graph.nodes[number]
@@ -155,10 +157,27 @@ class EventIndex:
         if callee.op not in (ops.ATTR, ops.NAME) or callee.data not in ASKS_FINITE:
             return False
         return any(
-            found.kind in (Kind.CLIP, Kind.READ)
-            for each in (*node.arguments, *callee.operands)
-            if (found := self.of[function].get(graph.narrowed(each))) is not None
+            self._is_measured(function, each) for each in (*node.arguments, *callee.operands)
         )
+
+    def _is_measured(self, function: str, number: int) -> bool:
+        """Whether a node is the norm of gradients or a loss, on the device or read.
+
+        Ex) norm, loss.item()
+        """
+        graph, events = self.inference.states[function].graph, self.of[function]
+        losses = {graph.narrowed(loss) for each in events.values() for loss in losses_of(each)}
+        number = graph.narrowed(number)
+        while number not in losses:
+            node = graph.nodes[number]
+            found = events.get(number)
+            if found is not None:
+                return found.kind in (Kind.CLIP, Kind.READ)
+            callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+            if callee is node or callee.op != ops.ATTR or callee.data not in SAME_VALUE:
+                return False
+            number = graph.narrowed(callee.operands[0])
+        return True
 
     def _tells_remainder(self, function: str) -> bool:
         """Whether a function returns what depends on a remainder, by its own test or that of what
@@ -228,7 +247,11 @@ class EventIndex:
         events = dict(self._events(function, state))
         return FunctionEvents(
             events,
-            any(surely_scaler(self.inference, state, *each) for each in events.items()),
+            any(
+                found.kind is Kind.SCALED_BACKWARD
+                or acts_as_scaler(self.inference, state, number, found)
+                for number, found in events.items()
+            ),
             any(is_scaler_step(self.inference, state, each) for each in events.values()),
             any(divides_by_zero(state, number) for number in calls(state)),
         )
@@ -242,7 +265,7 @@ class EventIndex:
             plain = found.kind is Kind.STEP and all(map(self._is_plain_step, callees))
             if callees and not plain and not all(map(self._is_of_scaler, callees)):
                 continue
-            if found.kind is Kind.READ and self._is_of_optimizer(function):
+            if found.kind in (Kind.READ, Kind.CLIP) and self._is_of_optimizer(function):
                 continue  # the mistake is the step that the optimizer makes with scaled gradients
             yield number, found
 
@@ -272,6 +295,14 @@ class EventIndex:
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls
         return cls is not None and self.inference.is_optimizer(cls)
+
+
+def losses_of(event: TrainingEvent) -> Iterator[int]:
+    """The node of the loss that is scaled or backpropagated."""
+    if event.kind is Kind.SCALE:
+        yield event.argument
+    elif event.kind is Kind.BACKWARD:
+        yield event.object
 
 
 def is_remainder(node: Node) -> bool:

@@ -7,6 +7,7 @@ it is; all else is kept as a guess, until it is known which object it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -29,11 +30,11 @@ from amplint.core.values import (
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.model import Node
+from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
 from amplint.knowledge.modules import RETURNING_ITSELF
-from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, TAKES_GRADIENTS
+from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, SCALER, TAKES_GRADIENTS
 
 
 class Kind(Enum):
@@ -41,8 +42,10 @@ class Kind(Enum):
 
     SCALE = "scale"
     BACKWARD = "backward"
+    SCALED_BACKWARD = "scaled backward"  # of a loss that a framework scales itself
     UNSCALE = "unscale_"
     CLIP = "clip"
+    CLIP_BY_HOOK = "clip in each backward pass"
     READ = "read"
     STEP = "step"
     UPDATE = "update"
@@ -77,17 +80,17 @@ class TrainingEvent(NamedTuple):
     argument: int = -1
 
 
-CLIPPING = frozenset(
-    f"torch.nn.utils.{home}{name}"
-    for home in ("", "clip_grad.")
-    for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
-)
-# What measures how large gradients are; nothing else of them depends on the scale.
+# What measures how large gradients are, and what limits them; nothing else of them depends on the
+# scale.
 NORMS = frozenset({"norm", "vector_norm", "get_total_norm"})
+CLAMPS_IN_PLACE = frozenset({"clamp_", "clip_"})
+CLAMPS = frozenset({"clamp", "clip"})
 SAME_NORM = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
+SAME_VALUE = SAME_NORM | {"item", "cpu", "mean", "sum"}  # finite where what it is made of is
 # What asks whether a norm is finite, as a function or a method.
 ASKS_FINITE = frozenset({"isfinite", "isinf", "isnan"})
 BACKWARD = frozenset({"torch.autograd.backward"})
+SCALED_DTYPE = "float16"  # the only dtype that frameworks scale losses for
 PROTOCOL = frozenset({"unscale_", "step", "update"})  # of a scaler
 # Methods of a module that return it, and those of them that may cast its parameters.
 MODULE_CASTS = frozenset({"half", "bfloat16", "float", "double", "to", "type"})
@@ -97,12 +100,14 @@ VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
     | {"add_adapter", "load_adapter"}
 )
+EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
 VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
 METHODS = frozenset({kind.value for kind in Kind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED)
-NAMES = METHODS | {name.rpartition(".")[2] for name in CLIPPING}
+BOUND_ANEW = frozenset({ops.PHI, ops.NARROW, ops.ADD})
+NAMES = METHODS | {name.rpartition(".")[2] for name in libraries.CLIPPING}
 
 
 def role(value: Value, inference: Inference) -> Role:
@@ -151,25 +156,30 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
     if callee.op in (ops.ATTR, ops.NAME) and callee.data in NORMS:
-        return TrainingEvent(Kind.READ, -1) if is_size_of_gradient(state, node) else None
-    if callee.op == ops.ATTR and callee.data not in NAMES:
-        return None
+        return TrainingEvent(Kind.READ, -1) if is_of_gradient(state, node) else None
+    if callee.op == ops.ATTR and clamps(state, number, callee.data):
+        return TrainingEvent(Kind.CLIP, -1) if is_of_gradient(state, node) else None
+    if callee.op == ops.ATTR and callee.data in libraries.HOOKS_OF_TENSORS:
+        by_hook = clamps_each_gradient(inference, state, node)
+        return TrainingEvent(Kind.CLIP_BY_HOOK, -1) if by_hook else None
     symbols = {
         canonical(atom.name)
         for atom in state.values[node.operands[0]]
         if isinstance(atom, Symbol) and atom.name.rpartition(".")[2] in NAMES
     }
-    if symbols & CLIPPING:
+    if symbols & libraries.CLIPPING:
         return TrainingEvent(Kind.CLIP, -1, node.argument(0, "parameters"))
     if symbols & BACKWARD:
         return TrainingEvent(Kind.BACKWARD, node.argument(0, "tensors"))
-    return (
-        event_of_method(inference, state, number, bool(symbols)) if callee.op == ops.ATTR else None
-    )
+    if callee.op != ops.ATTR:
+        return None
+    if callee.data not in METHODS and callee.data not in inference.files.models.scaling:
+        return None
+    return event_of_method(inference, state, number, is_of_library=bool(symbols))
 
 
 def event_of_method(
-    inference: Inference, state: State, number: int, is_of_library: bool
+    inference: Inference, state: State, number: int, *, is_of_library: bool
 ) -> TrainingEvent | None:
     """The event that the call of a method is.
 
@@ -185,6 +195,9 @@ def event_of_method(
     if callee.data in MODULE_CASTS:
         cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
         return TrainingEvent(cast, thing) if cast is not None else None
+    by_framework = event_of_framework(inference, value, callee.data)
+    if by_framework is not None:
+        return TrainingEvent(by_framework, thing)
     owner = role(value, inference)
     scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
     first, optimizer = node.argument(0), node.argument(0, "optimizer")
@@ -210,6 +223,27 @@ def event_of_method(
     return None
 
 
+def event_of_framework(inference: Inference, value: Value, method: str) -> Kind | None:
+    """The event that a method of an object of a framework is, which keeps a scaler itself."""
+    scaling = scaling_of(inference, value, method)
+    if scaling == "unscales":
+        return Kind.ELSEWHERE
+    scales = scaling == "scales" and all(
+        isinstance(atom, Object) and atom.dtype == SCALED_DTYPE and atom.enabled for atom in value
+    )
+    return Kind.SCALED_BACKWARD if scales else None
+
+
+def scaling_of(inference: Inference, value: Value, method: str) -> str | None:
+    """The effect of a method of a framework on the gradients that it scales: see
+    `amplint.frameworks.schema.Method.scaling`."""
+    atom, models = only(value), inference.files.models
+    if method not in models.scaling or not isinstance(atom, Object):
+        return None
+    row = models.method_of_object(atom.kind, atom.type, method)
+    return row.scaling if row is not None else None
+
+
 def is_loss(value: Value) -> bool:
     """Whether a value has the `backward` of a tensor."""
     return any(isinstance(atom, Tensor | TensorTree) for atom in value) or (
@@ -217,12 +251,57 @@ def is_loss(value: Value) -> bool:
     )
 
 
-def is_size_of_gradient(state: State, node: Node) -> bool:
-    """Ex) p.grad.data.norm(2), torch.norm(p.grad)"""
+def clamps(state: State, number: int, method: str) -> bool:
+    """Whether a call of a method limits what it is called on, or what becomes a gradient.
+
+    Ex) p.grad.data.clamp_(-1, 1), p.grad = p.grad.clamp(-1, 1)
+    """
     nodes = state.graph.nodes
-    callee = nodes[node.operands[0]]
+    return method in CLAMPS_IN_PLACE or (
+        method in CLAMPS
+        and any(
+            nodes[user].op == ops.STORE
+            and nodes[user].second == number
+            and (nodes[user].data == "grad" or is_gradient(state, nodes[user].operands[0]))
+            for user in state.users[number]
+        )
+    )
+
+
+def clamps_each_gradient(inference: Inference, state: State, node: Node) -> bool:
+    """Whether a hook limits the gradient of each parameter of a module as it is computed.
+
+    Ex) p.register_hook(lambda g: g.clamp(-1, 1)), for p in model.parameters()
+    """
+    nodes = state.graph.nodes
+    hooked = nodes[nodes[node.operands[0]].operands[0]]
+    while hooked.op in (ops.UNPACK, ops.ITER, ops.NARROW):
+        hooked = nodes[hooked.operands[0]]
+    if hooked.op != ops.CALL or nodes[hooked.operands[0]].data not in EACH_PARAMETER:
+        return False
+    hook = node.argument(0, "hook")
+    made = nodes[hook] if hook >= 0 else None
+    inside = inference.states.get(made.data) if made and made.op == ops.LAMBDA else None
+    returned = [inside.graph.nodes[each] for each in inside.graph.returns] if inside else []
+    return inside is not None and any(
+        each.op == ops.CALL
+        and inside.graph.nodes[each.operands[0]].data in CLAMPS | CLAMPS_IN_PLACE
+        for each in returned
+    )
+
+
+def is_of_gradient(state: State, node: Node) -> bool:
+    """Ex) p.grad.data.norm(2), torch.norm(p.grad)"""
+    callee = state.graph.nodes[node.operands[0]]
     symbol = any(isinstance(atom, Symbol) for atom in state.values[node.operands[0]])
-    number = node.argument(0) if symbol or callee.op != ops.ATTR else callee.operands[0]
+    return is_gradient(
+        state, node.argument(0) if symbol or callee.op != ops.ATTR else callee.operands[0]
+    )
+
+
+def is_gradient(state: State, number: int) -> bool:
+    """Ex) p.grad, p.grad.data.float()"""
+    nodes = state.graph.nodes
     while number >= 0:
         each = nodes[number]
         if each.op == ops.ATTR and each.data == "grad":
@@ -324,6 +403,46 @@ def surely_scaler(inference: Inference, state: State, number: int, found: Traini
     if owner is Role.UNKNOWN and found.kind is Kind.SCALE:
         return is_backpropagated(state, number)
     return owner is Role.SCALER or (owner is Role.UNKNOWN and found.kind is Kind.UNSCALE)
+
+
+def acts_as_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
+    """Whether a call is one of a scaler, by its value, its name or what else is called on it.
+
+    Ex) self.loss_scaler.step(optimizer) beside self.loss_scaler.update()
+    """
+    if surely_scaler(inference, state, number, found):
+        return True
+    if found.kind not in (Kind.STEP, Kind.UPDATE):
+        return False
+    name = written(state.graph, found.object)
+    return (
+        name is not None
+        and SCALER.search(name) is not None
+        and role(state.values[found.object], inference) is Role.UNKNOWN
+        and {("step", 1), ("update", 0)} <= set(called_on(state, name))
+    )
+
+
+def called_on(state: State, name: str) -> Iterator[tuple[str, int]]:
+    """The methods that are called on what is written so, each with how many arguments it has."""
+    nodes = state.graph.nodes
+    for node in nodes:
+        callee = nodes[node.operands[0]] if node.op == ops.CALL else node
+        if node.op != ops.CALL or callee.op != ops.ATTR or callee.data not in PROTOCOL:
+            continue
+        if written(state.graph, callee.operands[0]) == name:
+            yield callee.data, len(node.arguments)
+
+
+def written(graph: Graph, number: int) -> str | None:
+    """The way in which a node is written that a loop, or `x.update()`, may have bound anew; None
+    for what is no dotted name."""
+    while graph.nodes[number].op in BOUND_ANEW:
+        before = min(graph.nodes[number].operands, default=number)
+        if before >= number:
+            break
+        number = before
+    return path_of(graph, number)
 
 
 def is_scaler_step(inference: Inference, state: State, found: TrainingEvent) -> bool:

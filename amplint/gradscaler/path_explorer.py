@@ -25,11 +25,11 @@ from amplint.gradscaler.events import (
     Kind,
     Role,
     TrainingEvent,
+    acts_as_scaler,
     divides_by_zero,
     is_module,
     may_recast,
     parameters_of,
-    surely_scaler,
     unknown_event,
 )
 from amplint.gradscaler.instructions import Code, Compiler, Do, Instruction
@@ -388,7 +388,7 @@ class Explorer:
         for path in paths:
             thing = self.at(frame, path, found.object)
             given = self.at(frame, path, found.argument)
-            if surely_scaler(self.inference, frame.state, number, found):
+            if acts_as_scaler(self.inference, frame.state, number, found):
                 self.knowledge.roles.setdefault(thing, Role.SCALER)
                 if found.kind in (Kind.UNSCALE, Kind.STEP) and given >= 0:
                     # Of whatever class it is: `optimizer_class(parameters)`.
@@ -436,6 +436,7 @@ class Explorer:
             case Kind.CLIP:
                 self.note(frame, path, number, kind, thing, given)
                 norm = self.evaluator.unique(frame, number)
+                self.symbols.note_periodic(norm)  # `if norm < limit` has either outcome
                 # `if norm is not None` asks whether something was clipped.
                 self.decisions.assume_object(path, norm)
                 return norm

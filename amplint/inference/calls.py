@@ -871,6 +871,8 @@ class Calls(OfFrameworks):
                 results.append(
                     one(transfer.autocast(transfer.canonical(atom.name), inner, self.site(node)))
                 )
+            elif isinstance(atom, Symbol) and transfer.canonical(atom.name) in libraries.CLIPPING:
+                results.append(one(atom))  # whatever it is given first, it clips
             else:
                 results.append(UNKNOWN)
         return join(results)

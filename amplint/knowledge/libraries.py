@@ -298,6 +298,12 @@ DRAWN_FROM: frozenset[str] = frozenset({"random", "numpy.random", "torch"})
 UNIT_DRAWS: frozenset[str] = frozenset({"random", "rand", "random_sample"})
 RANGE_DRAWS: frozenset[str] = frozenset({"uniform", "randint", "randrange", "integers"})
 
+_CLIPPERS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+CLIPPING: frozenset[str] = frozenset(
+    f"torch.nn.utils.{home}{name}" for home in ("", "clip_grad.") for name in _CLIPPERS
+)
+"""Functions that limit gradients in place (`torch/nn/utils/clip_grad.py`)."""
+
 THREADS: dict[str, tuple[str, int, int | None]] = {
     "asyncio.to_thread": ("func", 0, None),
     "threading.Thread": ("target", 1, 3),

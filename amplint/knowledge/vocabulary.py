@@ -117,6 +117,9 @@ CLIPS_GRADIENTS = frozenset(
 )
 """Functions, the project's or a library's, that training calls between backward pass and step."""
 
+CLIPPING_OPTION = re.compile(r"clip|norm", re.IGNORECASE)
+"""An option that says whether, or how far, gradients are clipped. Ex) max_grad_norm, clip_value"""
+
 TAKES_GRADIENTS = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
 """Methods whose name says that gradients change hands, when nobody knows whose they are."""
 

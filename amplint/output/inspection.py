@@ -35,6 +35,7 @@ from amplint.core.values import (
     evidence_of,
     ordered,
 )
+from amplint.gradscaler.known_calls import KnownCalls
 from amplint.run.inspection import Asked, Expression, Inspection, Verdict
 
 DEVICES = {
@@ -79,6 +80,10 @@ def lines(seen: Inspection, place: str) -> Iterator[str]:
     yield ""
     yield "region"
     yield from indented(of_region(region_of(seen.expressions)))
+    if seen.training is not None:
+        yield ""
+        yield "scaler"
+        yield from indented(of_training(seen.training))
     yield ""
     yield "rules"
     for verdict in seen.verdicts:
@@ -140,6 +145,17 @@ def opened(region: Region) -> str:
     if region.wrapped:
         return "which a framework opens"
     return "which a caller opens" if region.inherited else "which is opened here"
+
+
+def of_training(known: KnownCalls) -> Iterator[str]:
+    """The calls of the training step."""
+    if not known.function:
+        yield "no call of a scaler is known in this function, or in those that call it"
+        return
+    yield f"the calls of a training step in `{known.function}`, as its paths have them"
+    yield from (f"    {placed(each)}" for each in known.calls)
+    if not known.complete:
+        yield "    not all of its paths could be kept apart"
 
 
 def of_verdict(verdict: Verdict) -> Iterator[str]:

@@ -19,7 +19,9 @@ Fix safety: unsafe, since the weights change: they become those that were meant.
 Known limits: reported only where every path from the backward pass to the clipping goes wrong; an
 unknown function that is given the optimizer or the scaler is assumed to unscale. Of several
 optimizers, any one that is unscaled is taken to be the one that is clipped. No fix where there are
-several, nor where the step does not come each time that the gradients are clipped.
+several, nor where the step does not come each time that the gradients are clipped. A framework's
+backward pass (`accelerator.backward(loss)`) is one of a scaled loss where its precision is a
+constant that means float16.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 from amplint import libcst as cst
+from amplint.knowledge.libraries import HOOKS_OF_TENSORS
 
 from .._shared.steps import (
     between,
@@ -62,6 +65,8 @@ def unscaled(call: View, misuse: Misuse) -> Fix | None:
 
     Once before all that is clipped before the step: a second `unscale_` raises.
     """
+    if call.method in HOOKS_OF_TENSORS:
+        return None  # it clips in the backward pass itself
     src, backward = call.source, other(call, misuse)
     scaler = scaler_of(backward)
     if backward is None or scaler is None or methods(scaler.text, "unscale_", call):

@@ -24,7 +24,9 @@ Fix safety: none is offered; what has to move under the test is for the author t
 
 Known limits: a test that is written as a remainder (`(i + 1) % n == 0`), or that asks a function
 of the project which returns one (`if self.is_last(i)`), is known to fail at times; under another
-one (`if self.sync_gradients`) all paths have to go wrong.
+one (`if self.sync_gradients`) all paths have to go wrong. Of a framework's own clipping, in its
+context that gathers gradients (`with accelerator.accumulate(model):`), it speaks where an argument
+asks for several batches, and the precision is float16 or for an option to say.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ rule = Rule(
 
 
 def message(_: View, misuse: Misuse) -> str:
-    what = "raises for the second" if misuse.raises else "is one too many for the second"
-    return f"`{{call}}` {what} micro-batch: no step comes between"
+    if misuse.raises:
+        return "`{call}` raises for the second micro-batch: no step comes between"
+    return "`{call}` belongs to the last micro-batch: the others make no step"
 
 
 report(rule, message)

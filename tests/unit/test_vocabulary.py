@@ -39,7 +39,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
         "amplint/gradscaler/events.py": (
-            "ASKS_FINITE CLIPPING MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
+            "ASKS_FINITE CLAMPS CLAMPS_IN_PLACE EACH_PARAMETER MODULE_CASTS NORMS PROTOCOL"
+            " SAME_NORM SAME_VALUE VISITING VISITS"
         ),
         "amplint/inference/calls.py": "MODULE_CONVERSIONS MODULE_METHODS MOVES REGISTRIES",
         "amplint/inference/custom_ops.py": "DEFINES",

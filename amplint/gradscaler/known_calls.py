@@ -1,0 +1,142 @@
+"""The calls of a training step as the checker knows them, in words: why a rule is silent about one.
+
+A clipping is right for the checker because of an `unscale_` before it, or because a call came in
+between that may have done anything; neither shows in the line of the clipping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from amplint.core.values import Evidence, Shows
+from amplint.core.walks import reachable
+from amplint.gradscaler.event_index import EventIndex
+from amplint.gradscaler.events import Kind, Role
+from amplint.gradscaler.losses import scalers_of
+from amplint.gradscaler.path_explorer import Explorer
+from amplint.gradscaler.paths import Occurrence, Paths, Site
+from amplint.gradscaler.symbolic_values import Symbolic
+from amplint.ir.model import path_of
+
+# Where the object of the call is named, `{}` is how it is written.
+TEXTS = {
+    Kind.SCALED_BACKWARD: "the backward pass of a loss that `{}` scales",
+    Kind.UNSCALE: "`{}` divides the gradients by the scale",
+    Kind.CLIP: "gradients are clipped",
+    Kind.CLIP_BY_HOOK: "gradients are clipped in each backward pass",
+    Kind.READ: "the size of gradients is read",
+    Kind.UPDATE: "`{}` is updated",
+    Kind.ZERO: "gradients are cleared",
+    Kind.HALF: "parameters become float16",
+    Kind.CAST: "parameters become something else than float16",
+    Kind.ELSEWHERE: "this may do anything to the gradients: all is taken to be in order after it",
+    Kind.HOOK: "this may do a part of the step, or nothing",
+}
+STEPS = {
+    Role.SCALER: "`{}` makes the step of the optimizer",
+    Role.DISABLED: "`{}`, a scaler that is switched off, makes the step of the optimizer",
+    Role.OPTIMIZER: "`{}` makes its step, past any scaler",
+    Role.SCHEDULER: "`{}`, a scheduler, makes its step",
+}
+STEP = "`{}` makes a step, and may know a scaler"
+
+
+class KnownCalls(NamedTuple):
+    """The calls on the paths of a function.
+
+    Args:
+        function: its name; empty where no function that leads to a call of a scaler is known.
+        calls: each once, in their order, with what it does.
+        complete: whether all paths could be kept apart.
+    """
+
+    function: str = ""
+    calls: tuple[Evidence, ...] = ()
+    complete: bool = True
+
+
+def known_calls(index: EventIndex, path: str, row: int) -> KnownCalls:
+    """The calls of a training step in the innermost function around a line that leads to a call of
+    a scaler, or that such a function calls."""
+    functions = index.inference.functions
+    around = [
+        function
+        for function in index.inference.states
+        if functions[function].path == path
+        and functions[function].location[0] <= row <= functions[function].location[2]
+    ]
+    around.sort(key=lambda each: functions[each].location[:2], reverse=True)
+    levels = (reachable([each], index.callers) for each in around)
+    function = next((f for reached in levels for f in reached if f in index.scaling), None)
+    if function is None:
+        return KnownCalls()
+    explorer = Explorer(index, {})
+    paths = explorer.explore(function)
+    if paths is None:
+        return KnownCalls(functions[function].qualname, complete=False)
+    calls: dict[Site, Evidence] = {}
+    for step in paths.steps:
+        event = step.event
+        if event is not None and event.site[-1][1] >= 0 and event.site not in calls:
+            calls[event.site] = Evidence(
+                index.inference.place(*event.site[-1]),
+                f"{in_words(index, paths, event)}{', under a test' * bool(event.guards)}",
+                Shows.SCALER,
+            )
+    return KnownCalls(
+        functions[function].qualname, tuple(dict.fromkeys(calls.values())), not explorer.widened
+    )
+
+
+def in_words(index: EventIndex, paths: Paths, event: Occurrence) -> str:
+    """The meaning of a call for the training."""
+    function, number = event.site[-1]
+    found = index.of[function].get(number)
+    graph = index.inference.states[function].graph
+    owner = path_of(graph, found.object) if found is not None and found.object >= 0 else None
+    owner = owner or written(index, paths, event.object)
+    if event.kind is Kind.BACKWARD:
+        return of_backward(index, paths, event.object)
+    if event.kind is Kind.STEP:
+        text = STEPS.get(paths.roles.get(event.object, Role.UNKNOWN), STEP)
+    else:
+        text = TEXTS[event.kind]
+    return text.format(owner or "it")
+
+
+def of_backward(index: EventIndex, paths: Paths, loss: Symbolic) -> str:
+    scalers = scalers_of(loss, paths)
+    if scalers is None:
+        return "the backward pass of a loss that somebody may have scaled"
+    if not scalers:
+        return "the backward pass of a loss that is not scaled"
+    names = sorted(filter(None, (written(index, paths, each) for each in scalers)))
+    by = f" by `{', '.join(names)}`" if names else ""
+    return f"the backward pass of a loss that is scaled{by}"
+
+
+def written(index: EventIndex, paths: Paths, value: Symbolic) -> str:
+    """The way in which a symbolic value may be written; empty for what has no name."""
+    if value < 0:
+        return ""
+    names: list[str] = []
+    term = paths.symbols[value]
+    while term[0] == "attr":
+        names.append(term[2])
+        term = paths.symbols[term[1]]
+    if term[0] == "name":
+        names.append(term[1])
+    elif term[0] in ("param", "free"):
+        names.append(term[2])
+    elif term[0] == "result" and paths.symbols[term[1]][0] == "function":
+        names.extend(bound_names(index, paths.symbols[term[1]][1], term[2]))
+    else:
+        return ""
+    return ".".join(reversed(names))
+
+
+def bound_names(index: EventIndex, function: str, number: int) -> Iterator[str]:
+    """The first name that a function gives to the result of a call."""
+    bindings = index.inference.states[function].graph.bindings
+    yield from [name for name, nodes in bindings.items() if number in nodes][:1]
