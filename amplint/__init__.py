@@ -62,6 +62,7 @@ _EXPORTS = {
     "analyses.backward_support": "BackwardSupport Support",
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
+    "analyses.growing_fields": "KeptArguments LastingFields",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
     "analyses.inferred": "Frameworks OutsideRegions PackedLengths ReadBack ReadByFramework",
     "analyses.loader_workers": "Workers",
@@ -99,6 +100,8 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
+    from amplint.analyses.growing_fields import KeptArguments as KeptArguments
+    from amplint.analyses.growing_fields import LastingFields as LastingFields
     from amplint.analyses.host_built import HostBuilt as HostBuilt
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING

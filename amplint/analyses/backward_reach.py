@@ -13,6 +13,7 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.core.values import (
     Evidence,
+    Function,
     Host,
     Instance,
     NoGrad,
@@ -24,7 +25,7 @@ from amplint.core.values import (
     TensorTree,
     Value,
 )
-from amplint.core.walks import Solver, reachable
+from amplint.core.walks import Solver
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
@@ -98,6 +99,7 @@ class Backpropagated:
         self._function = function
         self._state = calls.inference.states[function]
         self._is_loss = Solver(self._find_loss, False)
+        self._terms: Solver[int, frozenset[int]] = Solver(self._find_terms, frozenset())
 
     @property
     def _graph(self) -> Graph:
@@ -152,9 +154,9 @@ class Backpropagated:
                 continue  # it is kept on purpose
             path = self._inference.functions[self._function].path
             evidence = Evidence(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
-            for loss in reachable([self._loss(node)], self._into):
-                if loss >= 0:
-                    found.setdefault(self._key(loss), evidence)
+            loss = self._loss(node)
+            for each in sorted(self._terms(loss)) if loss >= 0 else ():
+                found.setdefault(self._key(each), evidence)
         return found
 
     def _loss(self, call: Node) -> int:
@@ -167,11 +169,17 @@ class Backpropagated:
             return receiver
         return call.argument(0)
 
-    def _into(self, number: int) -> Iterator[int]:
-        """The terms of a loss that certainly have a graph too."""
-        node = self._graph.nodes[number] if number >= 0 else None
-        if node is None:
-            return
+    def _find_terms(self, number: int, ask: Callable[[int], frozenset[int]]) -> frozenset[int]:
+        """A loss, and what it is made of that certainly has a graph too: of one that a branch
+        changes, what it is made of either way."""
+        node = self._graph.nodes[number]
+        if node.op == ops.PHI:
+            either = [ask(each) for each in node.operands if each >= 0]
+            return frozenset({number}).union(frozenset.intersection(*either) if either else ())
+        return frozenset({number}).union(*(ask(each) for each in self._into(node) if each >= 0))
+
+    def _into(self, node: Node) -> Iterator[int]:
+        """The terms of a loss that certainly have a graph too; -1 for what is not known."""
         if node.op in (ops.BINOP, ops.AUG) and node.data in ARITHMETIC:
             left, right = node.operands
             if node.data in SUMS:
@@ -193,18 +201,25 @@ class Backpropagated:
                 yield kept
 
     def _find_loss(self, number: int, ask: Callable[[int], bool]) -> bool:
-        """Whether a term of a loss is one itself: what a module or a function of losses returns."""
+        """Whether a term of a loss is one itself: what a module returns, or a function that is
+        given what one returns."""
         if number < 0:
             return False
         node = self._graph.nodes[number]
         if node.op in (ops.BINOP, ops.AUG):
             return any(map(ask, node.operands))
-        if node.op != ops.CALL:
+        if node.op in (ops.UNPACK, ops.NARROW):
+            return ask(node.operands[0])
+        if node.op == ops.PHI:
+            return all(map(ask, node.operands))
+        if node.op != ops.CALL or self._without_grad(node):
             return False
         value = self._state.values[number] or frozenset()
         if any(isinstance(atom, Tensor) and atom.grad is False for atom in value):
             return False
         callee = self._state.values[node.operands[0]] or frozenset()
+        if callee and all(isinstance(atom, Function) for atom in callee):
+            return self._is_tensor(value) and any(map(ask, node.arguments))
         return bool(callee) and all(
             (isinstance(atom, Object) and atom.kind in MODULES)
             or (isinstance(atom, Instance) and self._inference.is_module(atom.cls))

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
-from amplint.core.values import Evidence, Place, Shows
+from amplint.core.values import Evidence, Place, Shows, Tensor
 from amplint.core.walks import Solver
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.knowledge.operations import OF_IT_ALONE
 
 JOINING = frozenset({ops.NARROW, ops.PHI, ops.RETURN})
 SUMS = frozenset({"Add", "Sub"})
-Question = tuple[str, int, bool]  # a function, a node of it, and whether that is a sum by now
+# A function, a node of it, and whether that is a tensor by now: a number cannot be backpropagated.
+Question = tuple[str, int, bool]
 
 
 class LossTerms(NodeFact[Evidence]):
@@ -31,15 +33,18 @@ class LossTerms(NodeFact[Evidence]):
         self._why: Solver[Question, Evidence | None] = Solver(self._find_why, None)
 
     def of(self, at: NodePlace) -> Evidence | None:
-        return self._why((at.function, at.node, False))
+        state = self.inference.states.get(at.function)
+        value = state.values[at.node] if state is not None else None
+        is_tensor = any(isinstance(atom, Tensor) for atom in value or ())
+        return self._why((at.function, at.node, is_tensor))
 
     def _find_why(
         self, question: Question, ask: Callable[[Question], Evidence | None]
     ) -> Evidence | None:
-        function, number, is_sum = question
+        function, number, is_tensor = question
         marks = self.inference.marks_of(function)
         kind = marks.nodes.get(number)
-        if number in marks.backward and (kind == "term" or (kind == "loss" and is_sum)):
+        if number in marks.backward and (kind == "term" or (kind == "loss" and is_tensor)):
             node = marks.graph.nodes[marks.backward[number]]
             path = self.inference.functions[function].path
             return Evidence(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
@@ -47,8 +52,9 @@ class LossTerms(NodeFact[Evidence]):
         return next((each for each in found if each is not None), None)
 
     def _results(self, question: Question) -> Iterator[Question]:
-        """The nodes that have the value of a node, or a sum with it; in the callers as well."""
-        function, number, is_sum = question
+        """The nodes that have the value of a node, a sum with it, or what a method makes of it
+        alone, such as its average; in the callers as well."""
+        function, number, is_tensor = question
         state = self.inference.states.get(function)
         if state is None:
             return
@@ -56,6 +62,8 @@ class LossTerms(NodeFact[Evidence]):
             node = state.graph.nodes[user]
             adds = node.op in (ops.BINOP, ops.AUG) and node.data in SUMS
             if adds or node.op in JOINING:
-                yield function, user, is_sum or adds
+                yield function, user, is_tensor or adds
+            elif node.op == ops.ATTR and node.data in OF_IT_ALONE:
+                yield from ((function, each, True) for each in state.users[user])
         if number in state.graph.returns:
-            yield from ((*site, is_sum) for site in self._callers.sites.get(function, ()))
+            yield from ((*site, is_tensor) for site in self._callers.sites.get(function, ()))

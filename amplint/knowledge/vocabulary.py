@@ -26,6 +26,11 @@ HAS_STATE = re.compile(
 )
 """What has a `state_dict` that is not a scaler's, where its name is all that is known."""
 
+# --------------------------------------------------------------------------- kernels
+
+EXTENSION = re.compile(r"(^|\.)(_\w+|\w*_?cuda|\w+_ext|\w*_C)\.\w+$")
+"""A function of a compiled extension. Ex) _kernels.run, ops_cuda.forward, my._C.run"""
+
 # --------------------------------------------------------------------------- optimizers
 
 OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)

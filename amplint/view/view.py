@@ -145,6 +145,8 @@ class View:
         if self._spot is NOWHERE:
             return self._code.source.ask(kind, self.cst) if issubclass(kind, PlaceFact) else None
         thing = self._thing if isinstance(self._thing, ast.expr) else None
+        if self.op == ops.SUBSCRIPT and isinstance(thing, ast.Subscript) and is_target(thing):
+            thing = None  # of `x[i] += y`: what it reads, and not what x is after it
         return self._code.facts.ask(kind, thing or self._place)
 
     def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
@@ -579,6 +581,10 @@ NOWHERE: Final = Spot(cast(Search, None), "", cast(State, None), -1, -1, NOTHING
 def reads(thing: ast.AST, node: Node) -> bool:
     """Whether an expression is the read of a variable that holds the value of a node."""
     return isinstance(thing, ast.Name) and where(thing) != node.location
+
+
+def is_target(thing: ast.Subscript) -> bool:
+    return isinstance(thing.ctx, ast.Store)
 
 
 def is_within(inner: Location, outer: Location) -> bool:

@@ -95,6 +95,11 @@ def growths(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]
 
 def begins_anew(name: str, block: cst.CSTNode, src: Source) -> bool:
     """Whether the variable is given another value within the block than one that grew."""
+    return next(beginnings(name, block, src), None) is not None
+
+
+def beginnings(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
+    """The places of a block where the variable is given another value than one that grew."""
     targets: list[cst.BaseExpression] = []
     if isinstance(block, cst.Assign):
         if _grown_by(block.value, name, src) is None:
@@ -102,8 +107,9 @@ def begins_anew(name: str, block: cst.CSTNode, src: Source) -> bool:
     elif isinstance(block, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr):
         targets = [block.target]
     if any(name in names_in(target, src) for target in targets):
-        return True
-    return any(begins_anew(name, child, src) for child in block.children)
+        yield block
+    for child in block.children:
+        yield from beginnings(name, child, src)
 
 
 def names_in(target: cst.BaseExpression, src: Source) -> Iterator[str]:

@@ -19,22 +19,51 @@ Decorated with `torch.amp.custom_fwd(device_type="cuda")` and
 `torch.amp.custom_bwd(device_type="cuda")`, both run in the state that `forward` was called in. (A
 backward pass inside of the region runs as well, but see AMP301.)
 
+Nothing casts for a kernel of an extension either: in a region it gets half activations beside
+float32 weights and buffers, and raises, or reads one as the other.
+
+    @staticmethod
+    def forward(ctx, sigmas):
+        image = torch.zeros(sigmas.shape[0], 3, device=sigmas.device)    # float32
+        _backend.accumulate(sigmas.contiguous(), image)                  # half and float32
+
+And the decorators belong together: `custom_bwd` reads what `custom_fwd` has written into `ctx`,
+without which it raises an AttributeError in each backward pass, in a region or not. So it does
+beside `setup_context`, where `forward` is not given the `ctx`.
+
 Fix safety: there is no fix: with `cast_inputs=` the function runs in float32, without it in half.
 
-Known limits: only products of a gradient with what `save_for_backward` was given as it came are
-seen. Functions that cast anything themselves are left alone.
+Known limits: products of a gradient with what `save_for_backward` was given as it came are seen,
+and kernels that the module has imported and `forward` itself calls. Functions that cast anything
+themselves are left alone.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import WITHIN_REGION, Finding, Group, Presumes, Raises, Rule, View, calls
+from amplint import (
+    HALF,
+    WITHIN_REGION,
+    Finding,
+    Group,
+    Presumes,
+    Raises,
+    Rule,
+    View,
+    calls,
+    is_unknown,
+    nodes,
+)
 from amplint import libcst as cst
+from amplint.knowledge.libraries import LEGACY_CUSTOM
+from amplint.knowledge.vocabulary import EXTENSION
 
 from .._shared.classes import AUTOGRAD_FUNCTION, method_beside
+from .._shared.deprecated import named_by, using
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -42,6 +71,13 @@ if TYPE_CHECKING:
 PRODUCTS = frozenset({"matmul", "mm", "bmm"})
 # What keeps the dtype of a tensor, and is in no list of autocast.
 TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
+# What gives the input of a function in another form.
+FORMING = TURNING | {"flatten", "squeeze", "unsqueeze"}
+# Decorators that do nothing about dtypes or regions.
+PLAIN = frozenset({"staticmethod", "once_differentiable"})
+CUSTOM_BWD = frozenset({"torch.amp.custom_bwd", "torch.amp.autocast_mode.custom_bwd"}).union(
+    name for name, new in LEGACY_CUSTOM.items() if new.endswith("custom_bwd")
+)
 CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
 
 
@@ -79,10 +115,88 @@ def check(saving: View) -> Iterator[Finding]:
         yield saving.finding(message, because, place=forward.name)
 
 
+@rule.on(nodes("call") & WITHIN_REGION)
+def check_kernel(call: View) -> Iterator[Finding]:
+    """Ex) _backend.accumulate(sigmas, image)"""
+    if call.function.name != "forward" or AUTOGRAD_FUNCTION not in call.bases:
+        return
+    if not is_foreign(call) or any(map(is_foreign, before(call))):
+        return
+    region, given = call.enabled_region, [argument for _, _, argument in call.arguments]
+    wide = next(filter(is_float32, given), None)
+    if region is None or wide is None or not any(map(may_be_half_input, given)):
+        return
+    src = call.source
+    forward, written = src.function(call.cst), method_beside(call, "backward")
+    backward = src.layout.node_for(written) if written is not None else None
+    if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
+        return
+    if casts(forward, src) or casts(backward, src):
+        return
+    message = f"nothing casts for `{call.called.brief}`: in the region, half meets float32"
+    because = (wide.related("float32"), region.evidence)
+    yield call.finding(message, because, place=forward.name)
+
+
+@rule.on(using(*CUSTOM_BWD))
+def check_pair(at: View) -> Iterator[Finding]:
+    """Ex) @custom_bwd(device_type="cuda"), beside a `forward` that is not decorated"""
+    src, found = at.source, named_by(at, CUSTOM_BWD)
+    method = src.parent(src.parent(at.cst)) if found is not None else None
+    if found is None or not isinstance(method, cst.FunctionDef) or method.name.value != "backward":
+        return
+    forward = method_beside(at, "forward")
+    if AUTOGRAD_FUNCTION not in at.bases or forward is None:
+        return
+    plain = all(isinstance(each, ast.Name) for each in forward.decorator_list)
+    if method_beside(at, "setup_context") is not None:
+        message = f"`{found[0].brief}` raises: beside `setup_context`, `custom_fwd` gets no `ctx`"
+    elif plain and {ast.unparse(each) for each in forward.decorator_list} == {"staticmethod"}:
+        message = f"`{found[0].brief}` raises: it reads what `custom_fwd` has written into `ctx`"
+    else:
+        return
+    yield at.finding(message, help="decorate `forward` by `torch.amp.custom_fwd` as well")
+
+
+def is_foreign(call: View) -> bool:
+    """Whether it runs a kernel of an extension that the module has imported or loaded: what nothing
+    is known of, or what has the name of one."""
+    called = call.called
+    if called.op not in ("attr", "name"):
+        return False  # a kernel of Triton among them, which is launched by `kernel[grid](...)`
+    if called.name is not None:
+        return EXTENSION.search(called.name) is not None and not called.name.startswith("torch.")
+    root = called.operands[0] if called.op == "attr" else called
+    return root.op == "name" and is_unknown(root.value) and is_unknown(called.value)
+
+
+def before(call: View) -> Iterator[View]:
+    """The calls of the function that come before one."""
+    for each in call.operations("call"):
+        if each.is_same(call):
+            return
+        yield each
+
+
+def is_float32(at: View) -> bool:
+    tensor = at.tensor
+    return tensor is not None and tensor.dtype == "float32"
+
+
+def may_be_half_input(at: View) -> bool:
+    """Whether it is an input of the function, as it comes, that is half or may be."""
+    while at.origin.op == "call" and at.origin.method in FORMING:
+        receiver = at.origin.receiver
+        assert receiver is not None  # it is a method
+        at = receiver
+    tensor = at.tensor
+    return at.origin.op == "param" and tensor is not None and tensor.dtype in {None, *HALF}
+
+
 def casts(method: cst.FunctionDef, src: Source) -> bool:
     """Whether a method takes care of the dtypes, or of the region, itself."""
-    decorators = {src.text(each.decorator) for each in method.decorators}
-    return decorators != {"staticmethod"} or CASTING.search(src.text(method.body)) is not None
+    decorators = {src.text(each.decorator).rpartition(".")[2] for each in method.decorators}
+    return not decorators <= PLAIN or CASTING.search(src.text(method.body)) is not None
 
 
 def is_float32_input(saved: View) -> bool:
@@ -97,19 +211,28 @@ def is_float32_input(saved: View) -> bool:
 def clashing(backward: cst.FunctionDef, saving: View) -> cst.BaseExpression | None:
     """A product of the gradient of the output with an input that is float32."""
     params = [param.name.value for param in backward.params.params]
-    saved = [] if saving.has_star else [argument for _, _, argument in saving.arguments]
-    wide = {
-        name
-        for name, given in zip(restored(backward, saving.source), saved, strict=False)
-        if is_float32_input(given)
-    }
     if len(params) != 2:  # of several outputs, not all need be half
         return None
+    src, wide = saving.source, set(wide_in(backward, params[0], saving))
     for whole, left, right in products(backward):
-        pair = [base(left), base(right)]
-        if params[1] in pair and wide & set(pair):
+        pair = {base(left, src), base(right, src)}
+        if params[1] in pair and wide & pair:
             return whole
     return None
+
+
+def wide_in(backward: cst.FunctionDef, ctx: str, saving: View) -> Iterator[str]:
+    """How `backward` writes what `forward` has saved, or kept in a field, and is float32."""
+    names = restored(backward, saving.source)
+    saved = [] if saving.has_star else [argument for _, _, argument in saving.arguments]
+    for index, given in enumerate(saved):
+        if is_float32_input(given):
+            yield from names[index : index + 1]
+            yield f"{ctx}.saved_tensors[{index}]"
+    for store in saving.operations("store"):
+        holder, value = store.operands
+        if holder.origin.op == value.origin.op == "param" and is_float32(value):
+            yield f"{ctx}.{store.operator}"
 
 
 def restored(backward: cst.FunctionDef, src: Source) -> tuple[str, ...]:
@@ -145,12 +268,12 @@ def products(
         stack.extend(reversed(node.children))
 
 
-def base(node: cst.BaseExpression) -> str:
-    """Ex) "weight" of weight.t()"""
+def base(node: cst.BaseExpression, src: Source) -> str:
+    """Ex) "weight" of weight.t(), "ctx.weight" of ctx.weight"""
     while True:
         if isinstance(node, cst.Call):
             node = node.func
         elif isinstance(node, cst.Attribute) and node.attr.value in TURNING:
             node = node.value
         else:
-            return node.value if isinstance(node, cst.Name) else ""
+            return src.text(node)

@@ -13,36 +13,47 @@ gets slower.
         ...
         total += loss.detach()            # the number alone, and nothing waits for the device
 
-The backward pass may be in the function that returns the loss.
+The backward pass may be in the function that returns the loss, and the sum in a field, a dict, or
+a meter of the project that is given the loss. A sum that begins anew now and then, to be logged,
+keeps the graphs until it does.
 
 Fix safety: safe where all that is read of the sum, or of the list, are numbers (`.item()`,
 `float()`, `.tolist()`, a comparison). Unsafe where it is returned, yielded, stored, printed or
 handed on: the receiver may want the graph.
 
-Known limits: a loss that is handed to a meter, a sum in a dict, or in a field that is not reset in
-the function of the loop, and evaluation without `no_grad` are not seen.
+Known limits: a loss that is handed to a meter of a library, and evaluation without `no_grad` are
+not seen. What a term of a loss is made of is followed through branches only where all of them use
+it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from amplint import (
+    HOT,
     SOMEWHERE_HOT,
     TRAINING,
     BackpropagatedLosses,
     BackpropagatedValues,
+    CalledTexts,
+    Edit,
     Finding,
     Fix,
     Group,
     Heat,
     Instance,
+    KeptArguments,
+    LastingFields,
     Object,
     Rule,
+    Safety,
     Same,
     Sequence,
     Tensor,
+    Unknown,
     View,
     calls,
     nodes,
@@ -50,8 +61,11 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.operations import OF_IT_ALONE
 
-from .._shared.growth import begins_anew, growth_of, is_kept, loop_of_batches
+from .._shared.growth import beginnings, growth_of, is_kept, loop_of_batches
 from .._shared.tensors import is_under_no_grad
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 DETACHING = frozenset({"item", "tolist", "detach"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
@@ -78,14 +92,50 @@ def check(at: View) -> Iterator[Finding]:
         place = loss.ask(BackpropagatedValues) if holds_tensor(loss) else None
         if place is None or not grows(at, variable):
             continue
-        loop = loop_of_batches(at)
-        heat = heat_within(loop, at) if loop is not None else None
-        if loop is None or heat is None or shrinks(variable, loop):
-            continue
-        if is_under_no_grad(at) or trains(variable):
+        heat = heat_of(at, variable)
+        if heat is None or is_under_no_grad(at) or trains(variable):
             continue
         message = f"`{variable.brief}` keeps the graph of every batch alive"
         yield loss.finding(message, (place, *heat.chain), detached(variable, loss))
+
+
+@rule.on(nodes("call") & HOT)
+def check_meter(call: View) -> Iterator[Finding]:
+    """Ex) losses.update(loss), which adds it to `self.sum`"""
+    for kept in call.ask(KeptArguments) or ():
+        loss = next(each for at, _, each in call.arguments if at == kept.position)
+        place = loss.ask(BackpropagatedValues) if holds_tensor(loss) else None
+        loop, meter = loop_of_batches(call), call.receiver
+        heat = heat_within(loop, call) if place is not None and loop is not None else None
+        if heat is None or loop is None or meter is None or is_under_no_grad(call):
+            continue
+        if shrinks(meter, loop) or is_reset(meter, kept.field, loop):
+            continue
+        message = f"`{call.called.brief}` keeps the graph of every batch alive"
+        fix = Fix("Detach it from its graph", (detaching(loss),), Safety.UNSAFE)
+        yield loss.finding(message, (place, kept.evidence, *heat.chain), fix)
+
+
+def is_reset(meter: View, field: str, loop: cst.For | cst.While) -> bool:
+    """Whether another method of the meter sets the field within the loop."""
+    setting = re.compile(rf"\.{re.escape(field)}(\s*=[^=]|\.(clear|pop)\b)")
+    calls = map(meter.of, meter.source.calls(loop.body))
+    return any(
+        setting.search(text)
+        for call in calls
+        if call.receiver is not None and call.receiver.text == meter.text
+        for text in call.ask(CalledTexts) or ()
+    )
+
+
+def heat_of(at: View, variable: View) -> Heat | None:
+    """Why the variable grows for every batch, and lives longer than one."""
+    loop = loop_of_batches(at) or loop_of_parts(at, variable)
+    if loop is not None:
+        return heat_within(loop, at) if not shrinks(variable, loop, at.op != "call") else None
+    heat = at.hotness
+    is_hot = heat is not None and heat.temperature == TRAINING
+    return heat if is_hot and variable.ask(LastingFields) else None
 
 
 def additions(at: View) -> Iterator[tuple[View, View]]:
@@ -133,6 +183,32 @@ def grows(at: View, variable: View) -> bool:
     return growth is not None and growth.variable is variable.cst and not growth.decays
 
 
+def loop_of_parts(at: View, variable: View) -> cst.For | cst.While | None:
+    """The innermost loop of a function that runs for every batch, if it accumulates the gradients
+    of micro-batches, and what is added up there is returned with their graphs."""
+    if at.op == "call" or not isinstance(variable.cst, cst.Name):
+        return None
+    for around in at.source.ancestors(at.cst):
+        if isinstance(around, cst.For | cst.While):
+            steps = any(at.of(each).method == "step" for each in at.source.calls(around.body))
+            return None if steps or not any(map(is_returned, reads(variable))) else around
+        if isinstance(around, cst.FunctionDef | cst.Lambda):
+            break
+    return None
+
+
+def is_returned(read: View) -> bool:
+    """Whether a function returns what a variable holds, or a container that it is in."""
+    for around in read.source.ancestors(read.cst):
+        if isinstance(around, cst.Return):
+            return not is_number(read)
+        if isinstance(around, cst.Call):
+            made = read.of(around).value
+            if not made or any(isinstance(atom, Tensor | Unknown) for atom in made):
+                return False
+    return False
+
+
 def heat_within(loop: cst.For | cst.While, at: View) -> Heat | None:
     """Why the loop runs for every batch; what grows in it may do so now and then only."""
     found = (at.of(call).hotness for call in at.source.calls(loop.body))
@@ -143,27 +219,48 @@ def detached(variable: View, loss: View) -> Fix | None:
     """Ex) total += loss -> total += loss.detach()"""
     if loss.tensor is None:
         return None
-    edits = (loss.source.edits.append_call(loss.cst, "detach()"),)
     conditions = {NUMBERS: only_numbers_are_read(variable)}
-    return Fix.safe_if("Detach it from its graph", edits, conditions)
+    return Fix.safe_if("Detach it from its graph", (detaching(loss),), conditions)
 
 
-def shrinks(variable: View, loop: cst.CSTNode) -> bool:
-    """Whether the variable, or what it is a part of, begins anew or is emptied within the loop."""
+def detaching(loss: View) -> Edit:
+    return loss.source.edits.append_call(loss.cst, "detach()")
+
+
+def shrinks(variable: View, loop: cst.For | cst.While, is_sum: bool = False) -> bool:
+    """Whether the variable, or what it is a part of, begins anew or is emptied within the loop. A
+    sum may begin anew now and then, as one that is logged does; a list of few is left alone."""
     src, part = variable.source, variable.cst
     while True:
-        if begins_anew(src.text(part), loop, src):
+        if any(
+            not (is_sum and is_guarded(each, loop, src))
+            for each in beginnings(src.text(part), loop, src)
+        ):
             return True
         if not isinstance(part, cst.Attribute | cst.Subscript):
             break
         part = part.value
-    name = variable.text
+    return is_emptied(variable.text, loop, src)
+
+
+def is_guarded(node: cst.CSTNode, loop: cst.For | cst.While, src: Source) -> bool:
+    """Whether a place of a loop stands under an `if` in it."""
+    for around in src.ancestors(node):
+        if around is loop:
+            return False
+        if isinstance(around, cst.If):
+            return True
+    return False
+
+
+def is_emptied(name: str, block: cst.CSTNode, src: Source) -> bool:
+    """Ex) losses.clear(), losses.pop(0), del losses[0]"""
     return any(
         isinstance(each.func, cst.Attribute)
         and each.func.attr.value in EMPTYING
         and src.text(each.func.value) == name
-        for each in src.calls(loop)
-    ) or any(name in src.text(each) for each in deletions(loop))
+        for each in src.calls(block)
+    ) or any(name in src.text(each) for each in deletions(block))
 
 
 def deletions(node: cst.CSTNode) -> Iterator[cst.Del]:

@@ -14,8 +14,15 @@ logged still contains the term.
     loss = F.mse_loss(model(x), y) + regulariser(divergence, 0.1)
     loss.backward()
 
-Fix safety: unsafe: takes the call away, so that training learns from the term as well; it has not
-done so before.
+With `requires_grad=True` it is a new leaf, so that even the whole loss can be made so: it is
+backpropagated into nothing but itself. `torch.stack` keeps the graphs of a list of losses.
+
+    loss = torch.tensor([main, extra], requires_grad=True).sum()     # trains nothing
+
+    loss = torch.stack([main, extra]).sum()
+
+Fix safety: unsafe: takes the call away, or stacks a list, so that training learns from the term as
+well; it has not done so before. Not offered where the call is given a dtype or a device.
 
 Known limits: silent about a parameter that no visible call passes a tensor, and where the loss is
 backpropagated out of sight. A factor of a loss may well be a constant, and is left alone.
@@ -34,13 +41,20 @@ from amplint import (
     LossTerms,
     Rule,
     Safety,
+    Sequence,
+    Tensor,
     TensorCertainty,
+    Value,
     View,
     calls,
+    only,
 )
+
+from .._shared.tensors import is_under_no_grad
 
 COPYING = frozenset({"torch.tensor", "torch.Tensor", "torch.FloatTensor"})
 NUMBERS = frozenset({"builtins.float"})
+OPTIONS = frozenset({"dtype", "device", "requires_grad", "pin_memory"})  # of `torch.tensor`
 
 rule = Rule(
     "AMP904",
@@ -57,25 +71,47 @@ rule = Rule(
 @rule.on(calls(".item", *COPYING, *NUMBERS))
 def check(call: View) -> Iterator[Finding]:
     term = cut(call)
-    tensor = term.tensor if term is not None else None
-    if term is None or tensor is None or tensor.grad is False or not term.ask(TensorCertainty):
+    if term is None or not may_have_graph(term.value) or not term.ask(TensorCertainty):
         return
     backward = call.ask(LossTerms)
-    if backward is None:
+    made = term.origin
+    if backward is None or (made.is_written and is_under_no_grad(made)):
         return
     message = f"`{call.brief}` has no gradient: training goes on without this term"
-    edits = call.source.edits
-    edit = edits.replace(call.cst, edits.as_receiver(term.cst))
-    fix = Fix("Keep the graph of the term", (edit,), Safety.UNSAFE)
-    yield call.finding(message, (backward,), fix)
+    yield call.finding(message, (backward,), kept(call, term))
 
 
 def cut(call: View) -> View | None:
     """The value of which a call makes a constant. Ex) torch.tensor(loss), loss.item()"""
-    given = [*call.arguments]
+    given = {keyword: argument for _, keyword, argument in call.arguments}
     if call.method == "item" and not given:
         return call.receiver
-    if call.callee not in COPYING | NUMBERS or len(given) != 1:
+    if call.callee not in COPYING | NUMBERS or not given.keys() <= OPTIONS | {None, "data"}:
         return None
-    _, keyword, argument = given[0]
-    return argument if keyword is None else None
+    return call.arg("data", 0)
+
+
+def may_have_graph(value: Value) -> bool:
+    """Whether a value is a tensor that may have a graph, or a list of such numbers."""
+    atom = only(value)
+    if isinstance(atom, Sequence):
+        items = atom.items if atom.items is not None else (atom.element,)
+        tensors = [each for each in map(only, items) if isinstance(each, Tensor)]
+        are_numbers = len(tensors) == len(items) and all(each.rank == 0 for each in tensors)
+        return are_numbers and any(each.grad is not False for each in tensors)
+    return isinstance(atom, Tensor) and atom.grad is not False
+
+
+def kept(call: View, term: View) -> Fix | None:
+    """Ex) torch.tensor(loss) -> loss, torch.tensor(losses) -> torch.stack(losses)"""
+    edits = call.source.edits
+    if any(keyword not in (None, "data", "requires_grad") for _, keyword, _ in call.arguments):
+        return None
+    stack = call.source.imports.spell("torch.stack") if term.tensor is None else None
+    if stack is not None:
+        made = (edits.replace(call.cst, f"{stack.text}({term.text})"), *stack.edits)
+    elif term.tensor is not None:
+        made = (edits.replace(call.cst, edits.as_receiver(term.cst)),)
+    else:
+        return None
+    return Fix("Keep the graph of the term", made, Safety.UNSAFE)

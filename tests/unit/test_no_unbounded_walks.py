@@ -128,7 +128,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "number_of": SYNTAX,
     },
     "rules/_shared/factories.py": {"built built_under": STEPS, "is_host_atom": VALUES},
-    "rules/_shared/growth.py": {"begins_anew": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
+    "rules/_shared/growth.py": {"beginnings": SYNTAX, "growths": SYNTAX, "names_in": SYNTAX},
     "rules/_shared/guards.py": {"operands_of": SYNTAX},
     "rules/_shared/host_copies.py": {"built_from": STEPS},
     "rules/_shared/waits.py": {"evaluated": SYNTAX},

@@ -90,6 +90,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/memory/debug_mode_left_on.py": "OFF_AGAIN",
         "rules/memory/inference_without_no_grad.py": "SWITCHES_OFF",
         "rules/memory/loss_accumulated_with_graph.py": "DETACHING",
+        "rules/memory/loss_cut_from_graph.py": "OPTIONS",
         "rules/migration/legacy_autocast.py": "DTYPE_GETTERS DTYPE_SETTERS",
         "rules/numerics/constant_beyond_half_range.py": "MASKING WITHOUT_TENSOR",
         "rules/numerics/epsilon_below_half_range.py": "LIMITING LOWER",
