@@ -72,6 +72,8 @@ def is_half(value: Value) -> bool:
 def _is_half(atom: Atom) -> bool:
     if isinstance(atom, Sequence | Mapping):
         return any(map(is_half, inner(atom)))
-    if isinstance(atom, Tensor | Object):
+    if isinstance(atom, Tensor):
+        return atom.half_on_a_path is not None
+    if isinstance(atom, Object):
         return atom.dtype in HALF_NAMES
     return isinstance(atom, DType | Method | Symbol) and atom.name.rpartition(".")[2] in HALF_NAMES

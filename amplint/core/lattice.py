@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from amplint.core.dtypes import covering
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -227,14 +228,20 @@ def join_tensors(tensors: list[Tensor]) -> Tensor:
     """A tensor with the facts that hold for all the given ones."""
     if len(tensors) == 1:
         return tensors[0]
+    dtype = covering({tensor.dtype for tensor in tensors})
+    halves = {tensor.half_on_a_path for tensor in tensors} - {None}
     return Tensor(
-        dtype=agreed(tensor.dtype for tensor in tensors),
+        dtype=dtype,
         device=join_devices([tensor.device for tensor in tensors]),
         rank=agreed(tensor.rank for tensor in tensors),
         dims=agreed(tensor.dims for tensor in tensors),
         grad=agreed(tensor.grad for tensor in tensors),
-        dtype_evidence=first_of(tensor.dtype_evidence for tensor in tensors),
+        # Of what is half on one path, why it is half.
+        dtype_evidence=first_of(
+            tensor.dtype_evidence for tensor in tensors if tensor.half_on_a_path or not halves
+        ),
         fresh=agreed(tensor.fresh for tensor in tensors),
+        half=covering(halves) if halves and dtype is None else None,
     )
 
 

@@ -41,7 +41,7 @@ class Op(str, Enum):
     # (loader, function) after `loader.collate_fn = function`
     ADD = "add"
     STORE = "store"  # (object, value): `object.data = value`
-    NARROW = "narrow"  # (operand, *classes): "none", "true", "tensor", "isinstance", "on cuda" ...
+    NARROW = "narrow"  # (operand, *classes): "none", "tensor", "isinstance", "on cuda", "dtype" ...
     DEF = "def"  # (*decorators): the id of what is defined
     CLASS = "class"  # (*bases and decorators): likewise
     LAMBDA = "lambda"  # likewise

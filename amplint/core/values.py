@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Union
 
+from amplint.core.dtypes import half_on_a_path
+
 
 class Place(NamedTuple):
     """A node's place in a file, as `ast` counts: rows from 1, columns in UTF-8 bytes from 0."""
@@ -139,6 +141,7 @@ class Tensor:
         dtype_evidence: why the dtype is what it is ("half by the autocast region at ...").
         fresh: the factory that built it a moment ago ("torch.zeros"), and nothing else since.
         dims: the number of dimensions, where it has some and it is known how many (`dims.py`).
+        half: of one whose dtype is unknown, the 16-bit dtype that it has on one path.
     """
 
     dtype: str | None = None
@@ -148,6 +151,12 @@ class Tensor:
     dtype_evidence: Reason | None = field(default=None, compare=False)
     fresh: str | None = None
     dims: int | None = None
+    half: str | None = None
+
+    @property
+    def half_on_a_path(self) -> str | None:
+        """The 16-bit dtype that it has, or has on one path; None where it has none."""
+        return self.half if self.dtype is None else half_on_a_path(self.dtype)
 
 
 TREE_FORMS = frozenset({"tensor", "list", "tuple", "mapping"})
@@ -408,7 +417,8 @@ def _order(atom: Atom) -> tuple[str, ...]:
         return (position, atom.cls, str(atom.device.kind), str(atom.wrapped))
     if isinstance(atom, Tensor):
         # A test may leave two: what is a tensor, and what is one where it is no nest of tensors.
-        more = (atom.dtype, atom.rank, atom.dims, atom.grad, atom.fresh, atom.device.name)
+        kinds = (atom.dtype, atom.half)
+        more = (*kinds, atom.rank, atom.dims, atom.grad, atom.fresh, atom.device.name)
         return (position, str(atom.device.kind), *map(str, more))
     if isinstance(atom, Object):
         what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)

@@ -358,9 +358,17 @@ class Calls(OfFrameworks):
         )
 
     def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
-        """`q.half()` of a parameter that nobody knows: a tensor, if it is then used as one; and
-        `x.to(device)` of what a loop draws: a tensor or a nest of them."""
-        if not (isinstance(atom, Method) and isinstance(atom.of, Unknown)):
+        """`q.half()` of a parameter that nobody knows, `x.to(torch.half)` of a batch: a tensor, if
+        it is then used as one; and `x.to(device)` of what a loop draws: a tensor or a nest of them.
+        """
+        if not isinstance(atom, Method):
+            return None
+        is_tensor = self.number in self.marks.tensors or self.number in self.marks.joined
+        if isinstance(atom.of, TensorTree) and atom.name == "to":
+            is_cast = is_tensor and any(map(transfer.names_dtype, arguments.all))
+            whole = replace(atom, of=Tensor(device=atom.of.device))
+            return self.called(whole, arguments, node) if is_cast else None
+        if not isinstance(atom.of, Unknown):
             return None
         made = LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
         if made is not None:  # `get_accelerator().FloatTensor([norm])`
@@ -378,9 +386,7 @@ class Calls(OfFrameworks):
             dtype = transfer.dtype_of(target) if transfer.names_dtype(target) else None
         else:
             dtype = casts.DTYPE_OF_CAST.get(f"Tensor.{atom.name}")
-        if dtype is None or self.number not in self.marks.tensors:
-            return UNKNOWN
-        return one(Tensor(dtype))
+        return one(Tensor(dtype)) if dtype is not None and is_tensor else UNKNOWN
 
     def is_moved_tensor(self, call: Node) -> bool:
         """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,

@@ -108,7 +108,8 @@ def marked_atom(atom: Atom, path: Path, make: Make) -> Atom:
     if isinstance(atom, Device):
         return marked_device(atom, path, make)
     if isinstance(atom, Tensor):
-        evidence = make((*path, DTYPE), atom.dtype_evidence) if atom.dtype is not None else None
+        told = atom.dtype is not None or atom.half is not None
+        evidence = make((*path, DTYPE), atom.dtype_evidence) if told else None
         device = marked_device(atom.device, path, make)
         return replace(atom, device=device, dtype_evidence=evidence)
     if isinstance(atom, TensorTree):

@@ -1,10 +1,12 @@
-"""Values narrowed by a test: `isinstance`, `is None`, `torch.is_tensor`, `.is_cuda`."""
+"""Values narrowed by a test: `isinstance`, `is None`, `torch.is_tensor`, `.is_cuda`,
+`.dtype`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import is_unknown, join
+from amplint.core.dtypes import alternatives, covering
+from amplint.core.lattice import is_unknown, join, only
 from amplint.core.values import (
     ACCELERATOR,
     BOTTOM,
@@ -13,6 +15,7 @@ from amplint.core.values import (
     UNKNOWN,
     Atom,
     Device,
+    DType,
     Host,
     Sequence,
     Symbol,
@@ -43,11 +46,59 @@ def narrow(value: Value, kind: str, classes: Value, models: Models) -> Value:
         return frozenset(
             a for a in value if not (isinstance(a, Tensor) and a.device.kind == elsewhere)
         )
+    if kind in ("dtype", "not dtype"):
+        return narrow_dtype(value, classes, kind == "dtype")
     if kind == "isinstance":
         return narrow_to(value, classes, models)
     if kind == "not isinstance":
         return narrow_out(value, classes, models)
     return value
+
+
+def narrow_dtype(value: Value, dtypes: Value, holds: bool) -> Value:
+    """The alternatives that a comparison of a tensor's dtype leaves, where it is told with what.
+
+    Ex) float32, of "float16 or float32" where `x.dtype == torch.float16` does not hold
+    """
+    named = [alternatives_of(each) for each in compared(dtypes)]
+    # What is one of several is not excluded: it may be the other.
+    if not all(len(each) == 1 or (holds and each) for each in named):
+        return value
+    those = frozenset[str]().union(*named)
+    return frozenset(
+        left
+        for atom in value
+        if (left := with_dtypes(atom, those, holds) if isinstance(atom, Tensor) else atom)
+    )
+
+
+def compared(dtypes: Value) -> list[Value]:
+    """Ex) a and b of `x.dtype in (a, b)`; a of `x.dtype == a`"""
+    atom = only(dtypes)
+    if not isinstance(atom, Sequence):
+        return [dtypes]
+    return [*atom.items] if atom.items is not None else [one(each) for each in atom.element]
+
+
+def alternatives_of(dtype: Value) -> frozenset[str]:
+    """The dtypes of torch that something may be; none where nobody knows."""
+    names = [alternatives(atom.name) for atom in dtype if isinstance(atom, DType)]
+    return frozenset[str]().union(*names) if len(names) == len(dtype) else frozenset()
+
+
+def with_dtypes(tensor: Tensor, those: frozenset[str], among: bool) -> Tensor | None:
+    """The tensor with a dtype that is among some, or is not; None where it has none that is left.
+    Of a tensor that may have any dtype, a test says that of the path on which it is known."""
+
+    def left(dtype: str | None) -> str | None:
+        old = alternatives(dtype) if dtype is not None else frozenset[str]()
+        new = old & those if among else old - those
+        return dtype if new == old else covering(new) if new else None
+
+    dtype = left(tensor.dtype)
+    if tensor.dtype is not None and dtype is None:
+        return None
+    return replace(tensor, dtype=dtype, half=left(tensor.half))
 
 
 PLAIN = frozenset({"int", "float", "bool", "number", "str"})

@@ -74,6 +74,8 @@ class Marks:
         paths: a dotted path ("model", "self.model") -> "module", "optimizer", "accelerator"; of
             a field, also "loss".
         tensors: nodes that are used as tensors, or as numbers would be: multiplied, compared.
+        joined: calls whose results join others in what is used so. Ex) x.half() of
+            `x = x.half() if fp16 else x`
         surely_tensors: those of them that are used as only tensors can be.
         asked: parameters that are asked for an attribute that tensors have, and few others. Of
             what stands in a variable, another path may use the other alternatives.
@@ -98,6 +100,7 @@ class Marks:
     backward: Mapping[int, int]
     paths: Mapping[str, str]
     tensors: frozenset[int]
+    joined: frozenset[int]
     surely_tensors: frozenset[int]
     asked: frozenset[int]
     copied: frozenset[int]
@@ -136,13 +139,15 @@ def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
     of_torch = [n for n in graph.nodes if n.op == ops.CALL and calls_torch(graph, n.operands[0])]
     asked = with_uses(uses, TENSOR_USES)
     surely = asked.union(call.argument(0) for call in of_torch) - {-1}
+    tensors = used_as_tensors(graph, surely, of_torch)
     numbers = used_as_numbers(graph, is_constructor=function == "__init__")
     return Marks(
         graph,
         nodes=nodes,
         backward=backward,
         paths=paths,
-        tensors=used_as_tensors(graph, surely, of_torch),
+        tensors=tensors,
+        joined=frozenset(calls_joined(graph, tensors)),
         surely_tensors=surely,
         asked=frozenset(n for n in asked if graph.nodes[n].op == ops.PARAM),
         copied=frozenset(copied(graph)) - surely,
@@ -215,6 +220,13 @@ def used_as_tensors(
         elif node.op == ops.SUBSCRIPT and not by_name(graph, node.second):
             used.add(node.operands[0])
     return frozenset(used.union(unpacked(graph, number) for number in used)) - {-1}
+
+
+def calls_joined(graph: Graph, numbers: Iterable[int]) -> Iterator[int]:
+    """The calls that give what nodes are on one path."""
+    joins = (graph.nodes[number] for number in numbers if graph.nodes[number].op == ops.PHI)
+    parts = (part for join in joins for part in join.operands)
+    return (part for part in parts if graph.nodes[part].op == ops.CALL)
 
 
 def unpacked(graph: Graph, number: int) -> int:

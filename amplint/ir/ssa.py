@@ -30,6 +30,10 @@ UPDATE = "update"  # of a dict: `options.update(dtype=torch.float16)` puts its k
 ADDERS = frozenset(
     {"append", "add", "extend", "insert", UPDATE, "appendleft", "setdefault", *STACKING}
 )
+# Outcomes of a test of a tensor's dtype, and the operators that ask for one, or one of several.
+OF_DTYPE, NOT_OF_DTYPE = "dtype", "not dtype"
+SAME = ast.Eq | ast.Is | ast.In
+OTHER = ast.NotEq | ast.IsNot | ast.NotIn
 MAX_STRING = 120  # longer constants carry no device, dtype or mode; their text is not kept
 NOWHERE: Location = (0, 0, 0, 0)
 
@@ -182,8 +186,18 @@ class Builder:
         merged = dict(first)
         for name in sorted(differing):
             nodes = tuple(dict.fromkeys(env[name] for env in reached if name in env))
-            merged[name] = nodes[0] if len(nodes) == 1 else self.emit(ops.PHI, nodes, name, place)
+            whole = nodes[0] if len(nodes) == 1 else self.divided_by_dtype(nodes)
+            merged[name] = self.emit(ops.PHI, nodes, name, place) if whole is None else whole
         return merged
+
+    def divided_by_dtype(self, numbers: tuple[int, ...]) -> int | None:
+        """The node whose dtype is tested, where both outcomes leave it as it is and meet."""
+        parts = [self.nodes[number] for number in numbers]
+        if any(part.op != ops.NARROW for part in parts):
+            return None
+        tested, kinds = {part.operands for part in parts}, {part.data for part in parts}
+        whole = len(tested) == 1 and kinds == {OF_DTYPE, NOT_OF_DTYPE}
+        return parts[0].operands[0] if whole else None
 
     # -- statements
 
@@ -604,6 +618,7 @@ class Builder:
             if is_none and isinstance(test.ops[0], ast.Is | ast.IsNot):
                 none = isinstance(test.ops[0], ast.Is) is holds
                 self.refine(test.left, "none" if none else "not none", ())
+            self.narrow_by_dtype(test.left, test.ops[0], test.comparators[0], holds)
         elif isinstance(test, ast.Call) and len(test.args) == 2:
             if isinstance(test.func, ast.Name) and test.func.id == "isinstance":
                 kind = "isinstance" if holds else "not isinstance"
@@ -615,6 +630,21 @@ class Builder:
         ):
             kind = {"is_tensor": "tensor", "callable": "callable"}[last_name(test.func)]
             self.refine(test.args[0], kind if holds else f"not {kind}", ())
+
+    def narrow_by_dtype(
+        self, left: ast.expr, operator: ast.cmpop, right: ast.expr, holds: bool
+    ) -> None:
+        """Ex) x.dtype == torch.float16, kind not in (torch.float16, torch.bfloat16) after
+        `kind = x.dtype`"""
+        asked = self.nodes[self.places[left]]
+        if self.env is None or asked.op != ops.ATTR or asked.data != "dtype":
+            return
+        names = [name for name, number in self.env.items() if number == asked.operands[0]]
+        if names and isinstance(operator, SAME | OTHER):
+            kind = OF_DTYPE if isinstance(operator, SAME) is holds else NOT_OF_DTYPE
+            operands = (asked.operands[0], self.places[right])
+            made = self.emit(ops.NARROW, operands, kind, where(left))
+            self.env.update(dict.fromkeys(names, made))
 
     def refine(self, target: ast.expr, kind: str, classes: tuple[int, ...]) -> None:
         if isinstance(target, ast.Name) and self.env is not None and target.id in self.env:

@@ -108,6 +108,12 @@ HOW_TO_TRAIN = re.compile(
 )
 """A flag that chooses how to train, or on what: it is for users to set, whatever its default is."""
 
+PRECISION = re.compile(
+    r"fp16|bf16|fp32|half|float16|float32|autocast|precision|dtype|(^|[._])amp($|[._])",
+    re.IGNORECASE,
+)
+"""What names a dtype, or a flag that chooses one, by a part of it."""
+
 STEPS_OF_TRAINING: tuple[frozenset[str], ...] = (
     frozenset({"step", "zero_grad"}),
     frozenset({"step", "backward"}),

@@ -288,6 +288,8 @@ def named_in_words(atom: Atom) -> str:
 
 def tensor_in_words(tensor: Tensor) -> str:
     dtype = f"{with_article(tensor.dtype)} tensor" if tensor.dtype else "a tensor of unknown dtype"
+    if tensor.half is not None:
+        dtype = f"a tensor that is {tensor.half} on one path"
     parts = [f"{dtype} {DEVICES[tensor.device.kind]}"]
     if tensor.rank == 0:
         parts.append("0-dim")

@@ -51,11 +51,12 @@ from amplint.core.values import (
     Value,
     one,
 )
+from amplint.core.walks import reachable
 from amplint.cst.literals import literal
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import FunctionFacts, Location, Node
+from amplint.ir.model import FunctionFacts, Graph, Location, Node, path_of
 from amplint.ir.ssa import where
 from amplint.view.operands import parts_of
 
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from amplint.source import Source
 
 READ: Final = "read"  # the operation of what reads a variable
+TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
 # The operands of these are evaluated in blocks of their own.
 WITH_BLOCKS = frozenset({ops.BOOL, ops.PHI, ops.COMP, ops.DICTCOMP})
 # What takes operands together, for the operation that takes it in turn.
@@ -239,6 +241,21 @@ class View:
             block = spot.state.graph.blocks[number]
             if block.kind in ("loop", "while"):
                 yield self._ask_at(Hotness, NodePlace(spot.function, -1, block.parent))
+            number = block.parent
+
+    @property
+    def tested_around(self) -> Iterator[str]:
+        """The dotted names in the tests on which it depends, within its function, whether it runs:
+        those of the `if`s around it, and of those that leave before it.
+
+        Ex) args.fp16, after `if not args.fp16: return x`
+        """
+        spot = self._spot
+        number = spot.block if spot is not NOWHERE else -1
+        while number >= 0:
+            block = spot.state.graph.blocks[number]
+            if block.kind in ("if", "else", "after") and block.node >= 0:
+                yield from names_in_test(spot.state.graph, block.node)
             number = block.parent
 
     @property
@@ -597,3 +614,14 @@ def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
         return any(True for _ in judge(View(rule, spot)))
     except NeedsCodeError:
         return True
+
+
+def names_in_test(graph: Graph, test: int) -> Iterator[str]:
+    """Ex) args.fp16 and n, of `args.fp16 and n > 2`"""
+
+    def parts(number: int) -> Iterable[int]:
+        node = graph.nodes[number]
+        return node.operands if node.op in TESTING else ()
+
+    paths = (path_of(graph, part) for part in reachable([test], parts))
+    return (path for path in paths if path is not None)

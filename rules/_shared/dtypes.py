@@ -21,13 +21,15 @@ from amplint import (
     Tensor,
     Value,
     evidence_of,
+    known,
     only,
     reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
-from amplint.knowledge.dtypes import CHOICES, chosen, half_on_a_path
+from amplint.knowledge.dtypes import CHOICES, covering
 from amplint.knowledge.operations import SHAPE_METHODS
+from amplint.knowledge.vocabulary import PRECISION
 
 from .local_values import definitions
 from .moves import is_surely_device
@@ -61,9 +63,8 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
 
 
 def made_by_autocast(tensor: Tensor) -> bool:
-    """Whether a tensor is half since a region made it so."""
-    is_half = half_on_a_path(tensor.dtype) is not None
-    evidence = evidence_of(tensor.dtype_evidence) if is_half else None
+    """Whether a tensor is half on all paths, since a region made it so."""
+    evidence = evidence_of(tensor.dtype_evidence) if tensor.dtype in HALF else None
     return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
@@ -91,14 +92,34 @@ def finding_on_dtype(
         because: other places to show, before what has made the dtype.
         fix, help, group: as `View.finding` takes them.
     """
-    places, anywhere = (*because, tensor.dtype_evidence), tensor.dtype in CHOICES
-    return at.finding(message, places, fix, help, group, anywhere=anywhere)
+    places = (*because, tensor.dtype_evidence)
+    return at.finding(message, places, fix, help, group, anywhere=is_chosen_by_flag(tensor))
+
+
+def tensor_on_a_path(at: View | None) -> Tensor | None:
+    """The tensor that something is, be it on one path alone, and unknown on another; None where it
+    is half on one path, and the precision is asked for on the way here: that path may go elsewhere.
+
+    Ex) not x after `x = x.half() if fp16 else x`, where `if fp16: return x` comes before
+    """
+    atom = only(known(at.value)) if at is not None else None
+    if at is None or not isinstance(atom, Tensor):
+        return None
+    is_sure = at.tensor is not None and atom.dtype in HALF
+    return atom if is_sure or not any(map(PRECISION.search, at.tested_around)) else None
+
+
+def is_chosen_by_flag(tensor: Tensor) -> bool:
+    """Whether a tensor is half where a cast says so, on one path, and not where a region does."""
+    evidence = evidence_of(tensor.dtype_evidence)
+    cast = evidence is not None and evidence.kind is Shows.DTYPE
+    return cast and tensor.dtype not in HALF
 
 
 def _named_dtype(value: Value) -> str | None:
     """The torch.dtype that a value is, or the choice between several."""
     dtypes = {atom.name for atom in value if isinstance(atom, DType)}
-    return chosen(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
+    return covering(dtypes) if dtypes and len(dtypes) == len(value - {NONE}) else None
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,9 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import finding_on_dtype
+from .._shared.dtypes import finding_on_dtype, tensor_on_a_path
 
 HOMES = ("", "torch", "torch.nn.functional")
 
@@ -93,8 +92,8 @@ rule = Rule(
     & WITH_HALF
 )
 def check_call(call: View) -> Iterator[Finding]:
-    result, name = call.tensor, function_name(call)
-    if result is None or half_on_a_path(result.dtype) not in CONVERTS:
+    result, name = tensor_on_a_path(call), function_name(call)
+    if result is None or result.half_on_a_path not in CONVERTS:
         return
     if name == "where":
         yield from check_where(call, result)
@@ -129,15 +128,15 @@ def check_arithmetic(at: View) -> Iterator[Finding]:
     """Ex) scores + -1e9, (1.0 - mask) * -1e9"""
     if at.operator in ("Add", "Sub", "Mult"):
         for side in at.operands:
-            yield from silent(at, side, None, at.tensor)
+            yield from silent(at, side, None, tensor_on_a_path(at))
 
 
 @rule.on(nodes("put") & WITH_HALF)
 def check_write(at: View) -> Iterator[Finding]:
     """Ex) scores[mask] = -1e9"""
     written, _, value = at.operands
-    result = written.tensor
-    if result is None or half_on_a_path(result.dtype) not in ROUNDS or value.tensor is not None:
+    result = tensor_on_a_path(written)
+    if result is None or result.half_on_a_path not in ROUNDS or value.tensor is not None:
         return
     assigned = at.assigned
     if assigned is not None:
@@ -146,7 +145,7 @@ def check_write(at: View) -> Iterator[Finding]:
 
 def loud(call: View, value: View, how: str, result: Tensor, fix: Fix | None) -> Finding:
     """The finding on a number that is converted, which does not go unnoticed."""
-    message = f"`{value.brief}` overflows {half_on_a_path(result.dtype)}: {how}"
+    message = f"`{value.brief}` overflows {result.half_on_a_path}: {how}"
     return finding_on_dtype(call, result, message, fix)
 
 
@@ -156,7 +155,7 @@ def silent(at: View, value: View, filled: View | None, result: Tensor | None) ->
     if number is None or result is None:
         return
     infinity = "inf" if number > 0 else "-inf"
-    message = f"`{value.brief}` is {infinity} in {half_on_a_path(result.dtype)}"
+    message = f"`{value.brief}` is {infinity} in {result.half_on_a_path}"
     fix = within(value, filled, number)
     yield finding_on_dtype(at, result, message, fix, group=Group.PRECISION)
 
@@ -171,7 +170,7 @@ def function_name(call: View) -> str:
 
 def beyond(at: View | None, tensor: Tensor | None, limits: Mapping[str, float]) -> float | None:
     """The number that an expression is, if it is finite and the tensor's dtype does not have it."""
-    limit = limits.get(half_on_a_path(tensor.dtype) or "") if tensor is not None else None
+    limit = limits.get(tensor.half_on_a_path or "") if tensor is not None else None
     number = number_of(at) if at is not None and limit is not None else None
     if number is None or limit is None or abs(number) == float("inf"):
         return None

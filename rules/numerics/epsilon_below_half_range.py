@@ -24,10 +24,9 @@ from collections.abc import Iterator
 
 from amplint import WITH_HALF, Differs, Finding, Group, Presumes, Rule, Tensor, View, calls, nodes
 from amplint.knowledge.casts import HALF_OF_LEAST
-from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import finding_on_dtype
+from .._shared.dtypes import finding_on_dtype, tensor_on_a_path
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
@@ -131,6 +130,6 @@ def is_divisor(at: View) -> bool:
 def float16_of(*views: View | None) -> Tensor | None:
     """The first tensor of some expressions that is float16, on one path at least: the result, or
     what a number meets."""
-    tensors = (at.tensor for at in views if at is not None)
-    found = (each for each in tensors if each and half_on_a_path(each.dtype) == "float16")
+    tensors = map(tensor_on_a_path, views)
+    found = (each for each in tensors if each and each.half_on_a_path == "float16")
     return next(found, None)

@@ -41,10 +41,9 @@ from amplint import (
     calls,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.constants import number_of
-from .._shared.dtypes import finding_on_dtype, operation
+from .._shared.dtypes import finding_on_dtype, operation, tensor_on_a_path
 
 SOFTMAX = frozenset(
     {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
@@ -94,8 +93,8 @@ def check(call: View) -> Iterator[Finding]:
     if found is None or found.name not in LOGARITHMS or not found.operands:
         return
     probability = probability_of(found.operands[0])
-    tensor = probability.call.tensor if probability is not None else None
-    if probability is None or tensor is None or half_on_a_path(tensor.dtype) != "float16":
+    tensor = tensor_on_a_path(probability.call) if probability is not None else None
+    if probability is None or tensor is None or tensor.half_on_a_path != "float16":
         return
     kind = "softmax" if "softmax" in probability.function.lower() else "sigmoid"
     message = f"`{call.brief}` is -inf where the {kind} is {int(probability.complement)} in float16"

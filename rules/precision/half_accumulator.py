@@ -44,9 +44,10 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 from amplint.knowledge.vocabulary import MAKES_LASTING
 
+from .._shared.dtypes import is_chosen_by_flag
 from .._shared.growth import begins_anew, growth_of, growths, is_kept, loop_of_batches
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
@@ -83,7 +84,7 @@ def check(at: View) -> Iterator[Finding]:
     else:
         message = f"`{name}` adds up batches in {dtype}: ones stop counting at {LIMITS[dtype]}"
     because = (tensor.dtype_evidence, *heat.chain)
-    yield variable.finding(message, because, anywhere=tensor.dtype in CHOICES)
+    yield variable.finding(message, because, anywhere=is_chosen_by_flag(tensor))
 
 
 def may_grow(at: View) -> Iterator[View]:

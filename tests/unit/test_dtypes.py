@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.knowledge.dtypes import CHOICES, FLOATS, HALF, chosen, half_on_a_path
+from amplint.knowledge.dtypes import CHOICES, FLOATS, HALF, alternatives, covering, half_on_a_path
 from tests.helpers import lint, places
 
 PROGRAM = """\
@@ -51,11 +51,36 @@ def test_libraries_cast_what_the_models_give_that_they_wrap(
         ({"float16", "bfloat16"}, "half"),
         ({"float16", "float64"}, None),
         ({"float16", "float32", "int64"}, None),
-        ({"float16 or float32", "float32"}, None),  # of two flags
+        ({"float16 or float32", "float32"}, "float16 or float32"),
+        ({"float16 or float32", "float16"}, "float16 or float32"),
+        ({"float16 or float32", "bfloat16"}, "half or float32"),
+        ({"half", "bfloat16"}, "half"),
+        ({"float32", None}, None),
+        ({"float16", None}, None),
+        ({"float32", "int64"}, None),
     ],
 )
-def test_what_a_flag_chooses(names: set[str], dtype: str | None) -> None:
-    assert chosen(names) == dtype
+def test_what_covers_dtypes(names: set[str | None], dtype: str | None) -> None:
+    assert covering(names) == dtype
+
+
+KNOWN = (*sorted(FLOATS), "int64", None)
+
+
+@pytest.mark.parametrize("one", KNOWN)
+@pytest.mark.parametrize("two", KNOWN)
+@pytest.mark.parametrize("three", KNOWN)
+def test_what_covers_dtypes_is_the_same_in_any_order(
+    one: str | None, two: str | None, three: str | None
+) -> None:
+    whole = covering({one, two, three})
+    assert covering({covering({one, two}), three}) == whole
+    assert covering({one, covering({two, three})}) == whole
+
+
+@pytest.mark.parametrize("dtype", sorted(FLOATS))
+def test_alternatives_are_covered_by_what_they_are_of(dtype: str) -> None:
+    assert covering(alternatives(dtype)) == dtype
 
 
 def test_a_choice_is_half_on_a_path() -> None:
@@ -86,10 +111,54 @@ def f(x: torch.Tensor, mask, fp16, amp):
         ("torch.zeros(3, dtype=h.dtype) + h", True),
         ("h + h.float()", False),  # float32 on both paths
         ("h + x.double()", False),
-        ("h + x.half()", False),  # not known: the flags are two
+        ("h + x.half()", True),  # with the flag; without it, float32
+        ("h + x.bfloat16()", False),  # float32 on both paths
         ("h.float()", False),
     ],
 )
 def test_what_becomes_of_a_choice(expression: str, found: bool, tmp_path: Path) -> None:
     outcome = lint({"main.py": CHOICE.format(expression=expression).encode()}, tmp_path)
     assert [c for _, c in places(outcome.findings, "main.py")] == ["AMP802"] * found
+
+
+TESTED = """\
+import torch
+
+
+def f(x: torch.Tensor, other: torch.Tensor, fp16, amp):
+    h = x.to(torch.float16 if fp16 else torch.float32)
+    o = other.to(torch.float16 if amp else torch.float32)
+    {statement}
+    return h / (h.mean() + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("pass", True),
+        ("if h.dtype == torch.float16: h = h.float()", False),
+        ("if h.dtype != torch.float32: h = h.float()", False),
+        ("if h.dtype is torch.half: h = h.float()", False),
+        ("if h.dtype in (torch.float16, torch.bfloat16): h = h.float()", False),
+        ("if h.dtype not in {torch.float32, torch.float64}: h = h.float()", False),
+        ("if not h.dtype == torch.float32: h = h.float()", False),
+        ("if h.dtype == torch.float16 or h.dtype == torch.bfloat16: h = h.float()", False),
+        ("kind = h.dtype\n    if kind == torch.float16: h = h.float()", False),
+        ("h = h.float() if h.dtype == torch.float16 else h", False),
+        ("if h.dtype != torch.float32: return h", False),
+        ("if h.dtype == torch.bfloat16: h = h.float()", True),
+        ("if h.dtype == torch.float16 and fp16: h = h.float()", True),
+        ("if h.dtype == o.dtype: h = h.float()", True),  # either may be the other
+        ("if h.dtype != o.dtype: return h", True),
+        ("if o.dtype == torch.float16: h = h.float()", True),  # another tensor's
+        ("if h.dtype == unknown: h = h.float()", True),
+        ("if h.dtype == torch.float16: pass", True),  # both ways meet again
+        ("if h.dtype < torch.float16: h = h.float()", True),
+        ("h = h.half() if amp else h.float()", True),
+    ],
+)
+def test_what_a_test_of_the_dtype_leaves(statement: str, found: bool, tmp_path: Path) -> None:
+    outcome = lint({"main.py": TESTED.format(statement=statement).encode()}, tmp_path)
+    codes = [code for _, code in places(outcome.findings, "main.py")]
+    assert ("AMP802" in codes) is found

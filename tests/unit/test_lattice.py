@@ -76,13 +76,14 @@ HOSTS = st.one_of(
 LEAVES: st.SearchStrategy[Atom] = st.one_of(
     st.builds(
         Tensor,
-        st.sampled_from([None, "float16", "float32"]),
+        st.sampled_from([None, "float16", "bfloat16", "half or float32", "float32", "float64"]),
         DEVICES,
         UNSURE,
         st.sampled_from([None, True]),
         fresh=st.sampled_from([None, "torch.zeros"]),
         dims=st.sampled_from([None, 2]),
     ),
+    st.builds(Tensor, half=st.sampled_from(["float16", "bfloat16", "half"])),
     st.builds(TensorTree, DEVICES, st.sampled_from(["batch", "output"])),
     HOSTS,
     st.builds(lambda number: Symbol(f"lib.f{number}"), FEW),

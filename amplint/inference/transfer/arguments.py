@@ -24,7 +24,7 @@ from amplint.core.values import (
 )
 from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
-from amplint.knowledge.dtypes import chosen
+from amplint.knowledge.dtypes import covering
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import DEVICE_HINTS
 
@@ -34,7 +34,7 @@ HOST_DEVICES = ("cpu", "meta")
 def dtype_of(value: Value) -> str | None:
     """The dtype that a `dtype=` argument names."""
     if names_dtype(value):
-        return chosen({atom.name for atom in value if isinstance(atom, DType)})
+        return covering({atom.name for atom in value if isinstance(atom, DType)})
     atom = only(value)
     if isinstance(atom, Symbol) and atom.name in (
         "builtins.float",

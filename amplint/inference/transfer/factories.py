@@ -118,7 +118,9 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
     evidence = (
         like[0].dtype_evidence if inherits else site.evidence(f"made as {dtype} here", Shows.DTYPE)
     )
-    made = Tensor(dtype, device, rank, grad, evidence if dtype is not None else None, fresh=name)
+    half = like[0].half if inherits and dtype is None else None
+    shown = evidence if dtype is not None or half is not None else None
+    made = Tensor(dtype, device, rank, grad, shown, fresh=name, half=half)
     return one(with_dims(made, ranks.of_factory(name, facts, shaped)))
 
 

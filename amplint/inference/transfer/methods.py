@@ -100,14 +100,13 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     if name == "type_as":
         other = tensors_in(arguments.positional)
         like = other[0] if other else Tensor()
-        placed = replace(tensor, device=like.device)
-        return one(as_dtype(placed, like.dtype, like.dtype_evidence))
+        return one(replace(in_dtype_of(tensor, like), device=like.device))
     if name == "type":
         given = arguments.get("dtype", 0)
         legacy = legacy_type(given)
         if legacy is not None:
             made = legacy_tensor(legacy, site)
-            return one(replace(tensor, dtype=made.dtype, device=made.device, fresh=None))
+            return one(replace(as_dtype(tensor, made.dtype, None), device=made.device))
         return one(cast_to(tensor, given or UNKNOWN, site)) if arguments.all else STR
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
@@ -148,8 +147,7 @@ def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
         elif isinstance(atom, Tensor | TensorTree):
             result = moved(result, atom.device)
             if isinstance(result, Tensor):
-                like = atom if isinstance(atom, Tensor) else Tensor()
-                result = as_dtype(result, like.dtype, like.dtype_evidence)
+                result = in_dtype_of(result, atom)
             target = None
     if target is not None:
         device = device_of(target, arguments.hint, site)
@@ -159,6 +157,7 @@ def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
                 replace(
                     result,
                     dtype=None,
+                    half=None,
                     device=NO_DEVICE if result.device.kind != ACCELERATOR else result.device,
                     fresh=None,
                 )
@@ -185,7 +184,14 @@ def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
 
 
 def as_dtype(tensor: Tensor, dtype: str | None, evidence: Reason | None) -> Tensor:
-    return replace(tensor, dtype=dtype, dtype_evidence=evidence, fresh=None)
+    return replace(tensor, dtype=dtype, dtype_evidence=evidence, fresh=None, half=None)
+
+
+def in_dtype_of(tensor: Tensor, like: Tensor | TensorTree) -> Tensor:
+    """The tensor in the dtype of another one."""
+    if not isinstance(like, Tensor):
+        return as_dtype(tensor, None, None)
+    return replace(as_dtype(tensor, like.dtype, like.dtype_evidence), half=like.half)
 
 
 def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Site) -> Value:

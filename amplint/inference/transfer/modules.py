@@ -126,10 +126,11 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
         (first.dtype, first.dtype_evidence) if facts.dtype == "same" else (thing.dtype, None)
     )
     cast = autocast_dtype(thing.type, operands, arguments, site)
+    half = first.half if facts.dtype == "same" and cast is None else None
     if cast is not None:
         dtype, evidence = cast
     rank = {"some": 1, "same": first.rank}.get(facts.rank)
-    made = Tensor(dtype, device, rank, True, evidence)
+    made = Tensor(dtype, device, rank, True, evidence, half=half)
     tensor = with_dims(made, ranks.of_layer(thing.type, facts, ranks.of_function(arguments)))
     if facts.returns == "tensors":
         # The second is a state, which may be a pair itself, or weights.

@@ -28,7 +28,7 @@ from amplint.core.values import (
 from amplint.inference.transfer.kinds import Site
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import policy
-from amplint.knowledge.dtypes import CHOICES, FLOATS, half_on_a_path
+from amplint.knowledge.dtypes import CHOICES, FLOATS, covering, half_on_a_path
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:
@@ -133,9 +133,9 @@ def widest(floats: Iterable[str | None]) -> str | None:
         return "float64"
     if "float32" in kinds or {"float16", "bfloat16"} <= kinds:
         return "float32"
-    if len(kinds) == 1:
-        return kinds.pop()
-    return None if kinds & CHOICES.keys() else "half"
+    if len({half_on_a_path(kind) for kind in kinds}) > 1 and kinds & CHOICES.keys():
+        return None  # two kinds of half, which are float32 together, on a path or on none
+    return covering(kinds)
 
 
 def region_dtype(region: Region) -> str:
@@ -150,8 +150,8 @@ def without_half(value: Value) -> Value:
     if not any(type(atom) is Tensor or type(atom) in NESTS for atom in value):
         return value
     return normalise(
-        replace(atom, dtype=None, dtype_evidence=None)
-        if isinstance(atom, Tensor) and half_on_a_path(atom.dtype)
+        replace(atom, dtype=None, dtype_evidence=None, half=None)
+        if isinstance(atom, Tensor) and atom.half_on_a_path
         else with_inside(atom, without_half)
         for atom in value
     )
@@ -160,8 +160,8 @@ def without_half(value: Value) -> Value:
 def as_float32(value: Value) -> Value:
     """The value, with tensors of 16 bits cast to float32."""
     return normalise(
-        replace(atom, dtype="float32", dtype_evidence=None)
-        if isinstance(atom, Tensor) and half_on_a_path(atom.dtype)
+        replace(atom, dtype=atom.dtype and "float32", dtype_evidence=None, half=None)
+        if isinstance(atom, Tensor) and atom.half_on_a_path
         else with_inside(atom, as_float32)
         for atom in value
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
-from amplint.core.lattice import only
+from amplint.core.lattice import agreed, only
 from amplint.core.values import (
     CPU,
     NONE,
@@ -44,17 +45,24 @@ def tensor_result(
     # A view, and what is named by its sizes, stay where they are, wherever the sizes come from.
     stays = result.kind == "same" or result.rank == "sizes"
     device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
-    dtype, evidence = result_dtype(name, result, operands, arguments, site)
+    dtype, evidence, half = result_dtype(name, result, operands, arguments, site)
     rank = result_rank(result.rank, operands, arguments)
-    made = Tensor(dtype, device, rank, result_grad(name, dtype, operands), evidence)
+    grad = result_grad(name, dtype, operands)
+    made = Tensor(dtype, device, rank, grad, evidence, half=half)
     of_method = name.startswith("Tensor.") and operands
     call = Call(one(first), arguments) if of_method else ranks.of_function(arguments)
     return with_dims(made, ranks.of_result(name, result.rank, call))
 
 
-# A dtype, and the evidence for it.
-Shown = tuple[str | None, Reason | None]
-NOT_KNOWN: Shown = (None, None)
+class Shown(NamedTuple):
+    """A dtype, and the evidence for it; of an unknown one, the half that it is on one path."""
+
+    dtype: str | None
+    evidence: Reason | None
+    half: str | None = None
+
+
+NOT_KNOWN = Shown(None, None)
 # The words for a dtype that follows the first operand's -> what other dtypes than floats become.
 LIKE_FIRST = {"same": None, "float-of": "float32", "long-of": "int64"}
 
@@ -67,11 +75,11 @@ def result_dtype(
     if explicit is not None:
         dtype = dtype_of(explicit)
         evidence = site.evidence(f"made as {dtype} here", Shows.DTYPE)
-        return (dtype, evidence) if dtype is not None else NOT_KNOWN
+        return Shown(dtype, evidence) if dtype is not None else NOT_KNOWN
     word = division_dtype(arguments) or result.dtype
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
-        return NOT_KNOWN if word == "unknown" else cast
+        return NOT_KNOWN if word == "unknown" else Shown(*cast)
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
         return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do
     return native_dtype(word, name, result, operands, arguments, site)
@@ -89,18 +97,18 @@ def native_dtype(
     if word in LIKE_FIRST:
         first = operands[0] if operands else Tensor()
         converted = first.dtype is not None and first.dtype not in FLOATS and LIKE_FIRST[word]
-        return (converted or first.dtype, first.dtype_evidence)
+        return Shown(converted or first.dtype, first.dtype_evidence, first.half)
     if word in ("promote", "promote-float"):
         # What is joined has the same number of dimensions.
         ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
         dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
-        return (dtype, first_of(t.dtype_evidence for t in operands if t.dtype == dtype))
+        half = agreed(t.half_on_a_path for t in ranked) if dtype is None else None
+        like = [t for t in operands if t.dtype == dtype or (half and t.half_on_a_path)]
+        return Shown(dtype, first_of(t.dtype_evidence for t in like), half)
     if word in ("default", "arg", "unknown"):
-        return ("float32", None) if word == "default" else NOT_KNOWN
-    return (
-        word,
-        site.evidence(f"cast to {word} here", Shows.DTYPE) if name in DTYPE_OF_CAST else None,
-    )
+        return Shown("float32", None) if word == "default" else NOT_KNOWN
+    cast = name in DTYPE_OF_CAST
+    return Shown(word, site.evidence(f"cast to {word} here", Shows.DTYPE) if cast else None)
 
 
 def explicit_dtype(arguments: Arguments) -> Value | None:
@@ -170,13 +178,14 @@ def from_result(
         kept = operands[0]
         tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
         if result.kind == "self":
-            tensor = replace(tensor, dtype=kept.dtype, device=kept.device)
+            tensor = replace(tensor, dtype=kept.dtype, half=kept.half, device=kept.device)
     if result.kind == "tensors" or any(constant(arguments.get(k)) is True for k in result.tuple_if):
         if result.count is None:
             return one(Sequence(None, one(tensor)))
         dtypes = result.dtypes or ("same",) * result.count
         items = tuple(
-            one(tensor if d == "same" else replace(tensor, dtype=d, grad=False)) for d in dtypes
+            one(tensor if d == "same" else replace(tensor, dtype=d, half=None, grad=False))
+            for d in dtypes
         )
         return one(Sequence(items, one(tensor), names=result.names))
     return one(tensor)
