@@ -57,6 +57,7 @@ from amplint.knowledge.operations import INDEX_ARGUMENTS
 from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
+FLOAT = one(Host("float"))
 MAX_PASSES = 8  # over a circle, before its values may only grow
 # Operations that depend on their operands alone, and that no other function hears of.
 QUIET = frozenset(
@@ -356,6 +357,8 @@ class Evaluation(Calls):
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
         left = default if default <= seen else BOTTOM
+        if declared == FLOAT and left:
+            return join([UNKNOWN, left])  # to cover it by any float would hide which one it is
         if not is_unknown(declared):
             return join([declared, left])
         is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)

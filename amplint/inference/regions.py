@@ -61,7 +61,7 @@ class Solution:
                 if self._met.setdefault(function, RegionsOfCalls()).put(site, region)
             }
             for function in changed:
-                presumed = self._inference.presumed_region(function, function in trained)
+                presumed = self._inference.presumed_region(function, function in outside)
                 joined = self._met[function].joined() or presumed
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined

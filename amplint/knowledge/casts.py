@@ -65,8 +65,8 @@ NO_HALF: frozenset[str] = frozenset(
         """
         cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve nanquantile
         orgqr ormqr pinverse qr quantile slogdet svd triangular_solve
-        torch.ctc_loss
-        F.ctc_loss
+        torch.cdist torch.ctc_loss torch.pdist
+        F.ctc_loss F.pdist
         linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.eig linalg.eigh
         linalg.eigvals linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex
         linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lu
@@ -95,6 +95,10 @@ NO_BFLOAT16: frozenset[str] = frozenset(
     )
 )
 """The same for bfloat16 alone: CUDA transforms float16 of some sizes, and torch 2.14 takes more."""
+
+FACTORISES_PRODUCTS: frozenset[str] = frozenset(names("torch.pca_lowrank torch.svd_lowrank"))
+"""What multiplies its operand by a random matrix and hands the product to `linalg.qr`: in a region
+of CUDA that is half, whatever the operand was but float64, and raises (torch/_lowrank.py)."""
 
 # --------------------------------------------------------------------------- autocast
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable, Mapping
 
 from amplint import DType, View, constant, known, only
 from amplint import libcst as cst
@@ -12,7 +14,21 @@ from .local_values import resolved
 # Kinds of numbers whose type is known, and the names of these types.
 PLAIN_NUMBERS = frozenset({"int", "float", "bool"})
 INFINITE = re.compile(r"""(["'])[+-]?(inf|infinity|nan)\1""", re.IGNORECASE)
-FLOAT32_MAX = 3.4028234663852886e38
+# The limits of float32 that `torch.finfo` and `numpy.finfo` tell.
+LIMITS = {
+    "max": 3.4028234663852886e38,
+    "min": -3.4028234663852886e38,
+    "tiny": 2.0**-126,
+    "smallest_normal": 2.0**-126,
+    "eps": 2.0**-23,
+}
+OPERATIONS: Mapping[str, Callable[[float, float], object]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "Div": operator.truediv,
+    "Pow": operator.pow,
+}
 OF_MATH = re.compile(r"(math|np|numpy|torch)\.(pi|e|inf|nan)")
 
 
@@ -35,29 +51,38 @@ def is_literal(at: View) -> bool:
 
 
 def number_of(at: View) -> float | None:
-    """The number that an expression is: written, held by a variable, added up of such, or the limit
+    """The number that an expression is: written, held by a variable, computed of such, or the limit
     of a dtype, as in `torch.finfo(torch.float32).min`. A default that calls leave as it is counts,
     whatever others may give."""
     if at.op == "unary" and at.operator == "USub":
         positive = number_of(at.operands[0])
         return None if positive is None else -positive
-    if at.op == "binop":
+    if at.op == "binop" and at.operator in OPERATIONS:
         left, right = map(number_of, at.operands)
-        if left is None or right is None or at.operator not in ("Add", "Sub"):
-            return None
-        return left + right if at.operator == "Add" else left - right
-    if at.op == "attr" and at.method in ("min", "max"):
-        return _limit_of_float32(at)
+        return None if left is None or right is None else _computed(at.operator, left, right)
+    if at.callee == "builtins.float" and not at.has_star:
+        return next((number_of(given) for _, _, given in at.arguments), None)
+    if at.op == "attr" and at.method in LIMITS and _is_of_float32(at.operands[0]):
+        return LIMITS[at.method]
     number = constant(known(at.value))
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return float(number)
 
 
-def _limit_of_float32(limit: View) -> float | None:
-    info = limit.operands[0]
-    given = info.arg("type", 0) if info.callee == "torch.finfo" else None
-    dtype = only(given.value) if given is not None else None
-    if not isinstance(dtype, DType) or dtype.name != "float32":
+def _computed(name: str, left: float, right: float) -> float | None:
+    """What an operator makes of two numbers, if it is a number that a float can hold."""
+    try:
+        result = OPERATIONS[name](left, right)
+    except ArithmeticError:
         return None
-    return FLOAT32_MAX if limit.method == "max" else -FLOAT32_MAX
+    return result if isinstance(result, float) else None
+
+
+def _is_of_float32(info: View) -> bool:
+    """Ex) torch.finfo(torch.float32), np.finfo(np.float32)"""
+    given = info.arg("type", 0) or info.arg("dtype", 0)
+    if given is None or info.callee not in ("torch.finfo", "numpy.finfo"):
+        return False
+    dtype = only(given.value)
+    return given.name == "numpy.float32" or (isinstance(dtype, DType) and dtype.name == "float32")

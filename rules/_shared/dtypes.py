@@ -19,6 +19,7 @@ from amplint import (
     Related,
     Shows,
     Tensor,
+    TensorTree,
     Value,
     evidence_of,
     known,
@@ -165,7 +166,7 @@ def operation(call: View) -> Operation | None:
         return Operation(called.type, given, called)
     if isinstance(called, Method):
         receiver = (call.receiver,) if call.receiver is not None else ()
-        is_of_tensor = isinstance(called.of, Tensor)
+        is_of_tensor = isinstance(called.of, Tensor | TensorTree)
         return Operation(f"Tensor.{called.name}", (*receiver, *given)) if is_of_tensor else None
     return Operation(call.callee, given) if call.callee is not None else None
 

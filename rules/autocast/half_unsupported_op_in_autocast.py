@@ -15,6 +15,9 @@ so that tests on the CPU pass.
 
 Fourier transforms and complex numbers there are of float16, but not of bfloat16.
 
+`torch.pca_lowrank` and `torch.svd_lowrank` factorise products that they compute themselves: a CUDA
+region makes these half, whatever they are given but float64. A cast is no help, an island is.
+
 Fix safety: the half operands are cast to float32. Safe where they are cast to half by name in this
 function, since the line could only raise; unsafe where a region makes them half, which float64
 would not be.
@@ -32,6 +35,7 @@ from collections.abc import Iterator
 
 from amplint import (
     HALF,
+    WITHIN_REGION,
     Change,
     Finding,
     Fix,
@@ -44,7 +48,7 @@ from amplint import (
     calls,
     constant,
 )
-from amplint.knowledge.casts import NO_BFLOAT16, NO_HALF, policy
+from amplint.knowledge.casts import FACTORISES_PRODUCTS, NO_BFLOAT16, NO_HALF, policy
 
 from .._shared.dtypes import (
     SAME_DTYPE,
@@ -60,6 +64,8 @@ from .._shared.guards import is_caught, is_wished
 MATRIX_NORM = "torch.linalg.matrix_norm"
 BY_SINGULAR_VALUES = (2, -2, "nuc")  # orders of the norm that need them; the others take half
 BFLOAT16 = frozenset({"bfloat16"})
+MADE_HALF = HALF | {"float32", None}  # by a product in a region
+ISLAND = 'run it within `torch.autocast("cuda", enabled=False)`, on `x.float()`'
 CAST = "the operand is cast to half in this function: the line can only raise"
 ASKS = re.compile(r"\bdtype\b|is_autocast")
 CONJUGATES = re.compile(r"\bconj(_physical)?\(")
@@ -101,6 +107,22 @@ def check(call: View) -> Iterator[Finding]:
         (tensor.dtype_evidence for tensor in tensors),
         fix,
     )
+
+
+@rule.on(calls(*FACTORISES_PRODUCTS) & WITHIN_REGION)
+def check_products(call: View) -> Iterator[Finding]:
+    """Ex) torch.pca_lowrank(points)"""
+    region, found = call.enabled_region, operation(call)
+    if region is None or found is None or device_type(region, found.tensors) != "cuda":
+        return
+    factored = found.operands[0].tensor if found.operands else None
+    if factored is not None and factored.dtype not in MADE_HALF:
+        return
+    if is_caught(call) or is_wished(call, ASKS):
+        return
+    function = found.name.rpartition(".")[2]
+    message = f"`{function}` factorises a product, which is half here: RuntimeError"
+    yield call.finding(message, [region.evidence], help=ISLAND)
 
 
 def is_left_alone(call: View, tensors: list[Tensor]) -> bool:

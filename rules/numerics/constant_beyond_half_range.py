@@ -123,9 +123,9 @@ def check_where(call: View, result: Tensor) -> Iterator[Finding]:
             yield loud(call, branch, how, result, within(branch, other, number))
 
 
-@rule.on(nodes("binop") & WITH_HALF)
+@rule.on(nodes("binop", "aug") & WITH_HALF)
 def check_arithmetic(at: View) -> Iterator[Finding]:
-    """Ex) scores + -1e9, (1.0 - mask) * -1e9"""
+    """Ex) scores + -1e9, scores -= 1e9, (1.0 - mask) * -1e9"""
     if at.operator in ("Add", "Sub", "Mult"):
         for side in at.operands:
             yield from silent(at, side, None, tensor_on_a_path(at))

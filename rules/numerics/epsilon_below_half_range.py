@@ -10,6 +10,9 @@ run in float32, but what stands before them has been rounded already.
 
     y = x.float() / (x.float().mean(-1, keepdim=True) + 1e-8)
 
+A sigmoid in a float16 region is known by itself, whatever is known of its logits: they are half
+unless something has made them wide.
+
 Outside of a region `F.normalize` and `F.cosine_similarity` of half have such a number by default.
 
 Fix safety: there is no fix: a larger number, or float32, changes results.
@@ -22,18 +25,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import WITH_HALF, Differs, Finding, Group, Presumes, Rule, Tensor, View, calls, nodes
+from amplint import (
+    WITH_HALF,
+    WITHIN_REGION,
+    Differs,
+    Finding,
+    Group,
+    Presumes,
+    Rule,
+    Tensor,
+    View,
+    calls,
+    nodes,
+)
 from amplint.knowledge.casts import HALF_OF_LEAST
 
 from .._shared.constants import number_of
-from .._shared.dtypes import finding_on_dtype, tensor_on_a_path
+from .._shared.dtypes import finding_on_dtype, operation, tensor_on_a_path
+from .._shared.probabilities import LOGARITHMS, sigmoid_of_unknown
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})
 LOWER = frozenset({"clamp_min", "clamp_min_"})
+ADDITIONS = frozenset({"torch.add", "Tensor.add", "Tensor.add_"})
 # What to do about 0/0: the least number of float16 as a divisor leads to inf.
 DIVIDE = "divide in float32, where neither side has been rounded: `x.float() / (y.float() + 1e-8)`"
 GIVE_FLOAT = "give it `x.float()`, or an `eps` that float16 holds, such as 1e-4"
+AS_OF_LOGITS = "as the sigmoid of half logits is"
 DEFAULTS = {
     "torch.nn.functional.normalize": ("eps", 3, 1e-12),
     "torch.nn.functional.cosine_similarity": ("eps", 3, 1e-8),
@@ -53,18 +71,43 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("binop") & WITH_HALF)
+@rule.on((nodes("binop", "aug") | calls(*ADDITIONS)) & WITH_HALF)
 def check_sum(at: View) -> Iterator[Finding]:
-    """Ex) x + 1e-8"""
-    if at.operator != "Add":
-        return
-    for side, other in (at.operands, [*reversed(at.operands)]):
+    """Ex) x + 1e-8, x += 1e-8, x.add(1e-8)"""
+    for side, other in summands(at):
         half = float16_of(at, other)
         if half is not None and vanishes(number_of(side)):
             divides = is_divisor(at)
             what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
             message = f"`{side.brief}` is 0 in float16: {what}"
             yield finding_on_dtype(at, half, message, help=DIVIDE if divides else "")
+
+
+def summands(at: View) -> Iterator[tuple[View, View]]:
+    """Each of what is added up, with the other."""
+    if at.op == "call":
+        found = operation(at)
+        is_sum = found is not None and found.name in ADDITIONS
+        given = found.operands if found is not None and is_sum and not at.arg("alpha") else ()
+    else:
+        given = tuple(at.operands) if at.operator == "Add" else ()
+    if len(given) == 2:
+        yield given[0], given[1]
+        yield given[1], given[0]
+
+
+@rule.on(calls(*LOGARITHMS) & WITHIN_REGION)
+def check_logarithm(call: View) -> Iterator[Finding]:
+    """Ex) torch.log(x.sigmoid() + 1e-8), (1 - p + 1e-8).log()"""
+    found = operation(call)
+    if found is None or not found.operands:
+        return
+    at = found.operands[0].origin
+    for side, other in summands(at):
+        sigmoid = sigmoid_of_unknown(other) if vanishes(number_of(side)) else None
+        if sigmoid is not None:
+            message = f"`{side.brief}` is 0 in float16, {AS_OF_LOGITS}: a 0 stays 0"
+            yield at.finding(message, [sigmoid.region])
 
 
 @rule.on(calls(*DEFAULTS) & WITH_HALF)
@@ -84,16 +127,38 @@ def check_default(call: View) -> Iterator[Finding]:
 @rule.on(calls(*LIMITS) & WITH_HALF)
 def check_limit(call: View) -> Iterator[Finding]:
     """Ex) x.clamp(1e-8), torch.clamp(p, max=1 - 1e-7)"""
-    is_function = (call.callee or "").startswith("torch.")
-    half = float16_of(call) or (None if is_function else float16_of(call.receiver))
-    if half is None:
-        return
-    for limit, is_lower in limits(call, int(is_function)):
+    half = float16_of(call) or (None if is_function(call) else float16_of(call.receiver))
+    lost = limit_lost(call, "float16") if half is not None else None
+    if half is not None and lost is not None:
+        yield finding_on_dtype(call, half, lost)
+
+
+@rule.on(calls(*LIMITS) & WITHIN_REGION)
+def check_limit_of_sigmoid(call: View) -> Iterator[Finding]:
+    """Ex) torch.clamp(x.sigmoid(), 1e-4, 1 - 1e-4)"""
+    limited = call.arg("input", 0) if is_function(call) else call.receiver
+    sigmoid = sigmoid_of_unknown(limited) if limited is not None else None
+    lost = limit_lost(call, f"float16, {AS_OF_LOGITS}") if sigmoid is not None else None
+    if sigmoid is not None and lost is not None:
+        yield call.finding(lost, [sigmoid.region])
+
+
+def is_function(call: View) -> bool:
+    """Whether a function of torch is called, and no method."""
+    return (call.callee or "").startswith("torch.")
+
+
+def limit_lost(call: View, where: str) -> str | None:
+    """What is said of the first limit of a call that is none in half.
+
+    Args:
+        where: the dtype, and why it is that.
+    """
+    for limit, is_lower in limits(call, int(is_function(call))):
         if (vanishes if is_lower else is_rounded_to_one)(number_of(limit)):
             end, left = ("0", "zeros") if is_lower else ("1", "ones")
-            message = f"`{limit.brief}` is {end} in float16: as a limit, it leaves {left}"
-            yield finding_on_dtype(call, half, message)
-            return
+            return f"`{limit.brief}` is {end} in {where}: as a limit, it leaves {left}"
+    return None
 
 
 def limits(call: View, first: int) -> Iterator[tuple[View, bool]]:

@@ -11,24 +11,27 @@ itself, which is a number like any other.
     loss = -F.logsigmoid(logits).mean()
     logp = F.log_softmax(logits.half(), dim=-1)
 
-Under CUDA autocast a softmax is float32, and reaches as far as logits go; a sigmoid is not.
+Under CUDA autocast a softmax is float32, and reaches as far as logits go; a sigmoid is not, and in
+a float16 region it is half unless something has made its logits wide.
+
+bfloat16 reaches as far down as float32 does, and has fewer numbers near 1 than float16: what one
+minus a sigmoid leaves there is 0 from 7 on.
 
 Fix safety: unsafe: the logarithm is another number, where it was -inf and, by rounding, elsewhere;
 `F.logsigmoid` of half is half, where `torch.log` in a region is float32. Offered where one is the
 operand of the other; what is kept under a name is used otherwise, too.
 
-Known limits: a dtype that is half and not known to be float16 is taken for bfloat16, which reaches
-as far as float32 does. A probability is known by the function that computes it, not by a name.
+Known limits: a dtype that is half and not known to be float16 is taken for bfloat16. A probability
+is known by the function that computes it, not by a name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from amplint import (
-    READ,
     WITH_HALF,
+    WITHIN_REGION,
     Change,
     Differs,
     Finding,
@@ -42,21 +45,17 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.constants import number_of
 from .._shared.dtypes import finding_on_dtype, operation, tensor_on_a_path
+from .._shared.probabilities import (
+    LOGARITHMS,
+    SIGMOID,
+    SOFTMAX,
+    Probability,
+    probability_of,
+    sigmoid_of_unknown,
+)
 
-SOFTMAX = frozenset(
-    {"torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "Tensor.softmax"}
-)
-SIGMOID = frozenset(
-    {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit", "Tensor.sigmoid"}
-)
-LAYERS = frozenset({"torch.nn.Softmax", "torch.nn.Softmax2d", "torch.nn.Sigmoid"})
-LOGARITHMS = frozenset(
-    f"{home}.{name}" for home in ("torch", "Tensor") for name in ("log", "log2", "log10")
-) | {"Tensor.log_"}
 NATURAL = frozenset({"torch.log", "Tensor.log"})
-WIDER = frozenset({"float", "double"})
 
 
 rule = Rule(
@@ -71,60 +70,45 @@ rule = Rule(
 )
 
 
-@dataclass(frozen=True)
-class Probability:
-    """A call that computes one.
-
-    Args:
-        function: what is called, as in `SOFTMAX` and its kin.
-        complement: whether one minus it is meant.
-        there: whether it stands where it is read, and is read nowhere else.
-    """
-
-    call: View
-    function: str
-    complement: bool
-    there: bool
-
-
 @rule.on(calls(*LOGARITHMS) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
+    operand = operand_of(call)
+    probability = probability_of(operand) if operand is not None else None
+    tensor = tensor_on_a_path(probability.call) if probability is not None else None
+    dtype = tensor.half_on_a_path if tensor is not None else None
+    if probability is None or tensor is None or dtype is None:
+        return
+    # bfloat16 reaches as far down as float32 does, and has no more numbers near 1 than float16.
+    if dtype == "float16" or probability.complement:
+        where = f"the {probability.kind} is {int(probability.complement)} in {dtype}"
+        message = f"`{call.brief}` is -inf where {where}"
+        yield finding_on_dtype(call, tensor, message, in_one(call, probability))
+
+
+@rule.on(calls(*LOGARITHMS) & WITHIN_REGION)
+def check_unknown(call: View) -> Iterator[Finding]:
+    """Ex) torch.log(torch.sigmoid(x))"""
+    operand = operand_of(call)
+    probability = sigmoid_of_unknown(operand) if operand is not None else None
+    if probability is not None:
+        where = f"the sigmoid of half logits is {int(probability.complement)}"
+        message = f"`{call.brief}` is -inf where {where}"
+        yield call.finding(message, [probability.region], in_one(call, probability))
+
+
+def operand_of(call: View) -> View | None:
+    """What the logarithm is taken of."""
     found = operation(call)
     if found is None or found.name not in LOGARITHMS or not found.operands:
-        return
-    probability = probability_of(found.operands[0])
-    tensor = tensor_on_a_path(probability.call) if probability is not None else None
-    if probability is None or tensor is None or tensor.half_on_a_path != "float16":
-        return
-    kind = "softmax" if "softmax" in probability.function.lower() else "sigmoid"
-    message = f"`{call.brief}` is -inf where the {kind} is {int(probability.complement)} in float16"
-    fix = in_one(call, probability) if found.name in NATURAL else None
-    yield finding_on_dtype(call, tensor, message, fix)
-
-
-def probability_of(at: View) -> Probability | None:
-    """Ex) torch.sigmoid(x), x.softmax(-1).float(), 1 - p"""
-    there, complement = True, False
-    while True:
-        if at.op == READ:
-            at, there = at.origin, False
-        elif at.op == "binop" and at.operator == "Sub" and not complement:
-            if number_of(at.operands[0]) != 1:
-                return None
-            at, complement = at.operands[1], True
-        elif at.receiver is not None and at.method in WIDER and not any(at.arguments):
-            at, there = at.receiver, False
-        else:
-            break
-    found = operation(at)
-    if found is None or found.name not in SOFTMAX | SIGMOID | LAYERS:
         return None
-    return Probability(at, found.name, complement, there)
+    return found.operands[0]
 
 
 def in_one(call: View, probability: Probability) -> Fix | None:
     """Ex) torch.log(F.softmax(x, dim=-1)) -> F.log_softmax(x, dim=-1)"""
-    if not probability.there or probability.call.has_star:
+    found = operation(call)
+    is_natural = found is not None and found.name in NATURAL
+    if not is_natural or not probability.there or probability.call.has_star:
         return None
     if probability.function in SOFTMAX and not probability.complement:
         return logarithm_of_softmax(call, probability.call.cst)

@@ -13,13 +13,13 @@ they are given.
     angles = t[:, None] * inv_freq[None, :]                # float32: no region casts a product
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
-A finding says either that numbers beyond the limit are in the text, or that the result becomes an
-angle.
+A finding says that numbers beyond the limit are in the text, that the result becomes an angle, or
+that each position is multiplied by each number of a table (`einsum("i,j->ij", t, inv_freq)`).
 
 Fix safety: there is no fix; where the numbers become half again is for the author.
 
 Known limits: positions are what `torch.arange` counts, and integers whose sine or cosine is taken;
-how they become angles has to be seen in one function.
+how they become angles has to be seen in one function, except for such a table.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from amplint import (
     Presumes,
     Rule,
     View,
+    constant,
     least,
     nodes,
     reachable,
@@ -57,7 +58,7 @@ ELEMENTWISE = frozenset(
 MULTIPLYING = ELEMENTWISE.union(EQUAL_DTYPES)
 COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}  # how many of its operands an operator counts
 COMPUTING = frozenset({*COUNTED, "MatMult"})
-EXPRESSIONS = frozenset({"attr", "binop", "call", "subscript", "unary"})
+EXPRESSIONS = frozenset({"attr", "aug", "binop", "call", "phi", "subscript", "unary"})
 NAMES = ("start", "end", "step")
 READS = 100  # on the way from there to an angle
 
@@ -80,17 +81,18 @@ def check(at: View) -> Iterator[Finding]:
     # Most functions neither count nor take an angle.
     if result is None or dtype is None or at.function.words.isdisjoint({*ANGLES, "arange"}):
         return
-    limit = EXACT[dtype]
+    limit, is_table = EXACT[dtype], is_outer_product(at)
     for counted in filter(None, map(count, made_half(at))):
         highest = last_number(counted)
         if highest is not None and highest <= limit:
             continue
         angle = angle_of(at)
-        if highest is None and angle is None:
+        if highest is None and angle is None and not is_table:
             continue
         verb = "counts in" if counted == at else "turns positions into"
         message = f"`{at.brief}` {verb} {dtype}, exact only up to {limit}"
-        places = [counted.related("counted here")] if counted != at else []
+        is_shown = counted != at and counted.is_written  # one of several values may not be
+        places = [counted.related("counted here")] if is_shown else []
         places += [angle.related("an angle here")] if angle is not None else []
         yield finding_on_dtype(at, result, message, because=places)
         return
@@ -113,6 +115,18 @@ def operands(at: View) -> Iterable[View]:
         return (at.receiver,)
     found = operation(at)
     return found.operands if found is not None and found.name in MULTIPLYING else ()
+
+
+def is_outer_product(at: View) -> bool:
+    """Ex) torch.einsum("i, j -> i j", t, inv_freq)"""
+    given = at.arg("equation", 0) if at.callee == "torch.einsum" else None
+    equation = constant(given.value) if given is not None else None
+    if not isinstance(equation, str):
+        return False
+    operands, _, result = equation.replace(" ", "").partition("->")
+    first, _, second = operands.partition(",")
+    letters = first + second
+    return letters.isalpha() and bool(first and second) and sorted(letters) == sorted(set(result))
 
 
 def is_count(at: View) -> bool:
@@ -141,11 +155,13 @@ def made_of(at: View) -> Sequence[View]:
     """The parts of an expression that are counted where it is."""
     if at.op == READ:
         return [at.origin] if at.origin.op in EXPRESSIONS else []
+    if at.op == "phi":
+        return at.operands
     if at.op == "call":
         return [at.receiver] if at.receiver is not None and at.method in SAME_COUNT else []
     if at.op == "subscript":
         return at.operands[:1]
-    if at.op == "binop":
+    if at.op in ("aug", "binop"):
         return at.operands[: COUNTED.get(at.operator, 0)]
     return []
 

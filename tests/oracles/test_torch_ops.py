@@ -44,6 +44,7 @@ from amplint.knowledge.casts import (
     AUTOCAST,
     EPSILONS,
     EQUAL_DTYPES,
+    FACTORISES_PRODUCTS,
     HALF_OF_LEAST,
     MOVES,
     NO_BFLOAT16,
@@ -836,6 +837,24 @@ def test_what_bfloat16_lacks_raises(name: str) -> None:
     call(name, space(2, "float32", "float32"))
     with pytest.raises(RuntimeError, match=NOT_HALF):
         call(name, space(2, "bfloat16", "bfloat16"))
+
+
+@pytest.mark.parametrize("own", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", sorted(FACTORISES_PRODUCTS))
+def test_what_a_region_makes_half_is_factorised(
+    name: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = set()
+
+    def note(product: Any) -> Any:
+        given.add(product.dtype)
+        return factorise(product)
+
+    factorise = torch.linalg.qr
+    monkeypatch.setattr(torch.linalg, "qr", note)
+    with fake_tensor.FakeTensorMode(), region("cuda", True):
+        resolve(name)(torch.empty(4, 4, dtype=getattr(torch, own), device="cuda"), 2)
+    assert given == {torch.float64 if own == "float64" else torch.float16}
 
 
 @pytest.mark.parametrize(
