@@ -16,6 +16,14 @@ region, `linalg`), its gradients are then computed in 16 bits after all, without
 Also found when the `backward()` is in a function that the region calls: the finding stands at that
 call.
 
+And `torch.autograd.grad` in the forward pass of a float16 region, for a penalty or for forces: what
+it differentiates is not scaled, so that small gradients become 0. With `create_graph=True` it is no
+backward pass of the training, and belongs into a float32 island.
+
+    with torch.autocast("cuda"):
+        energy = model(positions).sum()
+        (forces,) = torch.autograd.grad(energy, positions, create_graph=True)
+
 Fix safety: ends the region before the statement, or before the `if` around it. Safe only where the
 whole forward pass is seen to consist of ordinary operations inside the region, and nothing but the
 backward pass leaves it: then the gradients are bit-identical. Unsafe where something may be hidden,
@@ -23,7 +31,8 @@ or an island makes the gradients differ (to the right ones), and where a custom 
 without `custom_fwd`/`custom_bwd` may be in the graph, for such a one can run inside and raise
 outside. Not offered where the `with` opens something else too.
 
-Known limits: a `backward` that a library runs is not seen.
+Known limits: a `backward` that a library runs is not seen. A function that speaks of a scale is
+taken to scale what it differentiates.
 """
 
 from __future__ import annotations
@@ -43,10 +52,13 @@ from amplint import (
     Rule,
     Support,
     View,
+    calls,
     nodes,
+    region_dtype,
     tensors_in,
 )
 from amplint import libcst as cst
+from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.forward import belongs_after, lines_to_leave
 
@@ -58,6 +70,8 @@ KNOWN = "all of the forward pass is seen to run in the region"
 NO_ISLAND = "none of it is kept out of autocast"
 NO_LINALG = "none of it runs wider than the region"
 NO_FUNCTION = "it holds no custom autograd.Function"
+
+ISLAND = "differentiate in float32, in an `autocast(enabled=False)` island"
 
 rule = Rule(
     "AMP301",
@@ -87,6 +101,18 @@ def check(call: View) -> Iterator[Finding]:
     rounded = "float32 gradients are rounded" if widened else "gradients may be rounded"
     message = f"`{call.brief}` runs backward in autocast: {rounded}"
     yield call.finding(message, because, leave(call, support), group=group)
+
+
+@rule.on(calls("torch.autograd.grad") & IN_REGION)
+def check_gradient(call: View) -> Iterator[Finding]:
+    region = call.enabled_region
+    if region is None or region.presumed or region_dtype(region) != "float16":
+        return
+    is_backward = call.backward is not None and not region.inherited
+    if is_backward or any(map(SCALES_BY_HAND.search, call.function.words)):
+        return
+    message = f"`{call.brief}` is not scaled: small gradients become 0 in float16"
+    yield call.finding(message, [region.evidence], help=ISLAND, group=Group.PRECISION)
 
 
 def within_reported(call: View) -> bool:

@@ -74,7 +74,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/tensors.py": "TENSOR_METHODS",
         "rules/autocast/banned_loss_in_autocast.py": "REFUSING",
         "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
-        "rules/autocast/function_without_custom_fwd.py": "CASTING PRODUCTS",
+        "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PLAIN PRODUCTS",
         "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 CONJUGATES",
         "rules/autocast/loss_outside_autocast.py": "CLASSIFYING",
         "rules/autocast/miscalled_autocast.py": "DTYPES ENTERS",
