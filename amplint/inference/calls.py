@@ -545,11 +545,14 @@ class Calls(OfFrameworks):
         contexts = join(infer.read(Key("context", each)) for each in entering)
         if not contexts or len(makers) != 1:
             return contexts
-        # All instances of a class have one value there: what this one is given says more.
+        # All instances of a class have one value there. Where that does not say whether the region
+        # is on, what this one is given does.
         given = self.given(Function(makers[0], Instance(cls)), arguments)
         told = {k: v for k, v in given.items() if k == "enabled" and constant(v) is not None}
         return frozenset(
-            transfer.with_options(a, told, unsure=False) if isinstance(a, Autocast) else a
+            transfer.with_options(a, told, unsure=False)
+            if isinstance(a, Autocast) and a.enabled is None
+            else a
             for a in contexts
         )
 

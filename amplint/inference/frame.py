@@ -24,6 +24,7 @@ from amplint.core.values import (
     Region,
     Sequence,
     Shows,
+    Symbol,
     Tensor,
     TensorTree,
     Value,
@@ -31,6 +32,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
+from amplint.core.walks import reachable
 from amplint.frameworks.models import Models
 from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
@@ -40,9 +42,10 @@ from amplint.inference.transfer import Site
 from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
-from amplint.ir.model import FunctionFacts, Node
+from amplint.ir.model import FunctionFacts, Graph, Node, path_of
 from amplint.knowledge import libraries
 
+SIDES = frozenset({"if", "else", "after"})  # kinds of blocks under a test
 RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.
 MAYBE_NUMBER = join([UNKNOWN, NUMBER])
@@ -100,8 +103,61 @@ class Frame:
             if facts.kind == "with" and facts.node >= 0:
                 inner = opened_by(self.values[facts.node])
                 around = nested(inner, around) if inner is not None else around
+            elif facts.kind in SIDES and around is not None:
+                around = self.where_tested(block, around)
             self.regions[block] = around
         return self.regions[block]
+
+    def where_tested(self, block: int, around: Region) -> Region | None:
+        """The region in a block under a test: `around`, unless the region is not opened, or is
+        switched off, where the test has this outcome.
+
+        Ex) torch.autocast("cuda") if amp else nullcontext(), `enabled=amp`, and then `if not amp:`
+        """
+        opener = next((each for each in self.chain(block) if self.opens(each)), None)
+        if opener is None:
+            return around  # which is inherited
+        contexts = origins(self.graph, self.graph.blocks[opener].node)
+        opening = [n for n in contexts if opened_by(self.values[n]) is not None]
+        if len(opening) != 1:
+            return around
+        node = self.graph.nodes[opening[0]]
+        flag, holds = self.tested(block)
+        if not holds and flag in map(self.flag, self.switches(node)):
+            return replace(around, enabled=False)
+        of_opener = set(self.chain(opener))
+        chosen = [n for n in self.chain(node.block) if n not in of_opener]
+        sides = [self.tested(n) for n in chosen if self.graph.blocks[n].kind in SIDES]
+        outer = self.graph.blocks[opener].parent
+        return self.region(outer) if (flag, not holds) in sides else around
+
+    def opens(self, block: int) -> bool:
+        """Whether the context of a block opens a region, or may open one."""
+        facts = self.graph.blocks[block]
+        is_context = facts.kind == "with" and facts.node >= 0
+        return is_context and opened_by(self.values[facts.node]) is not None
+
+    def switches(self, made: Node) -> Iterable[int]:
+        """The flags that a call gives to autocast."""
+        for atom in self.values[made.operands[0]] if made.op == ops.CALL else ():
+            name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
+            api = libraries.AUTOCASTS.get(name)
+            place = api.parameters.index("enabled") if api is not None else None
+            flag = made.argument(place, "enabled")
+            if flag >= 0 and (api or isinstance(atom, Autocast)):
+                yield flag
+
+    def tested(self, block: int) -> tuple[str | int, bool]:
+        """The flag that a block is under, and what it is there."""
+        number, holds = self.graph.blocks[block].node, self.graph.blocks[block].kind == "if"
+        while self.graph.nodes[number].op == ops.UNARY and self.graph.nodes[number].data == "Not":
+            number, holds = self.graph.nodes[number].operands[0], not holds
+        return self.flag(number), holds
+
+    def flag(self, number: int) -> str | int:
+        """What tells the reads of one flag from those of others: the path to it, or its node."""
+        made = origins(self.graph, number)
+        return path_of(self.graph, made[0]) or made[0] if len(made) == 1 else number
 
     def region_of_call(self, node: Node, function: str) -> Region | None:
         """The region in which a call runs a function: the one around the call, or that in which a
@@ -309,6 +365,20 @@ class Frame:
             "optimizer": one(Object("optimizer", "?")),
             "accelerator": one(transfer.SOME_ACCELERATOR),
         }.get(kind)
+
+
+def origins(graph: Graph, number: int) -> list[int]:
+    """The nodes that have made the value of a node, through joins and tests."""
+    sources = reachable([number], partial(alternatives, graph))
+    return [each for each in sources if not alternatives(graph, each)]
+
+
+def alternatives(graph: Graph, number: int) -> tuple[int, ...]:
+    """The nodes that a node is one of, whatever tests have left of it; none of what is no join."""
+    node = graph.nodes[number]
+    if node.op == ops.NARROW:
+        return node.operands[:1]
+    return node.operands if node.op == ops.PHI else ()
 
 
 def no_evidence(_text: str, _kind: Shows) -> Evidence | None:

@@ -751,6 +751,7 @@ class TestAutocast:
             ("Half(enabled=False)", False),
             ("Half(False)", False),
             ("Half(enabled=amp)", None),
+            ("Off(enabled=True)", False),
             ("Entering()", True),
             ("managed()", True),
             ("managed(False)", False),
@@ -767,6 +768,9 @@ class TestAutocast:
             class Half(torch.autocast):
                 def __init__(self, enabled=True):
                     super().__init__("cuda", enabled=enabled)
+            class Off(torch.autocast):
+                def __init__(self, enabled=True):
+                    super().__init__("cuda", enabled=False)
             class Entering:
                 def __enter__(self):
                     self.region = half("cuda")
