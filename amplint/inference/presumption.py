@@ -15,8 +15,9 @@ called or not: apex replaces the functions of torch by ones that cast, as autoca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from re import Pattern
 
 from amplint.core.values import Evidence, Place, Region, Shows
 from amplint.frameworks.models import Sign
@@ -30,6 +31,7 @@ from amplint.knowledge.vocabulary import (
     EVALUATION_PATH,
     GIVEN_ACTIVATIONS,
     NO_LOSS,
+    OPENS_FLOAT16,
     SPEAKS_OF_BFLOAT16,
     TEST_PATH,
     TRAINS_IN_FLOAT16,
@@ -76,14 +78,13 @@ class Presumption:
         """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
         the project speaks of bfloat16."""
         texts = [self._files.own[path].text for path in self._paths]
-        shows = [*TRAINS_IN_FLOAT16.items(), *self._files.models.shows_float16]
-        is_float16 = any(
-            part in text and pattern.search(text) for text in texts for part, pattern in shows
-        )
-        if is_float16:
+        if show(texts, [*TRAINS_IN_FLOAT16.items(), *self._files.models.shows_float16]):
             return "float16"
-        speaks_of_bfloat16 = any(word in text for text in texts for word in SPEAKS_OF_BFLOAT16)
-        return "half" if speaks_of_bfloat16 or not self._wished else DEFAULT_DTYPES["cuda"]
+        if any(word in text for text in texts for word in SPEAKS_OF_BFLOAT16):
+            return "half"
+        if show(texts, OPENS_FLOAT16.items()):
+            return "float16"
+        return DEFAULT_DTYPES["cuda"] if self._wished else "half"
 
     def is_as(self, other: Presumption) -> bool:
         """Whether the same is presumed of the same functions, as far as they are there."""
@@ -169,6 +170,15 @@ def is_loss(function: FunctionFacts) -> bool:
     is_of_module = function.parent is not None and function.parent.endswith("::")
     name = function.name
     return is_of_module and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
+
+
+def show(texts: Iterable[str], signs: Collection[tuple[str, Pattern[str]]]) -> bool:
+    """Whether one of some signs stands in one of some texts.
+
+    Args:
+        signs: each a part of the text, and the pattern that it begins or is in.
+    """
+    return any(part in text and pattern.search(text) for text in texts for part, pattern in signs)
 
 
 def patches(graph: Graph, call: Node) -> bool:

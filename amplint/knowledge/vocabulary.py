@@ -347,6 +347,9 @@ TRAINS_IN_FLOAT16 = {
 SPEAKS_OF_BFLOAT16 = ("bfloat16", "bf16")
 """A sign that it need not be float16."""
 
+OPENS_FLOAT16 = {"autocast(": re.compile(r"\bautocast\([^)]*\bfloat16\b")}
+"""A region of float16, which says the same where no other half dtype is spoken of."""
+
 NO_ACTIVATION = re.compile(
     r"(^|_)(\w*masks?|\w*labels?|targets?|gts?|truths?|ids?|idx\w*|ind(ex|exes|ices|s)?|lengths?|lens?"
     r"|sizes?|shapes?|steps?|timesteps?|t|ts|pos|positions?|tokens?|weights?|factor|edge|batch|batches"

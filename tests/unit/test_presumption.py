@@ -66,6 +66,9 @@ def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
     ("sign", "dtype"),
     [
         ("torch.autocast('cuda')", "half"),
+        ("torch.autocast(\n    'cuda',\n    dtype=torch.float16,\n)", "float16"),
+        ("torch.autocast('cuda', dtype=torch.bfloat16)", "half"),
+        ("torch.autocast('cuda', dtype=torch.bfloat16 if bf16 else torch.float16)", "half"),
         ("with autocast(enabled=use_amp): pass", "half"),
         ("torch.amp.GradScaler('cuda')", "float16"),
         ("import lightning\nTrainer(precision='16-mixed')", "float16"),
