@@ -53,6 +53,7 @@ from amplint.core.values import Mapping as MappingValue
 from amplint.core.values import moved as moved_to
 from amplint.core.walks import reachable
 from amplint.inference import custom_ops, transfer
+from amplint.inference.frame import opened_by
 from amplint.inference.frameworks import OfFrameworks
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key, State
@@ -916,6 +917,8 @@ class Calls(OfFrameworks):
             return result  # whatever the region: nobody has to hear of it
         infer = self.inference
         facts = infer.functions[function]
+        if facts.decorated and opened_by(infer.read(Key("decorators", function))) is not None:
+            return result  # the region is its own, wherever it is called
         elsewhere = infer.inherited_region(function) or infer.dtype_of_framework(facts, infer.read)
         return of_unknown_dtype if elsewhere else result
 

@@ -542,6 +542,8 @@ class Store(ABC):
         for function in suspects:
             if function in self.states and self._joined_region(function) != regions.get(function):
                 self.later(function)
+                slot = self.slots.get(Key("region", function))
+                self._tell(slot.readers if slot is not None else ())
         self._inherited = regions
 
     def _joined_region(self, function: str) -> Region | None:
