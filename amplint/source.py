@@ -219,7 +219,7 @@ class Source:
         )
 
     def _condition(self, places: Iterable[Related]) -> str:
-        """What a finding that shows these places presumes; "" where it presumes nothing."""
+        """The condition that a finding with these places rests on; "" where there is none."""
         presumed = [self._presumed[each] for each in places if each in self._presumed]
         texts = (
             text.format(evidence=evidence)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.packages import Package, arguments, check, fetch, load
-from tests.accuracy.__main__ import LABELS, read_labels
+from tests.accuracy.__main__ import LABELS, VALIDATION, read_labels
 
 AUDITED = ("--assume-autocast", "true")
 ABOVE, BELOW = 14, 4  # lines of code that are shown around a finding
@@ -63,7 +63,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--draw", type=int, default=100, metavar="N", help="how many to show")
     options = parser.parse_args()
-    labelled = sorted({label.package for label in read_labels(LABELS).labels})
+    sets = [LABELS, *(each for each in VALIDATION.iterdir() if each.is_dir())]
+    labelled = sorted({label.package for label in read_labels(*sets).labels})
     packages = load(options.packages or labelled)
     trees = {package.name: fetch(package, options.cache) for package in packages}
     found = [each for package in packages for each in additions(package, trees[package.name])]
