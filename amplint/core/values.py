@@ -184,7 +184,8 @@ class Host:
 
     kind: str
     const: int | float | bool | str | None = None
-    # Whether `const` is the value. Else it is the default of an option of the command line.
+    # Whether `const` is the value. Else it is the default, of an option of the command line or of a
+    # parameter that is annotated.
     known: bool = False
     dtype: str | None = None  # of an array, where it is known
     rank: int | None = None  # of an array: 1 for at least one dimension

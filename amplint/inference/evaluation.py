@@ -357,8 +357,8 @@ class Evaluation(Calls):
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
         left = default if default <= seen else BOTTOM
-        if declared == FLOAT and left:
-            return join([UNKNOWN, left])  # to cover it by any float would hide which one it is
+        if declared == FLOAT and isinstance(usual := only(left), Host) and usual.kind == "float":
+            return one(replace(usual, known=False))
         if not is_unknown(declared):
             return join([declared, left])
         is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)

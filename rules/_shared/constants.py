@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-from amplint import DType, View, constant, known, only
+from amplint import DType, Host, View, known, only
 from amplint import libcst as cst
 
 from .local_values import resolved
@@ -64,7 +64,8 @@ def number_of(at: View) -> float | None:
         return next((number_of(given) for _, _, given in at.arguments), None)
     if at.op == "attr" and at.method in LIMITS and _is_of_float32(at.operands[0]):
         return LIMITS[at.method]
-    number = constant(known(at.value))
+    value = only(known(at.value))
+    number = value.const if isinstance(value, Host) else None
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return float(number)

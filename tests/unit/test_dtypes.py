@@ -41,6 +41,33 @@ def test_libraries_cast_what_the_models_give_that_they_wrap(
     assert [code for _, code in places(outcome.findings, "main.py")] == codes
 
 
+RANKED = """\
+import torch
+
+
+def step(wrapper, model, x):
+    {wrapped}
+    with torch.autocast("cuda", dtype=torch.float16):
+        return torch.log(torch.sigmoid(model(x)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "wrapped", "codes"),
+    [
+        ("", "model = model.cuda()", ["AMP803"]),
+        ("from accelerate import Accelerator", "model = Accelerator().prepare(model)", []),
+        ("from accelerate import Accelerator", "wrapper.prepare(model)", []),
+    ],
+)
+def test_a_sigmoid_is_not_taken_for_half_where_a_library_casts_what_models_give(
+    imported: str, wrapped: str, codes: list[str], tmp_path: Path
+) -> None:
+    text = f"{imported}\n{RANKED.format(wrapped=wrapped)}"
+    outcome = lint({"main.py": text.encode()}, tmp_path)
+    assert [code for _, code in places(outcome.findings, "main.py")] == codes
+
+
 @pytest.mark.parametrize(
     ("names", "dtype"),
     [
