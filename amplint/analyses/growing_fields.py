@@ -94,7 +94,7 @@ class KeptArguments(CallFact[Sequence[Kept]]):
                     yield graph.nodes[each].data, (node.data, evidence)
 
     def _added(self, state: State, store: Node) -> int:
-        """What is added to a field of the object that holds a sum or a list; -1 for all else."""
+        """The node that is added to a field which holds a sum or a list; -1 for all else."""
         old, new = grown_by(state.graph, store)
         value = state.values[old] if old >= 0 else frozenset()
         is_list = bool(value) and all(isinstance(atom, SequenceValue) for atom in value)

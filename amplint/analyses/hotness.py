@@ -345,7 +345,8 @@ class Hotness(PlaceFact[Heat]):
         """Mark the innermost loops around calls as loops of training, through the functions that
         train in no loop of theirs. Returns all loops around, each a function and a block."""
         stack = [*calls]
-        enclosing = {call.function: self._enclosing_loops(call.function) for call in stack}
+        functions = {call.function for call in stack}
+        enclosing = {function: self._enclosing_loops(function) for function in functions}
         epochs = {call.function for call in stack if self._is_in_loader(*call[:2])}
         climbed: set[tuple[str, int]] = set()
         while stack:
@@ -511,8 +512,10 @@ class Hotness(PlaceFact[Heat]):
         without one."""
         state = self.inference.states[function]
         found: list[int] = []
+        stepped = self._stepped_one_by_one(state)
         for number, block in enumerate(state.graph.blocks):
-            own = block.kind in LOOPS and not self._over_few(state, number)
+            over_few = block.node in stepped or self._over_few(state, number)
+            own = block.kind in LOOPS and not over_few
             found.append(number if own else found[block.parent] if block.parent >= 0 else -1)
         return found
 
@@ -550,7 +553,7 @@ class Hotness(PlaceFact[Heat]):
                 kinds = [a for value in inside for a in value if not isinstance(a, Unknown)]
                 few |= bool(kinds) and all(isinstance(a, Object | Instance) for a in kinds)
             few |= isinstance(atom, Object) and atom.kind == "parameters"
-        return few or self._steps_each(state, facts.node)
+        return few
 
     # -- spreading
 
@@ -828,13 +831,13 @@ class Hotness(PlaceFact[Heat]):
             for atom in value
         )
 
-    def _steps_each(self, state: State, iterated: int) -> bool:
-        """Whether a loop steps each of what it iterates: `for each in optimizers: each.step()`."""
+    def _stepped_one_by_one(self, state: State) -> set[int]:
+        """The nodes that a loop iterates to step each: `for each in optimizers: each.step()`."""
         nodes = state.graph.nodes
-        owners = (
+        stepped = (
             nodes[nodes[nodes[n].operands[0]].operands[0]] for n in self._steps_by_name(state)
         )
-        return any(each.op == ops.ITER and each.operands[0] == iterated for each in owners)
+        return {each.operands[0] for each in stepped if each.op == ops.ITER}
 
     def _is_training_step(self, function: str) -> bool:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
@@ -1110,8 +1113,7 @@ def names_optimizer(name: str) -> bool:
 
 
 def names_of(graph: Graph, number: int) -> Iterator[str]:
-    """What a value is called in its function: the path that reads it, the variables that hold
-    it."""
+    """The names of a value in its function: the path that reads it, the variables that hold it."""
     path = path_of(graph, number)
     if path is not None:
         yield path

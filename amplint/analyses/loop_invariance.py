@@ -42,7 +42,7 @@ from amplint.inference import Inference, State, transfer
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node, Param
+from amplint.ir.model import SIDES, Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import CONFIGURATION
 
@@ -67,7 +67,6 @@ TRANSPARENT = frozenset(
         ops.PUT,
     }
 )
-SIDES = frozenset({"if", "else", "after"})
 PURE = ("builtins.", "itertools.", "math.", "numpy.", "copy.")
 IMPURE = re.compile(r"random|builtins\.(input|open|next|iter|id|vars|locals|globals|map|filter)$")
 DRAWN = re.compile(

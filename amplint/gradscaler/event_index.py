@@ -148,7 +148,7 @@ class EventIndex:
 
     def is_of_overflow(self, site: SiteId) -> bool:
         """Whether a call asks if the norm of gradients is finite, or the loss: in the first
-        iterations the norm is not, until the scale has come down, and later it is; whoever asks for
+        iterations the norm is not, until the scale has come down, and later it is; what asks for
         a loss has seen one that is not."""
         function, number = site
         graph = self.inference.states[function].graph

@@ -42,10 +42,9 @@ from amplint.inference.transfer import Site
 from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
 from amplint.ir import ops
-from amplint.ir.model import FunctionFacts, Graph, Node, path_of
+from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
 from amplint.knowledge import libraries
 
-SIDES = frozenset({"if", "else", "after"})  # kinds of blocks under a test
 RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.
 MAYBE_NUMBER = join([UNKNOWN, NUMBER])
@@ -155,7 +154,7 @@ class Frame:
         return self.flag(number), holds
 
     def flag(self, number: int) -> str | int:
-        """What tells the reads of one flag from those of others: the path to it, or its node."""
+        """The identity of a flag, the same for all its reads: the path to it, or its node."""
         made = origins(self.graph, number)
         return path_of(self.graph, made[0]) or made[0] if len(made) == 1 else number
 

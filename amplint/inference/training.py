@@ -40,7 +40,7 @@ def run_outside(inference: Inference) -> Collection[str]:
     """The functions that are seen to run outside of a region: a training, or a thread, calls them.
 
     What is presumed to run in a region puts what it calls into that, unless it is called so itself.
-    Where the settings presume a region around all modules and losses, whoever calls them, threads
+    Where the settings presume a region around all modules and losses, called or not, threads
     alone count, which begin in no region.
     """
     if inference.presumption.region is None:

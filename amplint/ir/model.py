@@ -102,6 +102,7 @@ class Block(NamedTuple):
 
 
 LOOPS = frozenset({"loop", "while", "comprehension"})  # kinds of blocks that run many times
+SIDES = frozenset({"if", "else", "after"})  # those under a test
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def number_of(at: View) -> float | None:
 
 
 def _computed(name: str, left: float, right: float) -> float | None:
-    """What an operator makes of two numbers, if it is a number that a float can hold."""
+    """The result of an operator on two numbers, if it is a number that a float can hold."""
     try:
         result = OPERATIONS[name](left, right)
     except ArithmeticError:

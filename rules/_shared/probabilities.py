@@ -105,7 +105,7 @@ def is_wide(at: View) -> bool:
 
 
 def parts_of(at: View) -> Iterator[View]:
-    """What an expression is computed from, in its function."""
+    """The operands that an expression is computed from, in its function."""
     if at.op == READ:
         yield at.origin
     elif at.op == "call":

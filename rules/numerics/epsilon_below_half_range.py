@@ -149,7 +149,7 @@ def is_function(call: View) -> bool:
 
 
 def limit_lost(call: View, where: str) -> str | None:
-    """What is said of the first limit of a call that is none in half.
+    """The message about the first limit of a call that is none in half.
 
     Args:
         where: the dtype, and why it is that.

@@ -97,7 +97,7 @@ def check_unknown(call: View) -> Iterator[Finding]:
 
 
 def operand_of(call: View) -> View | None:
-    """What the logarithm is taken of."""
+    """The operand of a logarithm."""
     found = operation(call)
     if found is None or found.name not in LOGARITHMS or not found.operands:
         return None

@@ -242,8 +242,12 @@ def test_what_is_found_names_the_parameter(mistake: str, code: str, tmp_path: Pa
     assert found.fix is None or found.fix.safety is not Safety.SAFE
 
 
+# A sigmoid is told by its name: layers give half logits, whatever a caller hands in.
+TOLD_BY_DEFAULT = {"torch.log(torch.sigmoid(scores))"}
+
+
 @pytest.mark.parametrize("assumes", ["auto", False])
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sorted(MISTAKES.keys() - TOLD_BY_DEFAULT))
 def test_by_default_none_of_it_is_found(mistake: str, assumes: bool | str, tmp_path: Path) -> None:
     text = module(f"return {mistake}", "scores, mask") + SIGN
     assert findings(text, tmp_path, assumes) == []

@@ -91,7 +91,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     },
     "amplint/inference/evaluation.py": {"holds_instance": VALUES},
     "amplint/inference/evidence_marks.py": {"_marked has_places marked marked_atom": VALUES},
-    "amplint/inference/frame.py": {"Frame.region": BLOCKS},
+    "amplint/inference/frame.py": {"Frame.region Frame.where_tested": BLOCKS},
     "amplint/inference/memo.py": {"Memo._interned_atom Memo.interned": VALUES},
     "amplint/inference/ranks.py": {"more plus": VALUES, "nesting": VALUES},
     "amplint/inference/value_codec.py": {

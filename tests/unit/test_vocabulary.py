@@ -164,7 +164,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
-        "amplint/analyses/loop_invariance.py": "SIDES",
         "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
         "amplint/gradscaler/symbolic_values.py": "UNARY",
         "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",
@@ -174,7 +173,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/store.py": "FOLLOWED_ONCE OF_CODE OF_NODES OF_REGIONS PUBLISHED",
         "amplint/inference/transfer/arithmetic.py": "NUMBERS",
         "amplint/inference/transfer/distributions.py": "NUMBERS",
-        "amplint/ir/model.py": "LOOPS",
+        "amplint/ir/model.py": "LOOPS SIDES",
         "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
         "rules/host_sync/host_read_in_hot_path.py": "ARITHMETIC",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
