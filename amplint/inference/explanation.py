@@ -255,7 +255,17 @@ class Explanations:
                 if fork not in seen and len(seen) < MAX_GOALS:
                     seen.add(fork)
                     queue.append(fork)
-        return convention
+        return convention or self._presumption(start)
+
+    def _presumption(self, goal: Goal) -> Evidence | None:
+        """What a region is presumed for that nothing else is found of: functions that call each
+        other in it, and all of which it is presumed around."""
+        if not isinstance(goal, Around):
+            return None
+        around = self._inference.states[goal.function].around
+        if around is None or not around.presumed:
+            return None
+        return self._inference.presumption.evidence(self._inference.functions[goal.function])
 
     def _fork(self, goal: Goal) -> Goal:
         """The first goal on the way back that has several ways, or none, or is answered. What lies
