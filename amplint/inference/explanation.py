@@ -258,8 +258,8 @@ class Explanations:
         return convention or self._presumption(start)
 
     def _presumption(self, goal: Goal) -> Evidence | None:
-        """What a region is presumed for that nothing else is found of: functions that call each
-        other in it, and all of which it is presumed around."""
+        """The reason to presume a region that no other evidence is found of: functions call each
+        other in it, and it is presumed around all of them."""
         if not isinstance(goal, Around):
             return None
         around = self._inference.states[goal.function].around
