@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amplint.core.values import Host, Method, Object, Symbol, Tensor, TensorTree
 from amplint.core.walks import reachable
-from amplint.inference import State
+from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
@@ -15,7 +15,7 @@ EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
 COLLECTIONS = frozenset({ops.LIST, ops.TUPLE, ops.DICT, ops.COMP, ops.STARRED, ops.ADD})
 ELEMENTS = frozenset({ops.ITER, ops.UNPACK, ops.SUBSCRIPT, ops.NARROW})
 GROWING = frozenset({ops.LIST, ops.ADD, ops.AUG, ops.PHI})
-ASKING = frozenset({ops.COMPARE, ops.BOOL, ops.UNARY, ops.FSTRING})
+ASKING = frozenset({ops.COMPARE, ops.BOOL, ops.UNARY, ops.FSTRING, ops.RETURN})
 ADDING = frozenset({"append", "extend"})
 # Functions that collect -> the first argument that is collected.
 COLLECTING = {
@@ -34,12 +34,13 @@ ASKED = frozenset(
 CHANGED = -1
 
 
-def modules_of(state: State, maker: int) -> tuple[int, ...]:
+def modules_of(inference: Inference, function: str, maker: int) -> tuple[int, ...]:
     """The nodes of the modules whose parameters an optimizer is given, by the call that makes it.
 
     Of parameters that are picked out, those that a cast has left float32 may be the ones, if the
     function freezes any, or casts or replaces parts of the module: then there is none.
     """
+    state = inference.states[function]
     graph = state.graph
     first = graph.nodes[maker].argument(0, "params")
     if first < 0:
@@ -49,9 +50,48 @@ def modules_of(state: State, maker: int) -> tuple[int, ...]:
         return (owner,)
     if not any(isinstance(a, Object) and a.kind == "optimizer" for a in state.values[maker]):
         return ()
-    walk = reachable([first], lambda number: collected(state, number))
-    owners = dict.fromkeys(owner_of(graph, graph.nodes[number]) for number in walk)
+    owners: dict[int, None] = {}
+    for number in reachable([first], lambda number: collected(state, number)):
+        owners[owner_of(graph, graph.nodes[number])] = None
+        owners.update(dict.fromkeys(given_to_collector(inference, function, number)))
     return tuple(each for each in owners if each >= 0 and not has_parts_of_its_own(state, each))
+
+
+def given_to_collector(inference: Inference, function: str, call: int) -> list[int]:
+    """The arguments of a call of a function that collects their parameters and does nothing else
+    with them, where the call's result is only put into collections.
+
+    Ex) model of `param_groups(model, 0.1)`
+    """
+    node = inference.states[function].graph.nodes[call]
+    callees = inference.edges.get((function, call), ())
+    if node.op != ops.CALL or len(callees) != 1 or node.data.stars:
+        return []
+    (callee,) = callees
+    state, places = inference.states.get(callee), inference.functions[callee].places
+    if state is None or not are_only_collected(inference.states[function], call):
+        return []
+    nodes = state.graph.nodes
+    walk = reachable(state.graph.returns, lambda number: collected(state, number))
+    owners = {owner_of(state.graph, nodes[number]) for number in walk} - {-1}
+    names = {str(nodes[each].data): each for each in owners if nodes[each].op == ops.PARAM}
+    given = (
+        node.argument(places.index(name) if name in places else None, name)
+        for name, param in names.items()
+        if leaves_parameters(state, param)
+    )
+    return [each for each in given if each >= 0]
+
+
+def leaves_parameters(state: State, module: int) -> bool:
+    """Whether a function asks a module for its parameters alone, and only collects these."""
+    nodes = state.graph.nodes
+    return all(
+        nodes[user].op == ops.ATTR
+        and nodes[user].data in EACH_PARAMETER
+        and all(are_only_collected(state, call) for call in state.users[user])
+        for user in state.users[module]
+    )
 
 
 def owner_of(graph: Graph, node: Node) -> int:
@@ -68,7 +108,7 @@ def collected(state: State, number: int) -> tuple[int, ...]:
     node = state.graph.nodes[number]
     if node.op in COLLECTIONS or is_sum(node):
         return node.operands
-    if node.op in ELEMENTS:
+    if node.op in ELEMENTS or node.op == ops.RETURN:
         return node.operands[:1]
     if node.op == ops.PHI:
         return node.operands if is_list(state.graph, node) else ()

@@ -34,7 +34,7 @@ from amplint.gradscaler.events import (
     unknown_event,
 )
 from amplint.gradscaler.instructions import Code, Compiler, Do, Instruction
-from amplint.gradscaler.parameter_lists import modules_of
+from amplint.gradscaler.parameter_lists import given_to_collector, modules_of
 from amplint.gradscaler.paths import (
     Activation,
     Decision,
@@ -351,8 +351,10 @@ class Explorer:
         if itself is not None:
             return itself
         if path.half:
+            collected = given_to_collector(self.inference, frame.function, number)
             for other in may_recast(frame.state, number, known):
-                self.cast(frame, path, number, self.at(frame, path, other))
+                if other not in collected:
+                    self.cast(frame, path, number, self.at(frame, path, other))
         roles = {self.evaluator.role(frame, path, operand) for operand in node.arguments}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return None
@@ -380,7 +382,7 @@ class Explorer:
         made = self.evaluator.unique(frame, number)
         self.decisions.assume_object(path, made)
         if self.evaluator.role(frame, path, number) is Role.OPTIMIZER:
-            given = modules_of(frame.state, number)
+            given = modules_of(self.inference, frame.function, number)
             self.modules[made] = [self.at(frame, path, module) for module in given]
             if divides_by_zero(frame.state, number):
                 self.dividing.add(made)
