@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint.analyses.fact import Fact
-from amplint.core.values import Class, Instance, Value
+from amplint.core.values import Class, Instance, Super, Value
 
 
 class Classes(Fact):
@@ -31,6 +31,22 @@ class Classes(Fact):
                 atom.id if isinstance(atom, Class) else atom.cls
             )
         )
+
+    def inherited(self, value: Value, method: str) -> frozenset[str]:
+        """The library classes that the instances in a value, or what `super()` stands for, may have
+        a method from: all that a class of the project derives from which does not define it, nor
+        does a base of the project."""
+        return frozenset(
+            name
+            for atom in value
+            if isinstance(atom, Instance | Super) and not self._defines(atom, method)
+            for name in self.inference.library_bases(atom.cls)
+        )
+
+    def _defines(self, of: Instance | Super, method: str) -> bool:
+        """Whether a class of the project does; of `super()`, one above its own."""
+        above = self.inference.mro(of.cls)[isinstance(of, Super) :]
+        return any(method in self.inference.classes[each].methods for each in above)
 
     def is_module(self, value: Value) -> bool:
         """Whether a value is a torch module of the project, or what is mixed into one."""

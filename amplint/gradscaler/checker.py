@@ -47,7 +47,7 @@ from amplint.gradscaler.instructions import Code
 from amplint.gradscaler.losses import scalers_of
 from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths, Site
-from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, operands_of
+from amplint.gradscaler.symbolic_values import Symbolic, operands_of
 from amplint.inference import Inference, SiteId
 from amplint.knowledge.vocabulary import INFINITIES
 
@@ -284,6 +284,11 @@ class Checker:
         """Whether a function may write gradients: it speaks of `.grad`."""
         return any("grad" in words for words in self._spoken.values())
 
+    @cached_property
+    def speaks_of_deepspeed(self) -> bool:
+        """Whether a function may have DeepSpeed keep the optimizers."""
+        return any("deepspeed" in word.lower() for words in self._spoken.values() for word in words)
+
     def looks_for_infinities(self, unscale: Site, step: Site) -> bool:
         """Whether a test asks for a norm of gradients, or any word speaks of infinite ones: in the
         function of these calls between the backward pass and the step, in others anywhere."""
@@ -425,7 +430,7 @@ class Turn:
         kind, thing, given = event.kind, event.object, event.argument
         role = self.paths.roles.get(thing, Role.UNKNOWN)
         if kind is Kind.ELSEWHERE:
-            self.reset()
+            self.reset_gradients()
         elif kind is Kind.HOOK:
             self.hook()
         elif kind in (Kind.BACKWARD, Kind.SCALED_BACKWARD):
@@ -447,8 +452,7 @@ class Turn:
             self.halved.pop(thing, None)
         elif self.is_refused(event):
             self.raised = True
-            cast = self.halved[self.paths.modules[given]]
-            yield Fault(Violation.HALF_PARAMETERS, self.number, cast, HALF_GRADIENTS)
+            yield Fault(Violation.HALF_PARAMETERS, self.number, self.cast(given), HALF_GRADIENTS)
         elif kind is Kind.UNSCALE and role is Role.SCALER:
             self.checked = True
             self.meet(given, thing)
@@ -467,6 +471,7 @@ class Turn:
             if only is not None and self.has_trained:
                 self.scheduled = self.number
         elif kind is Kind.STEP and thing >= 0 and self.may_be_wrapped(thing):
+            yield from self.step_of_framework(thing)
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.divide(thing)
@@ -527,10 +532,30 @@ class Turn:
             self.owners.get(optimizer) and symbols[optimizer][0] == "unpack"
         )
 
+    def cast(self, optimizer: Symbolic) -> int:
+        """The step that made parameters of an optimizer float16; -1 without one."""
+        modules = self.paths.modules.get(optimizer, ())
+        return next((self.halved[each] for each in modules if each in self.halved), -1)
+
+    def step_of_framework(self, optimizer: Symbolic) -> Iterator[Fault]:
+        """A step by what a framework that scales has wrapped an optimizer in: its scaler divides
+        the gradients. (DeepSpeed, if it is told to use that, has parameters of its own.)"""
+        cast = self.cast(optimizer)
+        casting = self.paths.steps[cast].event if cast >= 0 else None
+        if (
+            casting is not None
+            and not casting.guards
+            and self.checker.is_of_framework
+            and not self.checker.speaks_of_deepspeed
+            and self.paths.symbols.is_handed_out(optimizer)
+        ):
+            self.raised = True
+            yield Fault(Violation.HALF_PARAMETERS, self.number, cast, HALF_GRADIENTS)
+
     def divide(self, optimizer: Symbolic) -> Iterator[Fault]:
         """A step divides by a root plus an epsilon, which is 0 in the dtype of the parameters."""
-        cast = self.halved.get(self.paths.modules.get(optimizer, NOTHING))
-        if cast is not None and optimizer in self.paths.dividing:
+        cast = self.cast(optimizer)
+        if cast >= 0 and optimizer in self.paths.dividing:
             yield Fault(Violation.EPSILON_OF_ZERO, self.number, cast)
 
     def is_refused(self, event: Occurrence) -> bool:
@@ -539,8 +564,8 @@ class Turn:
         Where they are float16 for one outcome of a test alone, a flag of the scaler may well have
         to do with it.
         """
-        cast = self.halved.get(self.paths.modules.get(event.argument, NOTHING))
-        if cast is None or event.kind not in (Kind.UNSCALE, Kind.STEP):
+        cast = self.cast(event.argument)
+        if cast < 0 or event.kind not in (Kind.UNSCALE, Kind.STEP):
             return False
         if self.paths.roles.get(event.object) is not Role.SCALER:
             return False

@@ -27,6 +27,7 @@ from amplint.core.values import (
     Value,
     constant,
 )
+from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -100,7 +101,6 @@ VISITS = frozenset(
     {"apply", "parameters", "named_parameters", "modules", "named_modules", "children"}
     | {"add_adapter", "load_adapter"}
 )
-EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
 VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
@@ -244,6 +244,18 @@ def scaling_of(inference: Inference, value: Value, method: str) -> str | None:
     return row.scaling if row is not None else None
 
 
+def hands_on(inference: Inference, value: Value) -> bool:
+    """Whether what is called is a method of a framework that returns what it is given, or wraps it.
+
+    Ex) model, optimizer = accelerator.prepare(model, optimizer)
+    """
+    method = only(value)
+    if not isinstance(method, Method) or not isinstance(method.of, Object):
+        return False
+    row = inference.files.models.method_of_object(method.of.kind, method.of.type, method.name)
+    return row is not None and row.gives == "given"
+
+
 def is_loss(value: Value) -> bool:
     """Whether a value has the `backward` of a tensor."""
     return any(isinstance(atom, Tensor | TensorTree) for atom in value) or (
@@ -356,10 +368,13 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
     if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
         given = []
     if callee.op == ops.ATTR and callee.data in VISITS:
-        iterated = callee.data in VISITING or any(
-            state.graph.nodes[user].op == ops.ITER for user in state.users[number]
-        )
-        return [callee.operands[0]] if iterated else []
+        if callee.data in EACH_PARAMETER:
+            visited = not are_only_collected(state, number)
+        else:
+            visited = callee.data in VISITING or any(
+                state.graph.nodes[user].op == ops.ITER for user in state.users[number]
+            )
+        return [callee.operands[0]] if visited else []
     return [*given, callee.operands[0]] if callee.op == ops.ATTR and known else given
 
 
@@ -367,15 +382,6 @@ def dtypes(state: State, node: Node) -> set[str]:
     """The dtypes that a call is given."""
     given = (atom for operand in node.arguments for atom in state.values[operand])
     return {atom.name for atom in given if isinstance(atom, DType)}
-
-
-def parameters_of(state: State, node: Node) -> int:
-    """The module of `torch.optim.SGD(module.parameters())`; -1 without one."""
-    first = node.argument(0, "params")
-    if first < 0 or state.graph.nodes[first].op != ops.CALL:
-        return -1
-    callee = state.graph.nodes[state.graph.nodes[first].operands[0]]
-    return callee.operands[0] if callee.op == ops.ATTR and callee.data == "parameters" else -1
 
 
 def divides_by_zero(state: State, number: int) -> bool:

@@ -27,8 +27,8 @@ from amplint.gradscaler.events import (
     Role,
     TrainingEvent,
     is_scaler_step,
-    parameters_of,
 )
+from amplint.gradscaler.parameter_lists import modules_of
 from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.inference import SiteId
 from amplint.ir import ops
@@ -452,6 +452,7 @@ class Reads:
     """The reads of values: by which instruction, of which node."""
 
     def __init__(self, index: EventIndex, function: str) -> None:
+        self.inference, self.function = index.inference, function
         self.state = index.inference.states[function]
         self.nodes = self.state.graph.nodes
         self.events = index.of[function]
@@ -531,7 +532,7 @@ class Reads:
         """The other nodes that a call reads: its receiver, `self` for `super()`, its event's."""
         callee = self.nodes[node.operands[0]]
         yield from callee.operands
-        yield parameters_of(self.state, node)
+        yield from modules_of(self.inference, self.function, number)
         if callee.op == ops.ATTR and self.nodes[callee.operands[0]].op == ops.CALL:
             yield self.parameter
         if number in self.events:

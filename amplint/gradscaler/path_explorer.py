@@ -14,6 +14,7 @@ gradients. Such a function is `widened`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from amplint.gradscaler.decision_diagram import TRUE, DecisionDiagrams
@@ -27,12 +28,13 @@ from amplint.gradscaler.events import (
     TrainingEvent,
     acts_as_scaler,
     divides_by_zero,
+    hands_on,
     is_module,
     may_recast,
-    parameters_of,
     unknown_event,
 )
 from amplint.gradscaler.instructions import Code, Compiler, Do, Instruction
+from amplint.gradscaler.parameter_lists import given_to_collector, modules_of
 from amplint.gradscaler.paths import (
     Activation,
     Decision,
@@ -82,7 +84,8 @@ class Explorer:
         self.evaluator = Evaluator(index, self.symbols, self.knowledge)
         self.decisions = Decisions(self.symbols, self.diagrams, self.knowledge)
         self.steps = Steps()
-        self.modules: dict[Symbolic, Symbolic] = {}  # whose parameters an optimizer was given
+        # By optimizer, the modules whose parameters it was given.
+        self.modules: dict[Symbolic, Sequence[Symbolic]] = {}
         self.dividing: set[Symbolic] = set()  # optimizers as in `divides_by_zero`
         self.widened = False
         self.ran = 0  # nodes, in the last run
@@ -348,8 +351,10 @@ class Explorer:
         if itself is not None:
             return itself
         if path.half:
+            collected = given_to_collector(self.inference, frame.function, number)
             for other in may_recast(frame.state, number, known):
-                self.cast(frame, path, number, self.at(frame, path, other))
+                if other not in collected:
+                    self.cast(frame, path, number, self.at(frame, path, other))
         roles = {self.evaluator.role(frame, path, operand) for operand in node.arguments}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return None
@@ -357,15 +362,28 @@ class Explorer:
         if kind is not None:
             self.note(frame, path, number, kind)
         if is_object(frame.state, number):
-            return self.made(frame, path, number, node)
-        return self.evaluator.call(frame, path, number, node)
+            return self.made(frame, path, number)
+        result = self.evaluator.call(frame, path, number, node)
+        if self.modules and hands_on(self.inference, frame.state.values[node.operands[0]]):
+            self.hand_on(frame, path, node, result)
+        return result
 
-    def made(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
+    def hand_on(self, frame: Activation, path: Path, node: Node, result: Symbolic) -> None:
+        """The optimizers among the results of a call have the parameters of those that it is
+        given."""
+        given = [self.at(frame, path, operand) for operand in node.positional]
+        for index, optimizer in enumerate(given):
+            of = self.symbols.of("unpack", result, index) if len(given) > 1 else result
+            if optimizer in self.modules and not node.data.stars:
+                self.modules[of] = self.modules[optimizer]
+
+    def made(self, frame: Activation, path: Path, number: int) -> Symbolic:
         """A new object."""
         made = self.evaluator.unique(frame, number)
         self.decisions.assume_object(path, made)
         if self.evaluator.role(frame, path, number) is Role.OPTIMIZER:
-            self.modules[made] = self.at(frame, path, parameters_of(frame.state, node))
+            given = modules_of(self.inference, frame.function, number)
+            self.modules[made] = [self.at(frame, path, module) for module in given]
             if divides_by_zero(frame.state, number):
                 self.dividing.add(made)
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class Paths:
         ends: the last step of each path.
         tests: by symbolic value, the tests (their places) whose outcome depends on it.
         roles: what objects are.
-        modules: by optimizer, the module whose parameters it was given.
+        modules: by optimizer, the modules whose parameters it was given.
         dividing: the optimizers as in `divides_by_zero`.
         may_be_off: what may be a scaler that is off, or None.
     """
@@ -85,7 +85,7 @@ class Paths:
     diagrams: DecisionDiagrams
     tests: dict[Symbolic, set[SiteId]]
     roles: dict[Symbolic, Role]
-    modules: dict[Symbolic, Symbolic]
+    modules: dict[Symbolic, Sequence[Symbolic]]
     dividing: set[Symbolic]
     may_be_off: set[Symbolic]
 

@@ -255,7 +255,17 @@ class Explanations:
                 if fork not in seen and len(seen) < MAX_GOALS:
                     seen.add(fork)
                     queue.append(fork)
-        return convention
+        return convention or self._presumption(start)
+
+    def _presumption(self, goal: Goal) -> Evidence | None:
+        """The reason to presume a region that no other evidence is found of: functions call each
+        other in it, and it is presumed around all of them."""
+        if not isinstance(goal, Around):
+            return None
+        around = self._inference.states[goal.function].around
+        if around is None or not around.presumed:
+            return None
+        return self._inference.presumption.evidence(self._inference.functions[goal.function])
 
     def _fork(self, goal: Goal) -> Goal:
         """The first goal on the way back that has several ways, or none, or is answered. What lies

@@ -53,12 +53,16 @@ class Copy:
     move: View | None = None
 
 
-def moves(call: View) -> bool:
-    """Ex) kernel.to(x.device), not with `non_blocking=True`, nor of what is elsewhere already"""
+def moves(call: View, waiting: bool = True) -> bool:
+    """Ex) kernel.to(x.device), not of what is elsewhere already
+
+    Args:
+        waiting: whether the host is to wait for it: not with `non_blocking=True`.
+    """
     if call.method not in MOVES or call.receiver is None:
         return False
     waits = call.arg("non_blocking")
-    if waits is not None and python_value(waits.value) is not False:
+    if waiting and waits is not None and python_value(waits.value) is not False:
         return False
     moved = call.receiver.tensor
     return moved is not None and moved.device.kind == CPU.kind
@@ -70,9 +74,9 @@ def copy_by(call: View) -> Copy | None:
     return Copy(call, data) if data is not None else moved_copy(call)
 
 
-def moved_copy(call: View) -> Copy | None:
-    """Ex) torch.tensor(1.0).to(d)"""
-    if call.receiver is None or not moves(call):
+def moved_copy(call: View, waiting: bool = True) -> Copy | None:
+    """Ex) torch.tensor(1.0).to(d); `waiting` as in `moves`"""
+    if call.receiver is None or not moves(call, waiting):
         return None
     made = built_from(call.receiver)
     data = _data_of(made) if made is not None else None

@@ -21,7 +21,10 @@ where the sigmoid is elsewhere, as in a layer of the model.
 Known limits: a region whose device type is not known is taken for one of the CPU, unless tensors
 that the loss is given are known to be on an accelerator. Nothing is said where the region is
 dropped for what chooses this loss (`nullcontext() if self.loss == "bce" else
-torch.autocast("cuda")`, and the loss under `if self.loss == "bce":`).
+torch.autocast("cuda")`, and the loss under `if self.loss == "bce":`). Of a loss that is one of
+several (`LOSSES[name]()`, `nn.BCELoss() if binary else nn.L1Loss()`) nothing is said where callers
+pass it, where a flag of the precision chooses it, or where what chooses it is also tested around
+the call, or decides whether there is a region.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ from typing import TYPE_CHECKING
 from amplint import (
     IN_REGION,
     Change,
+    Choosers,
+    Classes,
     Edit,
     Finding,
     Fix,
@@ -45,13 +50,14 @@ from amplint import (
     Rule,
     Safety,
     View,
-    calls,
     evidence_of,
-    only,
+    known,
+    nodes,
     tensors_in,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
+from amplint.knowledge.vocabulary import PRECISION
 
 from .._shared.dtypes import device_type
 
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
 BANNED = frozenset(name for name, how in AUTOCAST["cuda"].items() if how == "banned")
 REFUSING = frozenset({"cuda", "xpu"})  # types of devices (registrations in autocast_mode.cpp)
 LOSS = "torch.nn.functional.binary_cross_entropy"
+FORWARDING = frozenset({"forward", "__call__"})
 SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 
 Case = tuple[str, str]  # an attribute, and the string that it is
@@ -92,7 +99,7 @@ rule = Rule(
 )
 
 
-@rule.on(calls(*BANNED) & IN_REGION)
+@rule.on(nodes("call") & IN_REGION)
 def check(call: View) -> Iterator[Finding]:
     name, region = loss_of(call), call.enabled_region
     if name is None or region is None:
@@ -100,28 +107,62 @@ def check(call: View) -> Iterator[Finding]:
     device = device_type(region, tensors_in([each.value for _, _, each in call.arguments]))
     if device not in REFUSING or policy(name, device) != "banned":
         return
-    if is_dropped_for_loss(call, region):
+    among_others = len(known(call.called.value)) > 1
+    if is_dropped_for_loss(call, region) or (among_others and is_chosen_with(call, region)):
         return
-    message = f"`{call.brief}` raises in a CUDA autocast region; on the CPU it runs"
+    condition = f" where it is `{name.rpartition('.')[2]}`" if among_others else ""
+    message = f"`{call.brief}` raises in a CUDA autocast region{condition}; on the CPU it runs"
     yield call.finding(message, [region.evidence], take_logits(call))
 
 
 def loss_of(call: View) -> str | None:
-    """The function, or the class of the criterion, that is called."""
-    atom = only(call.operands[0].value)
-    if isinstance(atom, Object) and atom.kind == "criterion":
-        return atom.type
-    return LOSS if call.callee == LOSS else None
+    """The function, or the class of the criterion, that may be called."""
+    if call.callee == LOSS:
+        return LOSS
+    called = known(call.called.value)
+    types = {atom.type for atom in called if isinstance(atom, Object) and atom.kind == "criterion"}
+    found = sorted(types & BANNED) or sorted(inherited(call) & BANNED)
+    return found[0] if found else None
+
+
+def inherited(call: View) -> frozenset[str]:
+    """The library class whose `forward` runs, of an object of the project or by `super()`."""
+    receiver = call.receiver
+    forwards = receiver is not None and call.method in FORWARDING
+    of = receiver.value if receiver is not None and forwards else call.called.value
+    bases = call.fact(Classes).inherited(of, "forward")
+    return bases if len(bases) == 1 else frozenset()
 
 
 def is_dropped_for_loss(call: View, region: Region) -> bool:
     """Whether no region is opened for this loss, by the attribute that chooses both."""
-    opened = evidence_of(region.evidence)
-    text = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
-    dropped = set(dropping(text))
+    dropped = {case for test, holds in dropping(call, region) for case in cases(test, holds)}
     return bool(dropped) and any(
         not dropped.isdisjoint(cases(test, holds=True)) for test in choosing(call)
     )
+
+
+def is_chosen_with(call: View, region: Region) -> bool:
+    """Whether callers choose which of several losses is called, or what does so may decide as well
+    whether the call is made, or whether there is a region."""
+    choosers = call.called.ask(Choosers)
+    if choosers is None or any(map(PRECISION.search, choosers)):
+        return True
+    held_here = map(call.source.text, held(call.cst, call.source))
+    contexts = (word for each in call.contexts_around for word in each.ask(Choosers) or ())
+    opening = (test for test, _ in dropping(call, region))
+    tests = (*call.tested_around, *held_here, *contexts, *opening)
+    return any(not {*choosers}.isdisjoint(STRING.findall(test)) for test in tests)
+
+
+def dropping(call: View, region: Region) -> Iterator[tuple[str, bool]]:
+    """The tests that decide whether the region around a call is opened, and whether it is none
+    where they hold."""
+    opened = evidence_of(region.evidence)
+    text = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
+    for pattern, holds in CHOICES:
+        for found in pattern.finditer(text):
+            yield found["test"], holds
 
 
 def choosing(call: View) -> Iterator[str]:
@@ -144,13 +185,6 @@ def held(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
         if isinstance(ancestor, cst.If | cst.IfExp) and inner is ancestor.body:
             yield ancestor.test
         inner = ancestor
-
-
-def dropping(text: str) -> Iterator[Case]:
-    """The cases in which a function opens no region."""
-    for pattern, holds in CHOICES:
-        for found in pattern.finditer(text):
-            yield from cases(found["test"], holds)
 
 
 def cases(test: str, holds: bool) -> Iterator[Case]:

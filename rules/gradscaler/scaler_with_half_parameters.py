@@ -21,7 +21,10 @@ for the module is not to be cast any more.
 
 Known limits: the cast, the optimizer and the step have to be met on the paths of one function and
 of what it calls. A module that is handed to an unknown function after the cast, or whose parameters
-are looped over, is left alone, as it may be float32 again.
+are looped over and not just picked out for the optimizer, is left alone, as it may be float32
+again; so are parameters that are picked out where the function freezes some, or casts or replaces a
+part of the module. Of accelerate's scaler, the step of an optimizer that `prepare` has returned is
+reported, where the code itself asks for float16 and no function there speaks of DeepSpeed.
 """
 
 from __future__ import annotations

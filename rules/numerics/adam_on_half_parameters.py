@@ -21,10 +21,13 @@ Fix safety: there is no fix: parameters in float32 and autocast are another prog
 that float16 has (1e-4) is another optimizer.
 
 Known limits: the cast, the optimizer and the step have to be met on the paths of one function and
-of what it calls, and the optimizer has to be given `model.parameters()`. A module that is handed to
-an unknown function after the cast, or whose parameters are looped over, is left alone, as it may be
-float32 again; so are optimizers that are `fused` or `capturable`, which compute in float32 or scale
-their epsilon.
+of what it calls, and the optimizer has to be given `model.parameters()`, or what is picked out of
+them there, or by a function that does nothing else: in lists, groups, chains, `filter`. Where the
+function freezes parameters, or casts or replaces a part of the module, those that are picked out
+may be float32, and nothing is said. A module that is handed to an unknown function after the cast,
+or whose parameters are looped over for more than that, is left alone, as it may be float32 again;
+so are optimizers that are `fused` or `capturable`, which compute in float32 or scale their epsilon,
+and those that a framework wraps.
 """
 
 from __future__ import annotations

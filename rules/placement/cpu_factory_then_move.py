@@ -111,7 +111,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if (made := built(receiver, refused=["device"])) is not None:
         yield from moved_factory(call, made)
-    elif (copy := moved_copy(call)) is not None:
+    elif (copy := moved_copy(call, waiting=False)) is not None:
         yield from moved_constant(call, copy)
     elif (place := receiver.ask(HostBuilt)) is not None:
         yield from moved_result(call, receiver, place)

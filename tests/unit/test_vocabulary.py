@@ -39,9 +39,10 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
         "amplint/gradscaler/events.py": (
-            "ASKS_FINITE CLAMPS CLAMPS_IN_PLACE EACH_PARAMETER MODULE_CASTS NORMS PROTOCOL"
+            "ASKS_FINITE CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL"
             " SAME_NORM SAME_VALUE VISITING VISITS"
         ),
+        "amplint/gradscaler/parameter_lists.py": "ASKED EACH_PARAMETER",
         "amplint/inference/calls.py": "MODULE_CONVERSIONS MODULE_METHODS MOVES REGISTRIES",
         "amplint/inference/custom_ops.py": "DEFINES",
         "amplint/inference/evaluation.py": "MOVING",
@@ -73,7 +74,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/probabilities.py": "COMPUTED LOGARITHMS WIDER",
         "rules/_shared/reads.py": "TYPE_OF_HOST",
         "rules/_shared/tensors.py": "TENSOR_METHODS",
-        "rules/autocast/banned_loss_in_autocast.py": "REFUSING",
+        "rules/autocast/banned_loss_in_autocast.py": "FORWARDING REFUSING",
         "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
         "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PLAIN PRODUCTS",
         "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 CONJUGATES",
@@ -117,6 +118,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/cst/unbound.py": "GIVEN",
         "amplint/gradscaler/checkpoints.py": "HARMLESS",
         "amplint/gradscaler/incomplete.py": "ASKING",
+        "amplint/gradscaler/parameter_lists.py": "ADDING",
         "amplint/inference/calls.py": "CONTEXT_MAKERS",
         "amplint/inference/narrowing.py": "FORMS PLAIN",
         "amplint/inference/transfer/attributes.py": "CONTAINER_METHODS",
@@ -164,6 +166,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
+        "amplint/analyses/provenance.py": "TESTED",
         "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
         "amplint/gradscaler/symbolic_values.py": "UNARY",
         "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",

@@ -1,0 +1,205 @@
+"""Parameters of modules, collected for an optimizer: in lists, generators, groups and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint.core.values import Host, Method, Object, Symbol, Tensor, TensorTree
+from amplint.core.walks import reachable
+from amplint.inference import Inference, State
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.ir.model import Graph, Node
+
+EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
+COLLECTIONS = frozenset({ops.LIST, ops.TUPLE, ops.DICT, ops.COMP, ops.STARRED, ops.ADD})
+ELEMENTS = frozenset({ops.ITER, ops.UNPACK, ops.SUBSCRIPT, ops.NARROW})
+GROWING = frozenset({ops.LIST, ops.ADD, ops.AUG, ops.PHI})
+ASKING = frozenset({ops.COMPARE, ops.BOOL, ops.UNARY, ops.FSTRING, ops.RETURN})
+ADDING = frozenset({"append", "extend"})
+# Functions that collect -> the first argument that is collected.
+COLLECTING = {
+    "builtins.list": 0,
+    "builtins.tuple": 0,
+    "builtins.iter": 0,
+    "builtins.filter": 1,
+    "itertools.chain": 0,
+    "itertools.chain.from_iterable": 0,
+}
+# What is asked of a parameter, and leaves it as it is.
+ASKED = frozenset(
+    {"requires_grad", "grad", "shape", "ndim", "dtype", "device", "is_leaf"}
+    | {"numel", "dim", "size", "nelement", "register_hook"}
+)
+CHANGED = -1
+
+
+def modules_of(inference: Inference, function: str, maker: int) -> tuple[int, ...]:
+    """The nodes of the modules whose parameters an optimizer is given, by the call that makes it.
+
+    Of parameters that are picked out, those that a cast has left float32 may be the ones, if the
+    function freezes any, or casts or replaces parts of the module: then there is none.
+    """
+    state = inference.states[function]
+    graph = state.graph
+    first = graph.nodes[maker].argument(0, "params")
+    if first < 0:
+        return ()
+    owner = owner_of(graph, graph.nodes[first])
+    if owner >= 0:
+        return (owner,)
+    if not any(isinstance(a, Object) and a.kind == "optimizer" for a in state.values[maker]):
+        return ()
+    owners: dict[int, None] = {}
+    for number in reachable([first], lambda number: collected(state, number)):
+        owners[owner_of(graph, graph.nodes[number])] = None
+        owners.update(dict.fromkeys(given_to_collector(inference, function, number)))
+    return tuple(each for each in owners if each >= 0 and not has_parts_of_its_own(state, each))
+
+
+def given_to_collector(inference: Inference, function: str, call: int) -> list[int]:
+    """The arguments of a call of a function that collects their parameters and does nothing else
+    with them, where the call's result is only put into collections.
+
+    Ex) model of `param_groups(model, 0.1)`
+    """
+    node = inference.states[function].graph.nodes[call]
+    callees = inference.edges.get((function, call), ())
+    if node.op != ops.CALL or len(callees) != 1 or node.data.stars:
+        return []
+    (callee,) = callees
+    state, places = inference.states.get(callee), inference.functions[callee].places
+    if state is None or not are_only_collected(inference.states[function], call):
+        return []
+    nodes = state.graph.nodes
+    walk = reachable(state.graph.returns, lambda number: collected(state, number))
+    owners = {owner_of(state.graph, nodes[number]) for number in walk} - {-1}
+    names = {str(nodes[each].data): each for each in owners if nodes[each].op == ops.PARAM}
+    given = (
+        node.argument(places.index(name) if name in places else None, name)
+        for name, param in names.items()
+        if leaves_parameters(state, param)
+    )
+    return [each for each in given if each >= 0]
+
+
+def leaves_parameters(state: State, module: int) -> bool:
+    """Whether a function asks a module for its parameters alone, and only collects these."""
+    nodes = state.graph.nodes
+    return all(
+        nodes[user].op == ops.ATTR
+        and nodes[user].data in EACH_PARAMETER
+        and all(are_only_collected(state, call) for call in state.users[user])
+        for user in state.users[module]
+    )
+
+
+def owner_of(graph: Graph, node: Node) -> int:
+    """The node of the module in `module.parameters()`; -1 of anything else."""
+    if node.op != ops.CALL:
+        return -1
+    callee = graph.nodes[node.operands[0]]
+    each = callee.op == ops.ATTR and callee.data in EACH_PARAMETER
+    return callee.operands[0] if each else -1
+
+
+def collected(state: State, number: int) -> tuple[int, ...]:
+    """The nodes whose elements, or that by themselves, are in a collection."""
+    node = state.graph.nodes[number]
+    if node.op in COLLECTIONS or is_sum(node):
+        return node.operands
+    if node.op in ELEMENTS or node.op == ops.RETURN:
+        return node.operands[:1]
+    if node.op == ops.PHI:
+        return node.operands if is_list(state.graph, node) else ()
+    return collected_by(state, node) if node.op == ops.CALL else ()
+
+
+def is_sum(node: Node) -> bool:
+    """Ex) decayed + others, decayed += others"""
+    return node.op in (ops.BINOP, ops.AUG) and node.data == "Add"
+
+
+def is_list(graph: Graph, joined: Node) -> bool:
+    """Whether paths have added different things to one list that meet there."""
+    return all(graph.nodes[each].op in GROWING for each in joined.operands)
+
+
+def collected_by(state: State, call: Node) -> tuple[int, ...]:
+    """The arguments of a call whose elements are in what it returns."""
+    for atom in state.values[call.operands[0]]:
+        if isinstance(atom, Symbol) and canonical(atom.name) in COLLECTING:
+            return call.arguments[COLLECTING[canonical(atom.name)] :]
+    return ()
+
+
+def has_parts_of_its_own(state: State, module: int) -> bool:
+    """Whether a function freezes parameters, or stores or casts a part of a module."""
+    nodes = state.graph.nodes
+    if any(node.op == ops.ATTR and node.data == "requires_grad_" for node in nodes):
+        return True
+    for user in state.users[module]:
+        if nodes[user].op == ops.STORE and nodes[user].operands[0] == module:
+            return True
+        if nodes[user].op == ops.ATTR and any(
+            nodes[of].op == ops.ATTR and nodes[of].data not in EACH_PARAMETER
+            for of in state.users[user]
+        ):
+            return True  # a method of a part
+    return False
+
+
+def are_only_collected(state: State, call: int) -> bool:
+    """Whether the parameters that a call of `parameters()` gives are collected, and asked for what
+    they are: nothing that may change one of them is seen."""
+    walk = reachable([call], lambda number: kept_in(state, number, number == call))
+    return all(number != CHANGED for number in walk)
+
+
+def kept_in(state: State, number: int, is_start: bool) -> Iterator[int]:
+    """The nodes that take a parameter, or a collection of some, and keep it; `CHANGED` where it may
+    be changed. Who is given the generator itself is taken to make an optimizer of it."""
+    if number == CHANGED:
+        return
+    nodes = state.graph.nodes
+    for user in state.users[number]:
+        node = nodes[user]
+        if node.op == ops.UNPACK and node.data[0] == 0 and are_named(state.graph, nodes[number]):
+            continue  # the name
+        if node.op in COLLECTIONS | ELEMENTS or node.op == ops.PHI or is_sum(node):
+            yield user
+        elif node.op == ops.CALL:
+            yield from kept_by(state, number, user, is_start)
+        elif node.op == ops.ATTR:
+            if node.data not in ASKED | ADDING:
+                yield CHANGED
+        elif node.op not in ASKING:
+            yield CHANGED
+
+
+def are_named(graph: Graph, element: Node) -> bool:
+    """Whether a node is a pair of `named_parameters()`."""
+    made = graph.nodes[element.operands[0]] if element.op == ops.ITER else None
+    if made is None or made.op != ops.CALL:
+        return False
+    return bool(graph.nodes[made.operands[0]].data == "named_parameters")
+
+
+def kept_by(state: State, number: int, call: int, is_start: bool) -> Iterator[int]:
+    """The same, of a call that is given it."""
+    nodes = state.graph.nodes
+    node = nodes[call]
+    callee = nodes[node.operands[0]]
+    if number in collected_by(state, node):
+        yield call
+    elif callee.op == ops.ATTR and callee.data in ADDING:
+        return  # a node of its own is the list with what is added
+    elif not is_start and not all(map(leaves_alone, state.values[node.operands[0]])):
+        yield CHANGED
+
+
+def leaves_alone(atom: object) -> bool:
+    """Whether what is called is of a library, and known to change no parameter."""
+    if isinstance(atom, Method):
+        return isinstance(atom.of, Object | Tensor | TensorTree | Host)
+    return isinstance(atom, Symbol) and atom.name.startswith(("torch.", "builtins.", "math."))
