@@ -30,7 +30,7 @@ from amplint.core.walks import reachable
 from amplint.inference import transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node
+from amplint.ir.model import SIDES, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.modules import RETURNING_ITSELF
 
@@ -38,7 +38,6 @@ MAX_NODES = 200  # that are looked at for one use
 # What yields the batches of a loader, or the tensors of a batch.
 DRAWING = frozenset({"items", "values", "get", "pop"})
 MOVING = frozenset({"cuda", "to"})
-TESTED = frozenset({"if", "else", "after"})  # kinds of blocks that depend on a test
 TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
 READING = frozenset({ops.NARROW, ops.ATTR, ops.SUBSCRIPT, ops.CALL})
 NAMED = frozenset({ops.PARAM, ops.NAME, ops.ATTR})
@@ -144,7 +143,7 @@ class Origins(Fact):
         number = graph.nodes[at[1]].block
         while number >= 0:
             block = graph.blocks[number]
-            if block.kind in TESTED and block.node >= 0:
+            if block.kind in SIDES and block.node >= 0:
                 yield at[0], block.node
             number = block.parent
 

@@ -166,7 +166,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
-        "amplint/analyses/provenance.py": "TESTED",
         "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
         "amplint/gradscaler/symbolic_values.py": "UNARY",
         "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",
