@@ -169,8 +169,8 @@ class Constants(Fact):
         return self._hotness.of(NodePlace(function, number, block)) is not None
 
     def _handed(self, function: str, name: str) -> list[At]:
-        """What the calls that run for every batch pass for a parameter, or call a method on; none
-        where one is not known."""
+        """The values that the calls which run for every batch pass for a parameter, or call a
+        method on; none where one is not known."""
         facts = self.inference.functions[function]
         if not facts.takes_receiver or facts.positional[0].name != name:
             return self.given(function, name) or []
@@ -179,7 +179,7 @@ class Constants(Fact):
         return [each for each in found if each is not None] if None not in found else []
 
     def _receiver(self, caller: str, number: int) -> At | None:
-        """What a call calls a method on; of `super().step()`, the object itself."""
+        """The object that a call calls a method of; of `super().step()`, the caller's own."""
         graph = self.inference.states[caller].graph
         call = graph.nodes[number]
         callee = graph.nodes[call.operands[0]] if call.op == ops.CALL else call
