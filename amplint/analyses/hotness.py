@@ -139,7 +139,8 @@ class Definition:
 
 def in_training(name: str, learns: bool, of_module: bool = False) -> Definition:
     """The heat of a method that runs for every batch; it travels farther where it `learns`."""
-    kind = Shows.FORWARD if of_module and name == "forward" else Shows.STEP
+    computes = name == "forward" or COMPUTES_LOSS.search(name) is not None
+    kind = Shows.FORWARD if of_module and computes else Shows.STEP
     reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
     return Definition(f"hot: `{name}` runs for every batch", reach, kind=kind)
 
@@ -684,7 +685,7 @@ class Hotness(PlaceFact[Heat]):
         is_forward = facts.name == "forward" and is_module  # which is hot by itself, and farther
         model = self.inference.model_of_method(facts) if not is_forward else None
         if model is not None and model.called in OF_TRAINING:
-            return in_training(facts.name, learns=model.result == "loss")
+            return in_training(facts.name, model.result == "loss", of_module=is_module)
         if model is not None and model.called == "evaluation-batch":
             return in_evaluation(facts.name)
         if is_function:
@@ -700,7 +701,8 @@ class Hotness(PlaceFact[Heat]):
         if name in EVALUATION_METHODS:
             return in_evaluation(name)
         if name not in TRAINING_METHODS:
-            return in_training(name, learns=True) if self._is_loss_of_module(function) else None
+            is_loss = self._is_loss_of_module(function)
+            return in_training(name, learns=True, of_module=True) if is_loss else None
         if infer.is_metric(cls):
             text = "a metric is computed for every batch of evaluation"
             return Definition(text, REACH_OF_DEFINITION, EVALUATION)

@@ -1,10 +1,10 @@
 """Whether a value of the host is the same in every iteration, so that it could be built once.
 
-It is where it is made of constants, of options (parameters whose default is a number), of what a
-module's constructor has stored, of what is read off a configuration, and of arguments that all
-callers make of these. Sizes, lengths, loop variables, and what callers may pass anew are data. A
-tensor that stays on the host until it is moved is followed through the operations of torch, to the
-list of numbers that it was built of.
+It is where it is made of constants, of options (parameters whose default is a number), of what the
+constructor of a module, or of an object that is made before the loop, has stored, of what is read
+off a configuration, and of arguments that all callers make of these. Sizes, lengths, loop
+variables, and what callers may pass anew are data. A tensor that stays on the host until it is
+moved is followed through the operations of torch, to the list of numbers that it was built of.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
+from amplint.analyses.hotness import Hotness
 from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.core.lattice import agreed
 from amplint.core.values import (
@@ -42,7 +43,7 @@ from amplint.inference import Inference, State, transfer
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import SIDES, Node, Param
+from amplint.ir.model import SIDES, Graph, Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import CONFIGURATION
 
@@ -106,10 +107,13 @@ class Constants(Fact):
 
     _callers = Required(Callers)
     _guards = Required(CallGuards)
+    _hotness = Required(Hotness)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
         self._solved = Solver(self._find, None)
+        self._lasting: Solver[At, bool] = Solver(self._lasts, False)
+        self._changed: dict[str, bool] = {}
 
     def of(self, at: NodePlace) -> Answer:
         """The facts about a node that has the same value in every iteration; else None."""
@@ -121,6 +125,74 @@ class Constants(Fact):
         if state is None or number < 0:
             return Constant() if state is not None else None
         return Step(self, function, state, ask).from_node(number)
+
+    def is_lasting(self, at: At) -> bool:
+        """Whether the object at a node is the same one in every iteration: it is made, or given to
+        the function that has the loop, where nothing runs for every batch."""
+        return self._lasting(at)
+
+    def is_changed(self, field: str) -> bool:
+        """Whether anything but a constructor may add to the list in a field of that name, or take
+        from it: it calls a method on it, stores an element, or does so by a variable in a loop."""
+        if field not in self._changed:
+            infer = self.inference
+            self._changed[field] = any(
+                changes(infer.files[facts.path].graph(function), field)
+                for function, facts in infer.functions.items()
+                if field in facts.words and facts.name not in CONSTRUCTORS
+            )
+        return self._changed[field]
+
+    def _lasts(self, at: At, ask: Callable[[At], bool]) -> bool:
+        function, number = at
+        state = self.inference.states.get(function)
+        if state is None or number < 0:
+            return False
+        node = state.graph.nodes[number]
+        match node.op:
+            case ops.PHI:
+                return all(ask((function, each)) for each in node.operands)
+            case ops.NARROW:
+                return ask((function, node.operands[0]))
+            case ops.PARAM:
+                if not self._is_hot(function, number):
+                    return True
+                given = self._handed(function, str(node.data))
+                return bool(given) and all(ask(each) for each in given)
+            case ops.CALL:
+                return not self._is_hot(function, number)
+            case _:
+                return False
+
+    def _is_hot(self, function: str, number: int) -> bool:
+        block = self.inference.states[function].graph.nodes[number].block
+        return self._hotness.of(NodePlace(function, number, block)) is not None
+
+    def _handed(self, function: str, name: str) -> list[At]:
+        """The values that the calls which run for every batch pass for a parameter, or call a
+        method on; none where one is not known."""
+        facts = self.inference.functions[function]
+        if not facts.takes_receiver or facts.positional[0].name != name:
+            return self.given(function, name) or []
+        sites = [site for site in self._callers.sites.get(function, ()) if self._is_hot(*site)]
+        found = [self._receiver(caller, number) for caller, number in sites]
+        return [each for each in found if each is not None] if None not in found else []
+
+    def _receiver(self, caller: str, number: int) -> At | None:
+        """The object that a call calls a method of; of `super().step()`, the caller's own."""
+        graph = self.inference.states[caller].graph
+        call = graph.nodes[number]
+        callee = graph.nodes[call.operands[0]] if call.op == ops.CALL else call
+        if callee.op != ops.ATTR:
+            return None  # an object is called, or iterated
+        made = graph.nodes[callee.operands[0]]
+        named = graph.nodes[made.operands[0]] if made.op == ops.CALL else made
+        if named.op != ops.NAME or named.data != "super":
+            return caller, callee.operands[0]
+        facts = self.inference.functions[caller]
+        own = facts.positional[0].name if facts.takes_receiver else None
+        params = (n for n, each in enumerate(graph.nodes) if each.op == ops.PARAM)
+        return next(((caller, n) for n in params if graph.nodes[n].data == own), None)
 
     def given(self, function: str, name: str) -> list[At] | None:
         """The values that visible calls pass for a parameter, if they pass any; None where one is
@@ -226,7 +298,8 @@ class Step:
         """An option; or a parameter for which all callers that are seen give constants, be it what
         they are given themselves."""
         facts = self._inference.functions[self._function]
-        if facts.name in CONSTRUCTORS:
+        of_module = facts.cls is not None and self._inference.is_module(facts.cls)
+        if facts.name in CONSTRUCTORS and of_module:
             return Constant()
         param = facts.param(str(node.data))
         annotation = node.operands[0] if node.operands else -1
@@ -265,22 +338,28 @@ class Step:
         return None
 
     def _attribute(self, node: Node) -> Answer:
-        """A field of a module, a setting, a number of a library: self.taps, config.steps, math.e"""
+        """A field of an object, a setting, a number of a library: self.taps, config.n, math.e"""
         holder = self._state.values[node.operands[0]]
         if is_configuration(self._state, node.operands[0]):
             return Constant()
         classes = sorted({atom.cls for atom in holder if isinstance(atom, Instance)})
         if classes and all(isinstance(atom, Instance) for atom in holder):
-            stored = [at for cls in classes for at in self._stored(cls, str(node.data))]
+            stays = all(map(self._inference.is_module, classes)) or self._constants.is_lasting(
+                (self._function, node.operands[0])
+            )
+            stored = [at for cls in classes for at in self._stored(cls, str(node.data), stays)]
             return self._together(at for at in stored if at is not None) if all(stored) else None
         return Constant() if holder and all(isinstance(a, Symbol) for a in holder) else None
 
-    def _stored(self, cls: str, name: str) -> list[At | None]:
-        """The value stored in a field of a module, if only its constructors do so; None for what is
-        not, or is a tensor, or has a life of its own."""
+    def _stored(self, cls: str, name: str, stays: bool) -> list[At | None]:
+        """The value stored in a field of an object, if only its constructors do so; None for what
+        is not, or is a tensor, or has a life of its own.
+
+        Args:
+            stays: whether the object is the same one in every iteration, so that a list is which
+                its constructor fills.
+        """
         infer = self._inference
-        if not infer.is_module(cls):
-            return [None]
         stored: list[At | None] = []
         for related in [*infer.mro(cls), *infer.subclasses(cls)]:
             for method in infer.writers_of_field(related, name):
@@ -288,17 +367,26 @@ class Step:
                 values = [graph.nodes[number].second for number in graph.stores.get(name, ())]
                 if values and infer.functions[method].name not in CONSTRUCTORS:
                     return [None]
-                stored += [(method, n) if self._is_plain(method, n) else None for n in values]
+                filled = [n for n in values if graph.nodes[n].op == ops.ADD]
+                if filled and (not stays or self._constants.is_changed(name)):
+                    return [None]
+                stored += [
+                    (method, n) if self._is_plain(method, n, bool(filled)) else None
+                    for n in values
+                    if n not in filled
+                ]
         return stored or [None]
 
-    def _is_plain(self, method: str, number: int) -> bool:
-        """Whether what a method stores is no tensor and no object."""
+    def _is_plain(self, method: str, number: int, is_filled: bool) -> bool:
+        """Whether what a method stores is no tensor, no object, and no empty list, which others
+        fill, unless the method fills it itself."""
         state = self._inference.states.get(method)
         if state is None or state.graph.nodes[number].op in (ops.ADD, ops.PUT):
             return False
         alive = (Tensor, Instance, Object, Class)
         return not any(
-            isinstance(atom, alive) or (isinstance(atom, Sequence) and atom.items == ())
+            isinstance(atom, alive)
+            or (isinstance(atom, Sequence) and atom.items == () and not is_filled)
             for atom in state.values[number]
         )
 
@@ -361,6 +449,17 @@ class Step:
                 value = nodes[each].operands[0] if nodes[each].op == ops.RETURN else each
                 returned.append((callee, value))
         return self._together(returned) if returned else None
+
+
+def changes(graph: Graph, field: str) -> bool:
+    """Ex) plan.steps.append(x), plan.steps[0] = x, and the same of `steps = plan.steps`"""
+    for node in graph.nodes:
+        if node.op in (ops.ATTR, ops.ADD, ops.PUT, ops.PHI):
+            held = [graph.nodes[each] for each in node.operands if each >= 0]
+            of_list = held if node.op == ops.PHI else held[:1]
+            if any(each.op == ops.ATTR and each.data == field for each in of_list):
+                return True
+    return False
 
 
 def repeated(state: State, number: int) -> int:

@@ -271,5 +271,5 @@ def heat_of_training(at: View) -> Heat | None:
 
 
 def runs_in_forward(heat: Heat) -> bool:
-    """Whether it is a module's `forward` that makes a place hot, not a loop that was seen."""
+    """Whether a module's `forward`, or its loss, makes a place hot, not a loop that was seen."""
     return bool(heat.chain) and heat.chain[-1].kind is Shows.FORWARD

@@ -3,7 +3,8 @@
 A module runs where its parameters and its input are. `torch.arange(n, device="cuda")`, or a
 `.cuda()`, puts one tensor elsewhere: on a machine without a GPU it raises at once; with several, it
 goes to the current GPU, or to the one that is named, and the next operation raises "Expected all
-tensors to be on the same device". So it is in what `forward` calls.
+tensors to be on the same device". So it is in what `forward` calls, and in the loss of a module
+(`loss`, `compute_loss`) that a framework calls.
 
     def forward(self, x):
         steps = torch.arange(x.size(1), device="cuda")

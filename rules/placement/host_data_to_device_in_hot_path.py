@@ -18,8 +18,9 @@ In a module, a list that never changes is a buffer: `self.register_buffer("weigh
 torch.tensor([0.3, 0.7]), persistent=False)`. Often a Python number will do: `torch.where(mask, x,
 0.0)`, and `math.prod(x.shape)` for `torch.tensor(x.shape, device=x.device).prod()`. Reported are
 numbers, which never need the copy; lists that are the same in every iteration, being made of
-constants, options, fields that only the constructor of a module stores, or a configuration; a
-tensor that is computed from such a list on the CPU and then moved; and shapes.
+constants, options, fields that only the constructor of a module stores (or of another object that
+is made before the loop), or a configuration; a tensor that is computed from such a list on the CPU
+and then moved; and shapes.
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
 where the number is not known, for `torch.full` raises on what float32 cannot hold; for
