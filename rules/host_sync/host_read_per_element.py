@@ -69,6 +69,7 @@ COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 # Which object it is, is known to the host.
 IDENTITY = frozenset({"Is", "IsNot"})
+ORDERS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})  # compared element by element
 ELEMENTS = frozenset({"iter", "unpack", "subscript"})  # what makes elements
 REDUCTIONS = frozenset(
     name
@@ -185,12 +186,16 @@ def is_read_back(read: View, element: View) -> bool:
     return not any(word in read.function.name for word in PREPARES_ITEMS)
 
 
+def all_of(loop: Loop, src: Source) -> cst.CSTNode:
+    """A loop with all that runs in it: of one in a comprehension, the comprehension."""
+    if isinstance(loop, cst.For):
+        return loop
+    return next(each for each in src.ancestors(loop) if isinstance(each, cst.BaseComp))
+
+
 def within(loop: Loop, src: Source) -> Iterator[cst.CSTNode]:
     """The nodes of a loop; of one in a comprehension, those of the comprehension."""
-    whole: cst.CSTNode = loop
-    if isinstance(loop, cst.CompFor):
-        whole = next(each for each in src.ancestors(loop) if isinstance(each, cst.BaseComp))
-    stack = [whole]
+    stack = [all_of(loop, src)]
     while stack:
         node = stack.pop()
         yield node
@@ -209,17 +214,42 @@ def element_of(element: View) -> tuple[View, Loop] | None:
     tensor = found[0].tensor if found is not None else None
     if found is None or tensor is None or tensor.rank == 0 or tensor.device.kind == CPU.kind:
         return None
+    if not all(is_same_for_all(other, found[1]) for other in compared_with(element)):
+        return None
     return found if found[0].ask(TensorCertainty) else None
 
 
 def whole(element: View) -> View:
-    """What an element is computed from alone.
+    """What an element is computed from alone, but for what that is compared with.
 
-    Ex) t[i] of t[i].float().sum() and of torch.any(t[i])
+    Ex) t[i] of t[i].float().sum(), torch.any(t[i]) and (t[i] == pad).sum()
     """
-    while element.callee in OF_ITSELF and len(given := inputs(element)) == 1:
-        element = given[0]
-    return element
+    *_, last = steps(element)
+    return last
+
+
+def compared_with(element: View) -> Iterator[View]:
+    """Ex) pad of (t[i] == pad).sum()"""
+    return (each.operands[1] for each in steps(element) if each.op == "compare")
+
+
+def is_same_for_all(other: View, loop: Loop) -> bool:
+    """Whether an expression in a loop is what it was before it."""
+    src = other.source
+    calls_nothing = not any(src.calls(other.cst))
+    return calls_nothing and src.variables.same_before(other.cst, all_of(loop, src))
+
+
+def steps(element: View) -> Iterator[View]:
+    """What an element is computed from, step by step, as far as that is one tensor alone."""
+    yield element
+    inner = None
+    if element.op == "compare" and len(element.operators) == 1:
+        inner = element.operands[0] if ORDERS.issuperset(element.operators) else None
+    elif element.callee in OF_ITSELF and len(given := inputs(element)) == 1:
+        inner = given[0]
+    if inner is not None:
+        yield from steps(inner)
 
 
 def inputs(call: View) -> list[View]:
