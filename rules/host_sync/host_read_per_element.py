@@ -220,7 +220,7 @@ def element_of(element: View) -> tuple[View, Loop] | None:
 
 
 def whole(element: View) -> View:
-    """What an element is computed from alone, but for what that is compared with.
+    """The row or element that something is computed from alone, but for what that is compared with.
 
     Ex) t[i] of t[i].float().sum(), torch.any(t[i]) and (t[i] == pad).sum()
     """
@@ -241,19 +241,24 @@ def is_same_for_all(other: View, loop: Loop) -> bool:
 
 
 def steps(element: View) -> Iterator[View]:
-    """What an element is computed from, step by step, as far as that is one tensor alone."""
-    yield element
-    inner = None
-    if element.op == "compare" and len(element.operators) == 1:
-        inner = element.operands[0] if ORDERS.issuperset(element.operators) else None
-    elif element.callee in OF_ITSELF and len(given := inputs(element)) == 1:
-        inner = given[0]
-    if inner is not None:
-        yield from steps(inner)
+    """The way from what is read back to the row or element that it is computed from."""
+    at: View | None = element
+    while at is not None:
+        yield at
+        at = computed_from(at)
+
+
+def computed_from(at: View) -> View | None:
+    """Ex) t[i] of t[i].sum() and of t[i] == pad"""
+    if at.op == "compare" and len(at.operators) == 1 and ORDERS.issuperset(at.operators):
+        return at.operands[0]
+    if at.callee in OF_ITSELF and len(given := inputs(at)) == 1:
+        return given[0]
+    return None
 
 
 def inputs(call: View) -> list[View]:
-    """What a call computes with: its receiver, and what it is given."""
+    """The operands of a call: its receiver, and what it is given."""
     receiver = call.receiver if (call.callee or "").startswith("Tensor.") else None
     given = [argument for _, _, argument in call.arguments]
     return [receiver, *given] if receiver is not None else given
