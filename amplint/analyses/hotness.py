@@ -1098,9 +1098,9 @@ def is_called_loader(state: State, number: int) -> bool:
         if first < 0 or not passes_on(state, node.operands[0]):
             break
         number = first
-    path = path_of(state.graph, number)
     unknown = all(isinstance(atom, Unknown) for atom in state.values[number])
-    return path is not None and unknown and bool(LOADER.search(path.rpartition(".")[2]))
+    names = (name.rpartition(".")[2] for name in names_of(state.graph, number))
+    return unknown and any(map(LOADER.search, names))
 
 
 def passes_on(state: State, callee: int) -> bool:

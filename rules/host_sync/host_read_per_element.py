@@ -10,6 +10,13 @@ does so on the CPU, too, where each read takes microseconds. `.tolist()` before 
     for index in order.tolist():                # waits once
         names.append(classes[index])
 
+So does what is reduced row by row, where a reduction over a dimension does all rows at once.
+
+    for i in range(len(mask)):
+        lengths.append(mask[i].sum().item())    # waits for every row
+
+    lengths = mask.sum(-1).tolist()             # waits once
+
 A loop is reported once, at its first read of what it goes through. Reported in training or not.
 Where the loop itself runs for every batch of training, the read is one of AMP101, AMP103 or AMP105.
 
@@ -33,6 +40,7 @@ from amplint import (
     Fix,
     Group,
     HandedReads,
+    Host,
     Rule,
     Safety,
     Syncs,
@@ -40,8 +48,10 @@ from amplint import (
     View,
     calls,
     nodes,
+    only,
 )
 from amplint import libcst as cst
+from amplint.knowledge.operations import RESULTS, SAME_VALUES
 from amplint.knowledge.vocabulary import PREPARES_ITEMS
 
 from .._shared.reads import last_operand
@@ -59,7 +69,14 @@ COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 # Which object it is, is known to the host.
 IDENTITY = frozenset({"Is", "IsNot"})
+ORDERS = frozenset({"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"})  # compared element by element
 ELEMENTS = frozenset({"iter", "unpack", "subscript"})  # what makes elements
+REDUCTIONS = frozenset(
+    name
+    for name, result in RESULTS.items()
+    if result.kind == "tensor" and result.rank == "scalar-without-dim"
+)
+OF_ITSELF = REDUCTIONS | FINITE | {f"Tensor.{name}" for name in SAME_VALUES}
 
 rule = Rule(
     "AMP113",
@@ -101,10 +118,13 @@ def reading(read: View, element: View | None) -> Iterator[Finding]:
     places = {read.span: read, **{each.span: each for each in other_reads(read, loop)}}
     start, *later = sorted(places)
     if read.span == start:
-        message = f"`{read.brief}` waits for each element of `{tensor.brief}`"
+        is_row = element is not None and is_reduced(element)
+        what = "row" if is_row else "element"
+        message = f"`{read.brief}` waits for each {what} of `{tensor.brief}`"
         related = [read.of(loop.iter).related("in this loop")]
         related += [places[each].related("and here") for each in later]
-        yield read.finding(message, related, read_before(tensor, loop))
+        help_ = "reduce all rows at once, and read them by `.tolist()`" if is_row else ""
+        yield read.finding(message, related, read_before(tensor, loop), help=help_)
 
 
 def other_reads(at: View, loop: Loop) -> Iterator[View]:
@@ -147,8 +167,10 @@ def element_read(call: View) -> View | None:
 def element_tested(test: View) -> View | None:
     """The tensor that a test reads, if that may be an element.
 
-    Ex) score < 0.5, torch.isnan(losses[i])
+    Ex) score < 0.5, torch.isnan(losses[i]), mask[i].any()
     """
+    if is_reduced(test):
+        return test
     if test.op == "compare" and len(test.operators) == 1:
         return test.operands[0] if IDENTITY.isdisjoint(test.operators) else None
     given = [argument for _, _, argument in test.arguments]
@@ -158,18 +180,22 @@ def element_tested(test: View) -> View | None:
 def is_read_back(read: View, element: View) -> bool:
     """Whether an element surely is a tensor that is not known to be on the CPU, nor read by a
     dataset or a function that collates: there, tensors are on the CPU."""
-    tensor = element.tensor
-    if tensor is None or tensor.device.kind == CPU.kind or element.origin.op not in ELEMENTS:
+    tensor, made = element.tensor, whole(element).origin
+    if tensor is None or tensor.device.kind == CPU.kind or made.op not in ELEMENTS:
         return False
     return not any(word in read.function.name for word in PREPARES_ITEMS)
 
 
+def all_of(loop: Loop, src: Source) -> cst.CSTNode:
+    """A loop with all that runs in it: of one in a comprehension, the comprehension."""
+    if isinstance(loop, cst.For):
+        return loop
+    return next(each for each in src.ancestors(loop) if isinstance(each, cst.BaseComp))
+
+
 def within(loop: Loop, src: Source) -> Iterator[cst.CSTNode]:
     """The nodes of a loop; of one in a comprehension, those of the comprehension."""
-    whole: cst.CSTNode = loop
-    if isinstance(loop, cst.CompFor):
-        whole = next(each for each in src.ancestors(loop) if isinstance(each, cst.BaseComp))
-    stack = [whole]
+    stack = [all_of(loop, src)]
     while stack:
         node = stack.pop()
         yield node
@@ -179,13 +205,85 @@ def within(loop: Loop, src: Source) -> Iterator[cst.CSTNode]:
 def element_of(element: View) -> tuple[View, Loop] | None:
     """The tensor with elements of which an expression is one, and the loop that goes through it.
 
-    Ex) `x` in `for x in tensor`, `tensor[i]` in `for i in range(n)`
+    Ex) `x` in `for x in tensor`, `tensor[i]` and `tensor[i].sum()` in `for i in range(n)`
     """
-    found = element_at(element)
+    row = whole(element)
+    if is_reduced(element) and not is_whole_row(row):
+        return None
+    found = element_at(row)
     tensor = found[0].tensor if found is not None else None
     if found is None or tensor is None or tensor.rank == 0 or tensor.device.kind == CPU.kind:
         return None
+    if not all(is_same_for_all(other, found[1]) for other in compared_with(element)):
+        return None
     return found if found[0].ask(TensorCertainty) else None
+
+
+def whole(element: View) -> View:
+    """The row or element that something is computed from alone, but for what that is compared with.
+
+    Ex) t[i] of t[i].float().sum(), torch.any(t[i]) and (t[i] == pad).sum()
+    """
+    *_, last = steps(element)
+    return last
+
+
+def compared_with(element: View) -> Iterator[View]:
+    """Ex) pad of (t[i] == pad).sum()"""
+    return (each.operands[1] for each in steps(element) if each.op == "compare")
+
+
+def is_same_for_all(other: View, loop: Loop) -> bool:
+    """Whether an expression in a loop is what it was before it."""
+    src = other.source
+    calls_nothing = not any(src.calls(other.cst))
+    return calls_nothing and src.variables.same_before(other.cst, all_of(loop, src))
+
+
+def steps(element: View) -> Iterator[View]:
+    """The way from what is read back to the row or element that it is computed from."""
+    at: View | None = element
+    while at is not None:
+        yield at
+        at = computed_from(at)
+
+
+def computed_from(at: View) -> View | None:
+    """Ex) t[i] of t[i].sum() and of t[i] == pad"""
+    if at.op == "compare" and len(at.operators) == 1 and ORDERS.issuperset(at.operators):
+        return at.operands[0]
+    if at.callee in OF_ITSELF and len(given := inputs(at)) == 1:
+        return given[0]
+    return None
+
+
+def inputs(call: View) -> list[View]:
+    """The operands of a call: its receiver, and what it is given."""
+    receiver = call.receiver if (call.callee or "").startswith("Tensor.") else None
+    given = [argument for _, _, argument in call.arguments]
+    return [receiver, *given] if receiver is not None else given
+
+
+def is_reduced(element: View) -> bool:
+    """Ex) t[i].sum()"""
+    return element.callee in REDUCTIONS
+
+
+def is_whole_row(row: View) -> bool:
+    """Whether a row has as many elements as all others: what is masked or sliced may have not.
+
+    Ex) `row`, `t[i]`, `t[:, i]`; not `t[i, mask]`, `t[i, :n]`
+    """
+    if row.op != "subscript":
+        return True
+    index = row.operands[1]
+    parts = index.operands if index.op == "tuple" else (index,)
+    return all(not part.operands if part.op == "slice" else is_integer(part) for part in parts)
+
+
+def is_integer(index: View) -> bool:
+    atom = only(index.value)
+    return isinstance(atom, Host) and atom.kind == "int"
 
 
 def element_at(element: View) -> tuple[View, Loop] | None:

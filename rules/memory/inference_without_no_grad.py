@@ -17,7 +17,8 @@ begins is a matter of taste.
 
 Known limits: the call of `eval()` and the loop have to be in one function, of which no known caller
 switches gradients off; under a context or a decorator that amplint does not know, they may be off.
-amplint is silent in a function that mentions gradients, where the project switches them globally
+amplint is silent in a function that mentions gradients otherwise than to switch them off for
+another block, where the project switches them globally
 (`set_grad_enabled`), of a model whose parameters are frozen in the same function, or in a
 LightningModule, since Lightning validates without gradients.
 """
@@ -48,6 +49,7 @@ from amplint.knowledge.vocabulary import ABOUT_GRADIENTS
 from .._shared.lightning import in_lightning_module
 
 SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
+OFF_FOR_A_BLOCK = re.compile(r"\b(no_grad|inference_mode)\(\)")
 GLOBALLY = r"set_grad_enabled\("
 
 rule = Rule(
@@ -128,8 +130,12 @@ def is_in_loop_below(block: cst.CSTNode | None, call: View) -> bool:
 
 
 def speaks_of_gradients(switch: View, function: cst.CSTNode) -> bool:
-    """Whether a function mentions gradients, or runs a backward pass."""
+    """Whether a function mentions gradients, or runs a backward pass.
+
+    That they are off for another block says nothing of those that a call keeps.
+    """
     src = switch.source
-    return ABOUT_GRADIENTS.search(src.text(function)) is not None or any(
+    text = OFF_FOR_A_BLOCK.sub("", src.text(function))
+    return ABOUT_GRADIENTS.search(text) is not None or any(
         switch.of(call).backward is not None for call in src.calls(function)
     )
