@@ -98,7 +98,7 @@ class KeptArguments(CallFact[Sequence[Kept]]):
         old, new = grown_by(state.graph, store)
         value = state.values[old] if old >= 0 else frozenset()
         is_list = bool(value) and all(isinstance(atom, SequenceValue) for atom in value)
-        of_list = state.graph.nodes[store.operands[1]].op == ops.ADD
+        of_list = state.graph.nodes[store.second].op == ops.ADD
         return new if is_list or not of_list else -1
 
 
@@ -148,11 +148,12 @@ class LastingFields(NodeFact[bool]):
 def grown_by(graph: Graph, store: Node) -> tuple[int, int]:
     """The sum or list that a field of the object itself held before a store, and what is added to
     that; -1 for both where it is something else that is stored."""
-    receiver, grown = store.operands[0], graph.nodes[store.operands[1]]
+    receiver, grown = store.operands[0], graph.nodes[store.second]
     if graph.nodes[receiver].op != ops.PARAM:
         return -1, -1
     if grown.op == ops.PUT:  # a sum in a dict
-        grown = graph.nodes[grown.operands[2]]
+        _, _, value = grown.operands
+        grown = graph.nodes[value]
     if grown.op != ops.ADD and not (grown.op in (ops.AUG, ops.BINOP) and grown.data in SUMS):
         return -1, -1
     old, new = grown.operands

@@ -220,7 +220,7 @@ def element_of(element: View) -> tuple[View, Loop] | None:
 
 
 def whole(element: View) -> View:
-    """The row or element that something is computed from alone, but for what that is compared with.
+    """The row or element that something is computed from alone, beside what that is compared with.
 
     Ex) t[i] of t[i].float().sum(), torch.any(t[i]) and (t[i] == pad).sum()
     """

@@ -90,7 +90,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/host_sync/timing_without_synchronize.py": "WAITING",
         "rules/memory/cuda_in_dataset.py": "AVAILABLE",
         "rules/memory/debug_mode_left_on.py": "OFF_AGAIN",
-        "rules/memory/inference_without_no_grad.py": "SWITCHES_OFF",
+        "rules/memory/inference_without_no_grad.py": "OFF_FOR_A_BLOCK SWITCHES_OFF",
         "rules/memory/loss_accumulated_with_graph.py": "DETACHING",
         "rules/memory/loss_cut_from_graph.py": "OPTIONS",
         "rules/migration/legacy_autocast.py": "DTYPE_GETTERS DTYPE_SETTERS",
