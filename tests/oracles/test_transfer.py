@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from amplint.analyses.program import Program
+from amplint.core.dtypes import CHOICES
 from amplint.core.lattice import only
 from amplint.core.values import Host, Sequence, Tensor
 from amplint.ir.file_index import File
@@ -87,6 +88,8 @@ def check(name: str, belief: object, fact: object, text: str) -> None:
         assert isinstance(fact, torch.Tensor), note
         if belief.dtype == "half":
             assert fact.dtype in (torch.float16, torch.bfloat16), note
+        elif belief.dtype in CHOICES:
+            assert str(fact.dtype) in (f"torch.{CHOICES[belief.dtype]}", "torch.float32"), note
         elif belief.dtype is not None:
             assert str(fact.dtype) == f"torch.{belief.dtype}", note
         if belief.rank is not None:
