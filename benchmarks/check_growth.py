@@ -957,6 +957,66 @@ def main(model, loader):
     return {"main.py": lines(main)}
 
 
+def trainings(size: int) -> Texts:
+    """A project that shows autocast, and trains outside of it: many passes in a loop, and many
+    loops."""
+    count = range(6 * size)
+    passes = "\n".join(f"        model{n}(x).mean().backward()" for n in count)
+    loops = "\n".join(f"    for x in loader:\n        step{n}(model{n}, x)" for n in count)
+    steps = "\n\n".join(
+        f"def step{n}(model, x):\n    loss = model(x)\n    loss.backward()" for n in count
+    )
+    models = ", ".join(f"model{n}" for n in count)
+    main = f"""\
+scaler = torch.amp.GradScaler("cuda")
+
+
+{steps}
+
+
+def main(loader, {models}):
+    for x in loader:
+{passes}
+{loops}
+"""
+    return {"main.py": lines(main)}
+
+
+def early_returns(size: int) -> Texts:
+    """Many tests in a region, each of which may end the function."""
+    tests = "\n".join(f"        if flag{n}:\n            return h.sum()" for n in range(6 * size))
+    flags = ", ".join(f"flag{n}" for n in range(6 * size))
+    main = f"""\
+def loss_of(layer, x, amp, {flags}):
+    with torch.autocast("cuda", enabled=amp):
+        h = torch.nn.functional.linear(x, layer.weight)
+{tests}
+        return h.mean()
+"""
+    return {"main.py": lines(main)}
+
+
+def chained_parameters(size: int) -> Texts:
+    """An optimizer of the parameters of many modules, and the scaler that makes its steps."""
+    count = range(6 * size)
+    made = "\n".join(f"    net{n} = torch.nn.Linear(4, 4).cuda()" for n in count)
+    given = ", ".join(f"net{n}.parameters()" for n in count)
+    main = f"""\
+def main(loader):
+{made}
+    parameters = [p for p in itertools.chain({given}) if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        with torch.autocast("cuda"):
+            loss = net0(x.cuda()).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    return {"main.py": lines("import itertools\n\n\n" + main)}
+
+
 def chosen_contexts(size: int) -> Texts:
     """A helper that returns a region, chosen in many steps, and functions that are called in it."""
     steps = "\n".join(
@@ -994,6 +1054,7 @@ SHAPES: dict[str, Callable[[int], Texts]] = {
             nested_tests, nested_expression, long_expression, same_methods, callbacks, overriding,
             subclasses, fields, nested_containers, star_imports, decorators, flags,
             returned_losses, workers, threads, passed_down, accumulators, chosen_contexts,
+            trainings, early_returns, chained_parameters,
         )
     },
     "doubled_tensors": TENSORS.doubled,

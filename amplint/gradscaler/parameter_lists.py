@@ -54,6 +54,8 @@ def modules_of(inference: Inference, function: str, maker: int) -> tuple[int, ..
     for number in reachable([first], lambda number: collected(state, number)):
         owners[owner_of(graph, graph.nodes[number])] = None
         owners.update(dict.fromkeys(given_to_collector(inference, function, number)))
+    if freezes(state):
+        return ()
     return tuple(each for each in owners if each >= 0 and not has_parts_of_its_own(state, each))
 
 
@@ -133,11 +135,14 @@ def collected_by(state: State, call: Node) -> tuple[int, ...]:
     return ()
 
 
+def freezes(state: State) -> bool:
+    """Whether a function switches the gradients of parameters off, or on."""
+    return any(node.op == ops.ATTR and node.data == "requires_grad_" for node in state.graph.nodes)
+
+
 def has_parts_of_its_own(state: State, module: int) -> bool:
-    """Whether a function freezes parameters, or stores or casts a part of a module."""
+    """Whether a function stores or casts a part of a module."""
     nodes = state.graph.nodes
-    if any(node.op == ops.ATTR and node.data == "requires_grad_" for node in nodes):
-        return True
     for user in state.users[module]:
         if nodes[user].op == ops.STORE and nodes[user].operands[0] == module:
             return True

@@ -106,13 +106,15 @@ class State:
         blocks = self.graph.blocks
         if not any(block.kind == "with" and block.node >= 0 for block in blocks):
             return {}
+        around: list[tuple[int, ...]] = []  # by block: the contexts, the innermost first
+        for block in blocks:
+            outer = around[block.parent] if block.parent >= 0 else ()
+            opens = block.kind == "with" and block.node >= 0
+            around.append((block.node, *outer) if opens else outer)
         inside: dict[int, list[int]] = {}
         for number, node in enumerate(self.graph.nodes):
-            block = node.block
-            while block >= 0:
-                if blocks[block].kind == "with" and blocks[block].node >= 0:
-                    inside.setdefault(blocks[block].node, []).append(number)
-                block = blocks[block].parent
+            for context in around[node.block] if node.block >= 0 else ():
+                inside.setdefault(context, []).append(number)
         return inside
 
     @cached_property

@@ -11,7 +11,7 @@ This is coarser than hotness (`analyses/hotness.py`), which rests on the regions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,7 @@ class Trainings:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self._known = inference.calls_of_functions()
+        self._outside: dict[str, Mapping[int, frozenset[str]]] = {}
 
     @cached_property
     def threaded(self) -> frozenset[str]:
@@ -98,7 +99,7 @@ class Trainings:
             if is_evaluation(self._inference.functions[function].name):
                 continue  # an attack or an attribution, say
             graph = self._inference.states[function].graph
-            loop = loop_around(graph, graph.nodes[number].block)
+            loop = next(loops_around(graph, graph.nodes[number].block), None)
             if loop is not None:
                 yield function, loop
             elif function not in whole:
@@ -133,24 +134,32 @@ class Trainings:
 
     def _called(self, caller: str, block: int) -> Collection[str]:
         """The functions that are called in a block, where no region is opened there."""
+        if caller not in self._outside:
+            called = self._called_outside(caller)
+            self._outside[caller] = {at: frozenset(callees) for at, callees in called.items()}
+        return self._outside[caller].get(block, frozenset())
+
+    def _called_outside(self, caller: str) -> Mapping[int, set[str]]:
+        """The same by block, of those that loops or the whole function are."""
         inference = self._inference
         state = inference.states.get(caller)
         if state is None:
-            return ()
+            return {}
         facts = inference.functions[caller]
         frame = Frame(inference, facts, state)
         frame.function_region = region_around(inference, facts, inference.joined)
-        found: set[str] = set()
+        found: dict[int, set[str]] = {}
         for number, node in enumerate(state.graph.nodes):
-            callees = inference.edges.get((caller, number), ())
-            if callees and is_within(state.graph, node.block, block):
-                found.update(
-                    callee
-                    for callee in callees
-                    if (caller, number) in self._sites(callee)
-                    and not is_evaluation(inference.functions[callee].name)
-                    and frame.region_of_call(node, callee) is None
-                )
+            outside = {
+                callee
+                for callee in inference.edges.get((caller, number), ())
+                if (caller, number) in self._sites(callee)
+                and not is_evaluation(inference.functions[callee].name)
+                and frame.region_of_call(node, callee) is None
+            }
+            if outside:
+                for block in (BODY, *loops_around(state.graph, node.block)):
+                    found.setdefault(block, set()).update(outside)
         return found
 
 
@@ -164,17 +173,9 @@ def is_evaluation(name: str) -> bool:
     return name in EVALUATION_METHODS or bool(EVALUATES.search(name) or GENERATES.search(name))
 
 
-def loop_around(graph: Graph, block: int) -> int | None:
-    """The innermost loop around a block, or itself."""
+def loops_around(graph: Graph, block: int) -> Iterator[int]:
+    """The loops around a block, or itself, the innermost first."""
     while block >= 0:
         if graph.blocks[block].kind in LOOPS:
-            return block
+            yield block
         block = graph.blocks[block].parent
-    return None
-
-
-def is_within(graph: Graph, block: int, outer: int) -> bool:
-    """Whether a block is another one, or stands in it."""
-    while block > outer:
-        block = graph.blocks[block].parent
-    return block == outer
