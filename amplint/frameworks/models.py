@@ -181,6 +181,12 @@ class Models:
         words = sorted(value for value in values if not value.isdigit() and value not in BOOLEANS)
         return [sign_of(f'"{word}"') for word in words]
 
+    @cached_property
+    def own_parameters(self) -> frozenset[str]:
+        """The words of libraries that keep float32 parameters of their own."""
+        rows = (row for model in self.models for row in model.precision)
+        return frozenset(row.own_parameters for row in rows if row.own_parameters is not None)
+
     def starred(self, module: str, name: str) -> str | None:
         """The dotted name of what `from module import *` binds to a name, if a row knows it."""
         star = self._stars.get(module)

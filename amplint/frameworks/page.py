@@ -78,6 +78,8 @@ def lines(model: Model) -> Iterator[str]:
         yield from meanings(row)
         if row.unless is not None:
             yield f"  no region with `{row.unless}`"
+        if row.own_parameters is not None:
+            yield f"  parameters of its own where a function speaks of `{row.own_parameters}`"
     for setting in model.settings:
         yield ""
         yield f"{setting.key} in configuration files ({setting.format})"

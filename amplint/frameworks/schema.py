@@ -160,6 +160,8 @@ class Precision(Telling, frozen=True):
         argument: its name.
         position: where it stands, if it may be given by position.
         unless: the argument with which no value opens a region, whatever it is.
+        own_parameters: the library that the framework may hand a training to, and that keeps
+            float32 parameters of its own, by the word that a function then uses.
         keeps_outputs: whether what a model gives that the framework wraps keeps the dtype that it
             has in the region. Else the framework casts it to float32.
     """
@@ -168,6 +170,7 @@ class Precision(Telling, frozen=True):
     argument: str
     position: int | None = None
     unless: str | None = None
+    own_parameters: str | None = msgspec.field(default=None, name="own-parameters")
     keeps_outputs: bool = msgspec.field(default=True, name="keeps-outputs")
 
 

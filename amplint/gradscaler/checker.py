@@ -285,9 +285,11 @@ class Checker:
         return any("grad" in words for words in self._spoken.values())
 
     @cached_property
-    def speaks_of_deepspeed(self) -> bool:
-        """Whether a function may have DeepSpeed keep the optimizers."""
-        return any("deepspeed" in word.lower() for words in self._spoken.values() for word in words)
+    def speaks_of_own_parameters(self) -> bool:
+        """Whether a function may have a library keep parameters of its own, and step on them."""
+        libraries = self.index.inference.files.models.own_parameters
+        spoken = (word.lower() for words in self._spoken.values() for word in words)
+        return any(library in word for word in spoken for library in libraries)
 
     def looks_for_infinities(self, unscale: Site, step: Site) -> bool:
         """Whether a test asks for a norm of gradients, or any word speaks of infinite ones: in the
@@ -539,14 +541,14 @@ class Turn:
 
     def step_of_framework(self, optimizer: Symbolic) -> Iterator[Fault]:
         """A step by what a framework that scales has wrapped an optimizer in: its scaler divides
-        the gradients. (DeepSpeed, if it is told to use that, has parameters of its own.)"""
+        the gradients. A library that keeps parameters of its own steps on those."""
         cast = self.cast(optimizer)
         casting = self.paths.steps[cast].event if cast >= 0 else None
         if (
             casting is not None
             and not casting.guards
             and self.checker.is_of_framework
-            and not self.checker.speaks_of_deepspeed
+            and not self.checker.speaks_of_own_parameters
             and self.paths.symbols.is_handed_out(optimizer)
         ):
             self.raised = True
