@@ -6,10 +6,11 @@ import sys
 import types
 
 import pytest
-import torch
 
 from benchmarks import indirections
 from benchmarks.mutations import MUTATIONS, Kind, Program
+
+torch = pytest.importorskip("torch")
 
 TRAINING = '''"""A training file."""
 
