@@ -46,7 +46,7 @@ _EXPORTS = {
         "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
-    "core.finding": "Cost Edit Finding Fix Group Related Safety",
+    "core.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
     "core.rule": "Change Differs Dtype Presumes Raises Rule Same Syncs Unrun Warns",
     "core.values": (
@@ -140,6 +140,7 @@ if TYPE_CHECKING:
     from amplint.core.finding import Fix as Fix
     from amplint.core.finding import Group as Group
     from amplint.core.finding import Related as Related
+    from amplint.core.finding import RuleName as RuleName
     from amplint.core.finding import Safety as Safety
     from amplint.core.lattice import is_open as is_open
     from amplint.core.lattice import is_unknown as is_unknown

@@ -19,7 +19,17 @@ from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.inferred import Regions
 from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
-from amplint.core.finding import Cost, Edit, Finding, Fix, Group, Related, Safety, Span
+from amplint.core.finding import (
+    Cost,
+    Edit,
+    Finding,
+    Fix,
+    Group,
+    Related,
+    RuleName,
+    Safety,
+    Span,
+)
 from amplint.core.rule import Rule
 from amplint.core.text import span_in
 from amplint.core.values import (
@@ -180,13 +190,16 @@ class Source:
         related: Iterable[Related] = (),
         group: Group | None = None,
         anywhere: bool = False,
+        former: str = "",
     ) -> Finding:
-        """A place where the claim of a rule holds; `anywhere`: within a region and outside of one.
+        """A place where the claim of a rule holds; `anywhere`: within a region and outside of one;
+        `former`: the rule that reported it before, where this one was cut out of several.
 
         A fix with an edit that could not be made is left out; one of a finding that rests on a
         presumed region, which says so, is not safe. The comments in what it replaces are kept.
         Within an f-string, edits get the quotes that are left, if there are any.
-        Raises ValueError for a group, or a condition of the fix, that the rule does not declare.
+        Raises ValueError for a group, a former rule, or a condition of the fix, that the rule does
+        not declare.
         """
         if group is not None and group not in rule.groups:
             raise ValueError(f"{rule.code} does not declare the group {group}")
@@ -216,6 +229,7 @@ class Source:
             cost=cost_of(rule, group, self.ask(Hotness, node)),
             url=rule.url,
             presumed=bool(condition),
+            former=former_rule(rule, former),
         )
 
     def _condition(self, places: Iterable[Related]) -> str:
@@ -267,6 +281,17 @@ class Source:
                 text = text.replace(quote, free[0])
             edits.append(replace(edit, text=text))
         return replace(fix, edits=tuple(edits))
+
+
+def former_rule(rule: Rule, code: str) -> RuleName | None:
+    """The rule that reported a mistake before this one was cut out of it: by its code, or without
+    one the only rule that it can be. Raises ValueError for another one."""
+    if not code and len(rule.cut_from) <= 1:
+        return next(iter(rule.cut_from), None)
+    for former in rule.cut_from:
+        if former.code == code:
+            return former
+    raise ValueError(f"{rule.code} was not cut from {code or 'one rule alone'}")
 
 
 def cost_of(rule: Rule, group: Group, heat: Heat | None) -> Cost:

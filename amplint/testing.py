@@ -181,7 +181,9 @@ class Fixture:
         paths = tuple(sorted(files))
         return Request(
             project=Project(directory, paths, frozenset(paths)),
-            settings=Settings(directory, select=self.selected, target_torch=self.target_torch),
+            settings=Settings(
+                directory, select=self.selected, preview=True, target_torch=self.target_torch
+            ),
             rules=self.rules,
             overlays=overlays or {},
             indexed=self._indexed,

@@ -54,7 +54,7 @@ def check(texts: Texts) -> Outcome:
             (Path(directory) / path).write_text(text, encoding="utf-8")
         paths = tuple(sorted(texts))
         project = Project(Path(directory), paths, frozenset(paths))
-        settings = Settings(Path(directory), select=("ALL",), target_torch="2.10")
+        settings = Settings(Path(directory), select=("ALL",), preview=True, target_torch="2.10")
         return run(Request(project, settings, registry.all_rules()))
 
 

@@ -206,7 +206,7 @@ def amplint(words: Sequence[str], tree: Path) -> Run:
 def request_for(root: Path, files: Sequence[Path]) -> Request:
     """Every rule, the pedantic ones included, and those that hold for an older torch alone."""
     paths = tuple(sorted(file.relative_to(root).as_posix() for file in files))
-    settings = Settings(root, select=("ALL",), target_torch="2.10")
+    settings = Settings(root, select=("ALL",), preview=True, target_torch="2.10")
     return Request(Project(root, paths, frozenset(paths)), settings, registry.all_rules())
 
 

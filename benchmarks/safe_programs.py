@@ -1538,7 +1538,7 @@ class Fixer:
         (self.root / FILE).write_text(text)
         request = Request(
             project=Project(self.root, (FILE,), frozenset({FILE})),
-            settings=Settings(self.root, select=("ALL",)),
+            settings=Settings(self.root, select=("ALL",), preview=True),
             rules=registry.all_rules(),
         )
         outcome = engine.run(request)

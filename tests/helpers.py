@@ -67,7 +67,7 @@ def request(
     paths = tuple(sorted(files))
     return Request(
         project=Project(directory, paths, frozenset(paths)),
-        settings=Settings(directory, select=tuple(select), target_torch=TORCH),
+        settings=Settings(directory, select=tuple(select), preview=True, target_torch=TORCH),
         rules=registry.own_rules(),
         overlays=overlays or {},
         indexed=_indexed,

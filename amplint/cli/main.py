@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,6 +53,9 @@ from amplint.output.console import (
     tell_timing,
     write_to_stdout,
 )
+
+if TYPE_CHECKING:
+    from amplint.core.rule import Rule
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -384,7 +387,8 @@ def rules(format_: str) -> int:
                 "code": rule.code,
                 "name": rule.name,
                 "group": rule.group.value,
-                "default": rule.group.default,
+                "default": rule.default,
+                "preview": rule.preview,
                 "since": rule.since,
                 "torch": rule.torch,
                 "until": rule.until,
@@ -401,11 +405,20 @@ def rules(format_: str) -> int:
         return CLEAN
     width = max(len(rule.name) for rule in known)
     code = max(len(rule.code) for rule in known)
+    groups = {rule: f"{rule.group.value}{state_of(rule)}" for rule in known}
+    group = max(map(len, groups.values()))
     for rule in known:
-        group = rule.group.value if rule.group.default else f"{rule.group.value}, off"
         package = f" (of {rule.package})" if rule.package else ""
-        click.echo(f"{rule.code:{code}}  {rule.name:{width}}  {group:13}  {rule.summary}{package}")
+        start = f"{rule.code:{code}}  {rule.name:{width}}  {groups[rule]:{group}}"
+        click.echo(f"{start}  {rule.summary}{package}")
     return CLEAN
+
+
+def state_of(rule: Rule) -> str:
+    """Of a rule that is off by default, what is to be said of that in a list."""
+    if rule.preview:
+        return ", preview"
+    return "" if rule.default else ", off"
 
 
 @cli.command()

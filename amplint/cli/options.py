@@ -173,6 +173,9 @@ def settings_options(command: Command) -> Command:
         click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
         click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
         click.option(
+            "--preview/--no-preview", default=None, help="Also run rules that are in preview."
+        ),
+        click.option(
             "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
         ),
         click.option(
@@ -297,7 +300,11 @@ def make_request(
     from amplint.run.request import Request
 
     known = registry.AllRules()
-    given = {key.replace("_", "-"): value for key, value in options.items() if value}
+    given = {
+        key.replace("_", "-"): value
+        for key, value in options.items()
+        if value or value is False  # `--no-preview` over `preview = true`
+    }
     from_stdin = STDIN in paths
     if from_stdin and len(paths) > 1:
         raise click.UsageError("`-` stands alone: standard input is one file")

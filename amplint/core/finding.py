@@ -65,6 +65,13 @@ class Position(NamedTuple):
     column: int
 
 
+class RuleName(NamedTuple):
+    """The words by which comments and settings name one rule."""
+
+    code: str
+    name: str
+
+
 class Span(NamedTuple):
     """A stretch of decoded text; `end` is exclusive."""
 
@@ -150,7 +157,8 @@ class Finding:
     `group` may differ from the rule's by the evidence at the site. `help` is the rule's sentence
     on what to do, and `url` the address of its page: a finding carries them, because a run that
     comes from the cache imports no rules. `presumed` says whether it rests on an autocast region
-    that nobody is seen to open: then it is a warning, whatever its group.
+    that nobody is seen to open: then it is a warning, whatever its group. `former` is the rule that
+    reported this mistake before its own one was cut out of it (`Rule.cut_from`).
     """
 
     code: str
@@ -166,6 +174,13 @@ class Finding:
     cost: Cost = Cost.ONCE
     url: str = ""
     presumed: bool = False
+    former: RuleName | None = None
+
+    @property
+    def names(self) -> tuple[RuleName, ...]:
+        """The words that name the finding: those of its rule, and of the one it was cut from."""
+        own = RuleName(self.code, self.name)
+        return (own,) if self.former is None else (own, self.former)
 
     @property
     def severity(self) -> str:

@@ -156,6 +156,10 @@ def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
             other = known.setdefault(word, rule)
             if other is not rule:
                 raise RegistryError(f"{whole(other)} and {whole(rule)} both have the {kind} {word}")
+    for rule in dict.fromkeys(known.values()):
+        for code, name in rule.cut_from:
+            if code not in known or known[code].name != name:
+                raise RegistryError(f"{whole(rule)}: there is no {code} {name} to be cut from")
     return tuple(sorted(dict.fromkeys(known.values()), key=lambda rule: rule.code))
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from amplint.core.candidate import Candidates
-from amplint.core.finding import Cost, Finding, Group
+from amplint.core.finding import Cost, Finding, Group, RuleName
 from amplint.core.violations import Violation
 
 if TYPE_CHECKING:
@@ -161,6 +161,11 @@ class Rule:
             None for any.
         presumes: whether it speaks where an autocast region is presumed; None for a rule that is
             not about autocast.
+        preview: whether it is new, and runs only where the settings ask for such rules
+            (`preview = true`), until its findings on real code have been read.
+        cut_from: the rules that reported its mistakes before there was this one. What selects,
+            ignores, suppresses or knows a finding of them holds for the findings of this rule that
+            name them (`Finding.former`).
         page: the address of its page, for a rule that another package brings; "" for none.
         name: the pattern, as in "allow NAME"; filled in from the module's name.
         package: the package that brings it, with its version; "" for amplint. Filled in.
@@ -182,6 +187,8 @@ class Rule:
     help: str = ""
     cost: Cost | None = None
     presumes: Presumes | None = None
+    preview: bool = False
+    cut_from: tuple[RuleName, ...] = ()
     page: str = ""
     name: str = ""
     package: str = ""
@@ -205,6 +212,11 @@ class Rule:
     def groups(self) -> tuple[Group, ...]:
         """All groups that findings of the rule may be in."""
         return self.group, *self.other_groups
+
+    @property
+    def default(self) -> bool:
+        """Whether it is on where no setting says so."""
+        return self.group.default and not self.preview
 
     @property
     def url(self) -> str:

@@ -219,6 +219,15 @@ def number_parameter(name: str, position: int, keyword: str | None) -> str | Non
 TAKE_NUMBERS: frozenset[str] = frozenset({*NUMBER_PARAMETERS, *FACTORIES})
 """What has an argument of which `takes_number` may hold."""
 
+COUNTED: dict[str, str] = {
+    **dict.fromkeys(names("repeat_interleave"), "output_size"),
+    "torch.nn.functional.one_hot": "num_classes",
+}
+"""What counts on the device to know the shape of its result -> the parameter for that number.
+
+`repeat_interleave` counts only where `repeats` is a tensor. On an H200, with torch 2.11, the calls
+wait twice and once, and not at all with the number (benchmarks/results/waits-*.json)."""
+
 DATA_DEPENDENT: dict[str, str] = {
     **dict.fromkeys(
         names(
@@ -227,12 +236,10 @@ DATA_DEPENDENT: dict[str, str] = {
         "",
     ),
     **dict.fromkeys(names("where"), "other"),
-    **dict.fromkeys(names("repeat_interleave"), "output_size"),
-    "torch.nn.functional.one_hot": "num_classes",
+    **COUNTED,
 }
 """What must read values to know the shape of its result -> the argument that spares it that.
-
-`repeat_interleave` reads only where `repeats` is a tensor. Indexing with a mask reads as well."""
+Indexing with a mask reads as well."""
 
 _SECOND = tuple(
     """

@@ -220,14 +220,30 @@ class Ledger:
         """The known findings that were not found so far."""
         return total([*self._own.values(), self._gone])
 
-    def enter(self, found: Sequence[Identity], text: Text | None) -> list[bool]:
-        """Whether each finding of a file is a known one. A known one is entered once."""
+    def enter(
+        self, found: Sequence[Identity], former: Sequence[Identity | None], text: Text | None
+    ) -> list[bool]:
+        """Whether each finding of a file is a known one. A known one is entered once.
+
+        Args:
+            found: the findings.
+            former: as each was known before its rule was cut out of another one, if it was.
+            text: of the file.
+        """
         own = self._own[found[0].path] if found else Counter()
 
         def lines() -> frozenset[str]:
             return frozenset(map(_shortened, lines_of(text))) if text is not None else frozenset()
 
         result = match(found, own, lines, self._gone)
+        left = [
+            (at, one)
+            for at, (entry, one) in enumerate(zip(result, former, strict=True))
+            if entry is None and one is not None
+        ]
+        again = match([one for _, one in left], own, lines, self._gone)
+        for (at, _), entry in zip(left, again, strict=True):
+            result[at] = entry
         for identity, entry in zip(found, result, strict=True):
             if entry is None:
                 self.new[identity] += 1
@@ -269,7 +285,8 @@ class Ledgers:
         for path, findings in sorted(by_path.items()):
             ledger = self._of[path]
             found = list(_identities(findings, outcome, ledger.baseline.file))
-            is_known = ledger.enter(found, outcome.texts.get(path))
+            former = list(map(_former, found, findings))
+            is_known = ledger.enter(found, former, outcome.texts.get(path))
             known |= {id(each) for each, yes in zip(findings, is_known, strict=True) if yes}
         if not known:
             return outcome
@@ -410,6 +427,10 @@ def _identities(findings: Iterable[Finding], outcome: Outcome, file: Path) -> It
             _shortened(identity.line),
             printable(identity.scope),
         )
+
+
+def _former(identity: Identity, finding: Finding) -> Identity | None:
+    return identity._replace(code=finding.former.code) if finding.former is not None else None
 
 
 def _relative(path: Path, file: Path) -> str:

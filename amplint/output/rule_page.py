@@ -23,6 +23,7 @@ from amplint.core.rule import (
     Witness,
 )
 from amplint.core.rule_fixtures import folder
+from amplint.project.config import PREVIEW
 
 # The labels of the parts of a page, in their order.
 LABELS = (
@@ -49,7 +50,7 @@ def body(rule: Rule) -> str:
 
 
 def paragraphs(rule: Rule) -> Iterator[str]:
-    default = "on by default" if rule.group.default else f"off by default ({switched_on(rule)})"
+    default = "on by default" if rule.default else f"off by default ({switched_on(rule)})"
     needs = f", for torch {rule.torch} and later" if rule.torch else ""
     needs += f", for a target-torch below {rule.until}" if rule.until else ""
     package = f"of {rule.package}, since its version" if rule.package else "since amplint"
@@ -115,6 +116,8 @@ SHOWN: Mapping[type[Witness], Callable[[Any], str]] = {
 
 
 def switched_on(rule: Rule) -> str:
+    if rule.preview:
+        return f"in preview: {PREVIEW} switches it on"
     return f'`extend-select = ["{rule.code}"]` switches it on'
 
 

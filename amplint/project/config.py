@@ -17,7 +17,7 @@ import pathspec
 
 from amplint.core import files
 from amplint.core.errors import Failure
-from amplint.core.finding import Finding, Group
+from amplint.core.finding import Finding, Group, RuleName
 from amplint.core.paths import lies_in, seen_from, slashes, without_drive
 from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
 from amplint.core.rule import Rule
@@ -28,6 +28,7 @@ from amplint.project.torch_floor import ANY, Floor
 
 COMMAND_LINE = "the command line"
 AUTO = "auto"
+PREVIEW = "`preview = true`, or --preview"  # what switches rules in preview on
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
 MOST_MODELS = 20
 TORCH_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
@@ -56,6 +57,7 @@ class Settings:
             of one ("AMP1"), a rule's name, a group or "ALL".
         ignore: selectors of the findings not to report.
         extend_select: selectors added to `select`.
+        preview: whether rules that are in preview judge as the others do, and not at all.
         exclude: patterns, written as in .gitignore, of files not to look at.
         roots: patterns, a name or a `*` for each level, of directories that are analysed as
             projects of their own; None for those that have a pyproject.toml or a .git.
@@ -77,6 +79,7 @@ class Settings:
     select: tuple[str, ...] = DEFAULT_SELECT
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
+    preview: bool = False
     exclude: tuple[str, ...] = ()
     roots: tuple[str, ...] | None = None
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -96,6 +99,7 @@ class Settings:
             sorted(self.select),
             sorted(self.ignore),
             sorted(self.extend_select),
+            self.preview,
             self.per_file_ignores,
             [(key, seen_from(root, base)) for key, base in self.bases],
             self.target_torch,
@@ -126,34 +130,41 @@ class Settings:
         return None if floor is None else (floor.version, floor.file.name)
 
     def rules(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
-        """Those of the rules that hold for the torch that has to do."""
+        """Those of the rules that hold for the torch that has to do, and are not in preview unless
+        these settings ask for such rules."""
         floor = self.torch_floor
         named = floor.version if floor is not None and floor.version != ANY else None
-        return for_target(rules, self.target_torch, named)
+        chosen = (rule for rule in rules if self.preview or not rule.preview)
+        return for_target(chosen, self.target_torch, named)
 
-    def selects(self, code: str, name: str, group: Group) -> bool:
+    def selects(self, names: Sequence[RuleName], group: Group) -> bool:
         """Whether findings of this kind are reported.
 
         `ignore` beats `select`, except that what is selected by its own code or name is ignored
-        only by its own code or name.
+        only by its own code or name. The first of several names is the own one; by the others, a
+        finding was named before its rule was cut out of another one.
         """
-        selected = strength((*self.select, *self.extend_select), code, name, group)
-        if code == UNPARSABLE.code:  # a file that was not looked at must not pass for a clean one
-            selected = EXACT
-        return selected > strength(self.ignore, code, name, group)
+        wanted = (*self.select, *self.extend_select)
+        own = names[:1]
+        # A file that was not looked at must not pass for a clean one.
+        if own[0].code == UNPARSABLE.code or strength(wanted, own, group) == EXACT:
+            return strength(self.ignore, own, group) < EXACT
+        return strength(wanted, names, group) > strength(self.ignore, names, group)
 
     def selects_finding(self, finding: Finding) -> bool:
-        return self.selects(finding.code, finding.name, finding.group)
+        return self.selects(finding.names, finding.group)
 
     def may_report(self, rule: Rule) -> bool:
         """Whether some finding of the rule can be reported."""
-        return any(self.selects(rule.code, rule.name, group) for group in rule.groups)
+        own = RuleName(rule.code, rule.name)
+        ways = [[own, former] for former in rule.cut_from] or [[own]]
+        return any(self.selects(names, group) for names in ways for group in rule.groups)
 
     def ignores_in_file(self, finding: Finding, file: Path) -> bool:
         """Whether `per-file-ignores` drops this finding in the (absolute) file."""
         path = self.relative(file, "per-file-ignores")
         return any(
-            matches(path) and strength(selectors, finding.code, finding.name, finding.group)
+            matches(path) and strength(selectors, finding.names, finding.group)
             for matches, selectors in self._per_file
         )
 
@@ -215,24 +226,32 @@ def fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
 EXACT = 2
 
 
-def strength(selectors: Iterable[str], code: str, name: str, group: Group) -> int:
+def strength(selectors: Iterable[str], names: Sequence[RuleName], group: Group) -> int:
     """How strongly selectors speak of a rule: EXACT by code or name, 1 by a wider one, else 0."""
     found = 0
     for selector in selectors:
-        if selector in (code, name):
+        if any(selector in name for name in names):
             return EXACT
-        if selector in ("ALL", group.value) or selector in beginnings(code):
+        if selector in ("ALL", group.value) or any(
+            selector in beginnings(name.code) for name in names
+        ):
             found = 1
     return found
 
 
 def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:
-    """Raise `ConfigError` at the first selector that speaks of no rule."""
+    """Raise `ConfigError` at the first selector that speaks of no rule, or selects one that is in
+    preview where these are off: nothing would be reported, and the run would pass."""
     words = selectors_of(rules)
+    off = {} if settings.preview else {w: r for r in rules if r.preview for w in (r.code, r.name)}
     origins = dict(settings.origins)
     for key in ("select", "ignore", "extend-select"):
         chosen: tuple[str, ...] = getattr(settings, key.replace("-", "_"))
-        check_words(chosen, f"{origins.get(key, 'the settings')}: `{key}`", words)
+        where = f"{origins.get(key, 'the settings')}: `{key}`"
+        check_words(chosen, where, words)
+        for item in chosen:
+            if item in off and key != "ignore":
+                raise ConfigError(f"{where}: `{item}` is in preview: it needs {PREVIEW}")
     origin = f"{origins.get('per-file-ignores', 'the settings')}: `per-file-ignores`"
     for pattern, codes in settings.per_file_ignores:
         check_words(codes, f"{origin}, {pattern!r}", words)
@@ -339,6 +358,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
         where = f"{origin}: `{key}`"
         if key in ("select", "ignore", "extend-select"):
             given[key.replace("-", "_")] = strings(value, where)
+        elif key == "preview":
+            given["preview"] = true_or_false(value, where)
         elif key == "exclude":
             given["exclude"] = patterns(value, where)
         elif key == "roots":
@@ -359,8 +380,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
 
 
 KEYS = (
-    "select", "ignore", "extend-select", "exclude", "roots", "per-file-ignores", "target-torch",
-    "assume-autocast", "models", "baseline",
+    "select", "ignore", "extend-select", "preview", "exclude", "roots", "per-file-ignores",
+    "target-torch", "assume-autocast", "models", "baseline",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
 PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base
@@ -408,6 +429,12 @@ def torch_version(value: object, where: str) -> str:
     if not isinstance(value, str) or not TORCH_VERSION.fullmatch(value):
         form = "such as 2.4" if where.startswith(COMMAND_LINE) else 'in quotes, such as "2.4"'
         raise ConfigError(f"{where} must be a version {form}, not {shortened(value)}")
+    return value
+
+
+def true_or_false(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where} must be true or false, not {shortened(value)}")
     return value
 
 

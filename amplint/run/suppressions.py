@@ -47,7 +47,8 @@ class Word:
     end: int
 
     def means(self, finding: Finding) -> bool:
-        return self.text.lower() in (finding.code.lower(), finding.name)
+        word = self.text.lower()
+        return any(word in (each.code.lower(), each.name) for each in finding.names)
 
 
 @dataclass(frozen=True)

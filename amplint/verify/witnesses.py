@@ -85,7 +85,7 @@ def fixed(files: Files, directory: Path) -> dict[str, bytes]:
     paths = tuple(sorted(files))
     request = Request(
         project=Project(directory, paths, frozenset(paths)),
-        settings=Settings(directory, select=("ALL",)),
+        settings=Settings(directory, select=("ALL",), preview=True),
         rules=registry.own_rules(),
     )
     outcome = fixing.fix_project(request, unsafe=True)

@@ -572,13 +572,14 @@ class View:
         group: Group | None = None,
         place: libcst.CSTNode | None = None,
         anywhere: bool = False,
+        former: str = "",
     ) -> Finding:
         """A place where the claim of the rule holds.
 
         Args:
             message: what happens there.
             because: the evidence that it rests on, and other places to show, in their order.
-            fix, group, anywhere: as `Source.finding` takes them, which says what it raises.
+            fix, group, anywhere, former: as `Source.finding` takes them, which says what it raises.
             help: what to do about it, where that is not what the rule says of all.
             place: the part of the expression that the finding is about, if not all of it.
         """
@@ -587,7 +588,7 @@ class View:
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
         node = place or self.cst
-        found = source.finding(self.rule, node, message, fix, related, group, anywhere)
+        found = source.finding(self.rule, node, message, fix, related, group, anywhere, former)
         return replace(found, help=help) if help else found
 
 

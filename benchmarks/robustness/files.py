@@ -248,7 +248,7 @@ def tried(root: Path, paths: Sequence[str]) -> Tried:
 def request(root: Path, paths: Iterable[str], overlays: Mapping[str, str] | None = None) -> Request:
     """All rules over some files, with what each torch since 2.0 has to say."""
     files = tuple(sorted(paths))
-    settings = Settings(root, select=("ALL",), target_torch="2.10")
+    settings = Settings(root, select=("ALL",), preview=True, target_torch="2.10")
     project = Project(root, files, frozenset(files))
     return Request(project, settings, registry.own_rules(), overlays or {})
 

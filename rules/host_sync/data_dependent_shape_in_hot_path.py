@@ -22,8 +22,9 @@ The rule is pedantic, since the wait may be worth its price where most of a tens
 Fix safety: none is offered. A sum over the mask has another order and another result for an empty
 mask, and what is masked out must not be infinite; a number of classes is the author's to know.
 
-Known limits: as for AMP101. Of an index, only what is known to be a tensor of bools or of bytes is
-a mask.
+Known limits: as for AMP101. `repeat_interleave` and `one_hot`, which one argument mends, are AMP115
+where rules in preview run. Of an index, only what is known to be a tensor of bools or of bytes is a
+mask.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from amplint import (
     TensorTree,
     View,
     calls,
-    constant,
     nodes,
     only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
+from .._shared.counts import counted
 from .._shared.reads import device_tensor, read_of_training
 
 MASKS = frozenset({"bool", "uint8"})
@@ -87,31 +88,3 @@ def is_filled(put: View) -> bool:
     assigned = put.source.parent(put.source.parent(put.cst))
     is_plain = isinstance(assigned, cst.Assign)
     return is_plain and device_tensor(put.operands[2].value, certain=True) is None
-
-
-def counted(call: View) -> Tensor | TensorTree | None:
-    """The tensor on the device whose values decide the shape of what the call returns."""
-    name = call.callee or ""
-    operands = [argument for _, _, argument in call.arguments]
-    if name.startswith("Tensor.") and call.receiver is not None:
-        operands.insert(0, call.receiver)
-    if name not in DATA_DEPENDENT or call.has_star or not operands:
-        return None
-    if name == "torch.combinations" or is_spared(name, call, len(operands)):
-        return None  # combinations wait no more since torch 2.14
-    # The counts decide of `repeat_interleave`, where they are a tensor, and else the tensor itself.
-    several = name.endswith("repeat_interleave") and len(operands) > 1
-    counts = call.arg("repeats")
-    decides = counts or operands[1 if several else 0]
-    return device_tensor(decides.value, certain=several or counts is not None)
-
-
-def is_spared(name: str, call: View, operands: int) -> bool:
-    """Whether an argument says what would be read: `num_classes`, `output_size`."""
-    spares = DATA_DEPENDENT[name]
-    if name.endswith(".where"):
-        return operands > 1
-    if name.endswith(".one_hot"):
-        given = call.arg(spares, 1)
-        return given is not None and constant(given.value) != -1
-    return bool(spares) and call.arg(spares) is not None

@@ -458,6 +458,7 @@ def test_settings_are_shown_with_their_origins(amplint: Amplint, project: Path) 
         'select = ["AMP7"]  # the command line\n'
         'ignore = ["AMP101"]  # pyproject.toml\n'
         "extend-select = []  # default\n"
+        "preview = false  # default\n"
         "exclude = []  # default\n"
         "# roots is not set: a directory with a pyproject.toml or a .git is a project\n"
         'per-file-ignores = {"a.py" = ["AMP7"]}  # pyproject.toml\n'

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.core.finding import Position, Span
+from amplint.core.finding import Position, RuleName, Span
 from amplint.core.registry import ENGINE_RULES
 from amplint.project.config import ConfigError, Settings, check_selectors
 from amplint.project.hierarchy import Hierarchy
@@ -41,7 +41,8 @@ def settings(root: Path, toml: str = "", **options: object) -> Settings:
 
 
 def selected(chosen: Settings) -> set[str]:
-    return {r.code for r in RULES if chosen.selects(r.code, r.name, r.group)} - {"AMP000"}
+    names = {rule.code: [RuleName(rule.code, rule.name)] for rule in RULES}
+    return {r.code for r in RULES if chosen.selects(names[r.code], r.group)} - {"AMP000"}
 
 
 def finding(code: str, path: str = "a.py", group: Group = Group.PERFORMANCE) -> Finding:

@@ -66,6 +66,6 @@ def request(files: Files, directory: Path) -> Request:
     paths = tuple(sorted(files))
     return Request(
         project=Project(write(files, directory), paths, frozenset(paths)),
-        settings=Settings(directory, select=("ALL",)),
+        settings=Settings(directory, select=("ALL",), preview=True),
         rules=(rule, training),
     )

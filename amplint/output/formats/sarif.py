@@ -121,7 +121,7 @@ def descriptor(rule: Rule) -> dict[str, Any]:
         },
         **({"helpUri": address} if (address := help_uri(rule)) else {}),
         "defaultConfiguration": {
-            "enabled": rule.group.default,
+            "enabled": rule.default,
             "level": rule.group.severity,
         },
         "properties": {

@@ -1,0 +1,41 @@
+"""Calls whose result has a shape that depends on the values of a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint import Tensor, TensorTree, constant
+from amplint.knowledge.host_reads import DATA_DEPENDENT
+
+from .reads import device_tensor
+
+if TYPE_CHECKING:
+    from amplint import View
+
+
+def counted(call: View) -> Tensor | TensorTree | None:
+    """The tensor on the device whose values decide the shape of what the call returns."""
+    name = call.callee or ""
+    operands = [argument for _, _, argument in call.arguments]
+    if name.startswith("Tensor.") and call.receiver is not None:
+        operands.insert(0, call.receiver)
+    if name not in DATA_DEPENDENT or call.has_star or not operands:
+        return None
+    if name == "torch.combinations" or is_spared(name, call, len(operands)):
+        return None  # combinations wait no more since torch 2.14
+    # The counts decide of `repeat_interleave`, where they are a tensor, and else the tensor itself.
+    several = name.endswith("repeat_interleave") and len(operands) > 1
+    counts = call.arg("repeats")
+    decides = counts or operands[1 if several else 0]
+    return device_tensor(decides.value, certain=several or counts is not None)
+
+
+def is_spared(name: str, call: View, operands: int) -> bool:
+    """Whether an argument says what would be read: `num_classes`, `output_size`."""
+    spares = DATA_DEPENDENT[name]
+    if name.endswith(".where"):
+        return operands > 1
+    if name.endswith(".one_hot"):
+        given = call.arg(spares, 1)
+        return given is not None and constant(given.value) != -1
+    return bool(spares) and call.arg(spares) is not None

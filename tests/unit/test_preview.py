@@ -1,0 +1,164 @@
+"""Rules in preview, and rules that were cut out of other ones: both on AMP115, out of AMP106."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from amplint.core import registry
+from amplint.core.finding import Group, RuleName
+from amplint.project.config import Settings
+from amplint.source import former_rule
+from tests.command import Amplint
+
+TRAINING = """import torch.nn.functional as F
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        hot = F.one_hot(y.cuda()){comment}
+        loss = (model(x.cuda()) * hot).sum()
+        loss.backward()
+        optimizer.step()
+"""
+NEW, OLD = "AMP115", "AMP106"
+CUT = registry.find(NEW, registry.all_rules())
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path)
+
+
+def write(directory: Path, settings: str = "", comment: str = "") -> Path:
+    (directory / "pyproject.toml").write_text(f"[tool.amplint]\n{settings}\n")
+    (directory / "train.py").write_text(TRAINING.format(comment=comment))
+    return directory
+
+
+def codes(amplint: Amplint, *options: str) -> list[str]:
+    out = amplint("check", "--format", "concise", *options).out
+    return [line.split()[1] for line in out.splitlines() if line.startswith("train.py:")]
+
+
+# ----------------------------------------------------------------------------- off and on
+
+
+def test_rules_in_preview_are_off(amplint: Amplint) -> None:
+    assert codes(amplint) == []
+    assert codes(amplint, "--select", "ALL") == [OLD]
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [("", ["--preview"]), ("preview = true", []), ("", ["--preview", "--select", "AMP1"])],
+)
+def test_on_where_they_are_asked_for(
+    amplint: Amplint, project: Path, settings: str, options: list[str]
+) -> None:
+    write(project, settings)
+    assert codes(amplint, *options) == [NEW]
+
+
+def test_the_command_line_switches_them_off(amplint: Amplint, project: Path) -> None:
+    write(project, "preview = true")
+    assert codes(amplint, "--no-preview") == []
+
+
+@pytest.mark.parametrize("key", ["select", "extend-select"])
+@pytest.mark.parametrize("word", [NEW, CUT.name])
+def test_one_that_is_selected_needs_the_setting(
+    amplint: Amplint, project: Path, key: str, word: str
+) -> None:
+    write(project, f'{key} = ["{word}"]')
+    ran = amplint("check")
+    assert ran.status == 2
+    assert f"`{word}` is in preview: it needs `preview = true`, or --preview" in ran.err
+    assert codes(amplint, "--preview") == [NEW]
+
+
+def test_one_may_be_ignored_at_any_time(amplint: Amplint, project: Path) -> None:
+    write(project, f'ignore = ["{NEW}"]')
+    assert amplint("check").status == 0
+
+
+def test_the_setting_is_true_or_false(amplint: Amplint, project: Path) -> None:
+    write(project, 'preview = "yes"')
+    ran = amplint("check")
+    assert ran.status == 2
+    assert "`preview` must be true or false, not 'yes'" in ran.err
+
+
+def test_a_page_and_the_list_say_so(amplint: Amplint) -> None:
+    out = amplint("explain", NEW).out
+    assert "off by default (in preview: `preview = true`, or --preview switches it on)" in out
+
+
+# ------------------------------------------------------------------- what was cut out of another
+
+
+@pytest.mark.parametrize("word", [OLD, "data-dependent-shape-in-hot-path", NEW])
+def test_comments_go_on_to_hold(amplint: Amplint, project: Path, word: str) -> None:
+    write(project, "preview = true", f"  # amplint: ignore[{word}] one batch in a thousand")
+    assert codes(amplint) == []
+    assert codes(amplint, "--extend-select", OLD) == []
+
+
+@pytest.mark.parametrize(
+    "settings", [f'ignore = ["{OLD}"]', f'per-file-ignores = {{"train.py" = ["{OLD}"]}}']
+)
+def test_what_ignores_the_other_ignores_it(amplint: Amplint, project: Path, settings: str) -> None:
+    write(project, f"preview = true\n{settings}")
+    assert codes(amplint) == []
+
+
+def test_what_selects_the_other_selects_it(amplint: Amplint, project: Path) -> None:
+    write(project, f'preview = true\nselect = ["{OLD}"]')
+    assert codes(amplint) == [NEW]
+
+
+def test_what_names_it_alone_goes_before(amplint: Amplint, project: Path) -> None:
+    write(project, f'preview = true\nextend-select = ["{NEW}"]\nignore = ["{OLD}"]')
+    assert codes(amplint) == [NEW]
+    write(project, f'preview = true\nextend-select = ["{OLD}"]\nignore = ["{NEW}"]')
+    assert codes(amplint) == [OLD]
+
+
+def test_known_findings_of_the_other_are_known(amplint: Amplint, project: Path) -> None:
+    write(project, f'extend-select = ["{OLD}"]')
+    assert "1 known finding" in amplint("baseline").err
+    write(project, "preview = true")
+    assert codes(amplint) == []
+    (project / "train.py").write_text(TRAINING.format(comment="") * 2)
+    assert codes(amplint) == [NEW]
+
+
+def test_other_rules_are_cut_from_nothing() -> None:
+    assert former_rule(replace(CUT, cut_from=()), "") is None
+    assert former_rule(CUT, "") == former_rule(CUT, OLD) == CUT.cut_from[0]
+    several = replace(CUT, cut_from=(*CUT.cut_from, RuleName("AMP101", "host-read-in-hot-path")))
+    for code in ("", "AMP102"):
+        with pytest.raises(ValueError, match="AMP115 was not cut from"):
+            former_rule(several, code)
+
+
+def test_only_rules_that_are_there_are_cut() -> None:
+    wrong = replace(CUT, cut_from=(RuleName("AMP106", "host-read-in-hot-path"),))
+    with pytest.raises(registry.RegistryError, match="there is no AMP106 host-read-in-hot-path"):
+        registry.ordered([wrong])
+
+
+def test_settings_name_one_kind_by_each_of_its_names() -> None:
+    settings = Settings(Path(), select=("performance",), ignore=(OLD,))
+    names = (RuleName(NEW, CUT.name), *CUT.cut_from)
+    assert settings.selects(names[:1], Group.PERFORMANCE)
+    assert not settings.selects(names, Group.PERFORMANCE)
