@@ -166,10 +166,14 @@ class Incompletes:
         that it was given."""
         if not variable.name:
             return False
-        family = self._family(variable.scope)
+        # An object that is handed on as one of a base class is not seen to be one of this class.
+        own = {variable.scope, *self._inference.subclasses(variable.scope)}
         return (
-            any(self._inference.library_bases(each) - PLAIN_BASES for each in family)
-            or not family.isdisjoint(self._handed_on)
+            any(
+                self._inference.library_bases(each) - PLAIN_BASES
+                for each in self._family(variable.scope)
+            )
+            or not own.isdisjoint(self._handed_on)
             or any(
                 not is_new(self._inference.states[function], node.second)
                 for function, number in self._sites(variable)
