@@ -221,7 +221,8 @@ def join_devices(devices: list[Device]) -> Device:
         return PERHAPS_CPU
     if kinds == {None}:
         return NO_DEVICE
-    return Device(ACCELERATOR, reason, agreed(device.name for device in devices))
+    others = frozenset(kind for device in devices for kind in device.others)
+    return Device(ACCELERATOR, reason, agreed(device.name for device in devices), others=others)
 
 
 def join_tensors(tensors: list[Tensor]) -> Tensor:

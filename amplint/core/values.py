@@ -113,6 +113,7 @@ class Device:
     `pinned`: in page-locked memory of the host, from where a copy need not be waited for.
     `pinned_within`: it is a batch that a function of the user's own has collated, or taken out of
     one. The batch need be no tensor; the tensors in it are pinned.
+    `others`: the kinds of accelerators beside CUDA that it may be, where the text names them.
     """
 
     kind: str | None
@@ -120,6 +121,7 @@ class Device:
     name: str | None = None  # "cuda", "cuda:1" where the text says so
     pinned: bool = False
     pinned_within: bool = False
+    others: frozenset[str] = frozenset()
 
 
 NO_DEVICE = Device(None)
@@ -396,6 +398,10 @@ KINDS = (
 POSITION = {kind: f"{position:02}" for position, kind in enumerate(KINDS)}
 
 
+def _order_of_device(device: Device) -> tuple[str, str]:
+    return str(device.kind), " ".join(sorted(device.others))
+
+
 def _order(atom: Atom) -> tuple[str, ...]:
     position = POSITION[type(atom)]
     if isinstance(atom, Function):
@@ -413,31 +419,21 @@ def _order(atom: Atom) -> tuple[str, ...]:
     if isinstance(atom, Autocast):
         return (position, str(atom.device), str(atom.dtype), str(atom.enabled), str(atom.cache))
     if isinstance(atom, TensorTree):
-        return (position, str(atom.device.kind), *sorted(atom.forms))
+        return (position, *_order_of_device(atom.device), *sorted(atom.forms))
     if isinstance(atom, Instance):
-        return (position, atom.cls, str(atom.device.kind), str(atom.wrapped))
+        return (position, atom.cls, *_order_of_device(atom.device), str(atom.wrapped))
     if isinstance(atom, Tensor):
         # A test may leave two: what is a tensor, and what is one where it is no nest of tensors.
         kinds = (atom.dtype, atom.half)
         more = (*kinds, atom.rank, atom.dims, atom.grad, atom.fresh, atom.device.name)
-        return (position, str(atom.device.kind), *map(str, more))
+        return (position, *_order_of_device(atom.device), *map(str, more))
     if isinstance(atom, Object):
-        what = (atom.type, atom.kind, atom.device.kind, atom.dtype, atom.rank, atom.enabled)
-        return (position, *map(str, what), str(atom.last), _order_of(atom.holds))
-    parts = (
-        "id",
-        "cls",
-        "name",
-        "type",
-        "kind",
-        "path",
-        "const",
-        "dtype",
-        "rank",
-        "of",
-        "pinned",
-        "pinned_within",
-    )
+        what = (atom.type, atom.kind, *_order_of_device(atom.device), atom.dtype, atom.rank)
+        return (position, *map(str, what), str(atom.enabled), str(atom.last), _order_of(atom.holds))
+    if isinstance(atom, Device):
+        pinned = str(atom.pinned), str(atom.pinned_within)
+        return (position, *_order_of_device(atom), str(atom.name), *pinned)
+    parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype", "rank", "of")
     return (position, *(str(getattr(atom, part, "")) for part in parts))
 
 

@@ -302,6 +302,10 @@ DEVICE_HINTS = frozenset(
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
 """What is done on these alone is a way around what they lack."""
 
+OTHER_ACCELERATORS = frozenset({"mps", "npu", "xpu", "hpu"})
+"""Types of devices with an autocast of their own, on which a region of CUDA does nothing
+(torch/amp/autocast_mode.py, torch 2.13; npu: torch_npu)."""
+
 OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
 """Flags that say so."""
 

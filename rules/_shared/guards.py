@@ -113,6 +113,28 @@ def _is_tried(name: cst.Name, src: Source) -> bool:
     )
 
 
+def tests_before(at: View) -> Iterator[View]:
+    """The tests of the `if`s that leave the blocks around a node before it.
+
+    Ex) if device.type != "cuda": return model(x); <node>
+    """
+    src, inner = at.source, at.cst
+    for ancestor in src.ancestors(inner):
+        if isinstance(ancestor, cst.IndentedBlock | cst.Module):
+            for each in itertools.takewhile(partial(is_not, inner), ancestor.body):
+                if isinstance(each, cst.If) and (_leaves(each.body) or _raises(each.body)):
+                    yield at.of(each.test)
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return
+        inner = ancestor
+
+
+def _raises(body: cst.BaseSuite) -> bool:
+    """Whether a block ends with an error."""
+    last = body.body[-1] if body.body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise)
+
+
 def is_caught(at: View) -> bool:
     """Whether the function goes on where the node raises.
 

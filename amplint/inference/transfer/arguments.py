@@ -26,7 +26,7 @@ from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
 from amplint.knowledge.dtypes import covering
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
-from amplint.knowledge.vocabulary import DEVICE_HINTS
+from amplint.knowledge.vocabulary import DEVICE_HINTS, OTHER_ACCELERATORS
 
 HOST_DEVICES = ("cpu", "meta")
 
@@ -69,16 +69,18 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
     kinds: set[str | None] = set()
     names: set[str] = set()
     reasons: list[Reason | None] = []
+    others: frozenset[str] = frozenset()
     for atom in value:
         device = device_of_atom(atom, site)
         kinds.add(device.kind)
+        others |= device.others
         if device.name:
             names.add(device.name)
         reasons.append(device.evidence)
     reason = first_of(reasons) or site.evidence("moved to the device here", Shows.PLACEMENT)
     if ACCELERATOR in kinds:
         name = agreed(names) if kinds == {ACCELERATOR} else None
-        return Device(ACCELERATOR, reason, name)
+        return Device(ACCELERATOR, reason, name, others=others)
     if kinds == {"cpu"}:
         return CPU
     if hint in DEVICE_HINTS or hint.endswith(("device", "_gpu")):
@@ -99,6 +101,7 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
             ACCELERATOR,
             site.evidence(f"moved to `{atom.const}` here", Shows.PLACEMENT),
             atom.const,
+            others=frozenset({kind} & OTHER_ACCELERATORS),
         )
     if isinstance(atom, Host) and atom.kind == "int":
         name = f"cuda:{atom.const}" if atom.known else None

@@ -50,6 +50,7 @@ from amplint.knowledge import libraries
 from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import RESULTS
+from amplint.knowledge.vocabulary import OTHER_ACCELERATORS
 
 
 def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
@@ -92,6 +93,7 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
                     ACCELERATOR,
                     site.evidence(f"moved by `.{name}()` here", Shows.PLACEMENT),
                     label,
+                    others=frozenset({name} & OTHER_ACCELERATORS),
                 ),
             )
         )
