@@ -306,6 +306,9 @@ OTHER_ACCELERATORS = frozenset({"mps", "npu", "xpu", "hpu"})
 """Types of devices with an autocast of their own, on which a region of CUDA does nothing
 (torch/amp/autocast_mode.py, torch 2.13; npu: torch_npu)."""
 
+REDIRECTS_CUDA = ("transfer_to_npu", "gpu_migration")
+"""What lets the names of CUDA mean another device (torch_npu.contrib, habana_frameworks.torch)."""
+
 OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
 """Flags that say so."""
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from amplint import Device, Finding, Group, Rule, Unrun, View, calls, constant
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
-from amplint.knowledge.vocabulary import ASKS_DEVICE
+from amplint.knowledge.vocabulary import ASKS_DEVICE, REDIRECTS_CUDA
 
 from .._shared.guards import tests_around, tests_before
 
@@ -52,11 +52,6 @@ rule = Rule(
     preview=True,
 )
 
-# What makes the device's calls those of CUDA, so that its names mean the other device.
-REDIRECTS = ("transfer_to_npu", "gpu_migration")
-# What stands for a value in the graph, and not in the text.
-UNWRITTEN = frozenset({"param", "phi"})
-
 
 class Place(NamedTuple):
     """Something that may be on an accelerator of another kind."""
@@ -68,7 +63,7 @@ class Place(NamedTuple):
 @rule.on(calls(*AUTOCASTS, *SCALERS))
 def check(call: View) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda"), GradScaler(), beside `x.to("xpu")`"""
-    if device_of(call) != "cuda" or is_by_device(call) or call.mentions(*REDIRECTS):
+    if device_of(call) != "cuda" or is_by_device(call) or call.mentions(*REDIRECTS_CUDA):
         return
     place = next(elsewhere(call), None)
     if place is None:
@@ -104,7 +99,8 @@ def is_by_device(call: View) -> bool:
     if switch is None:
         return False
     made = switch.origin
-    text = switch.text if made.op in UNWRITTEN else f"{switch.text} {made.text}"
+    is_written = made.op not in ("param", "phi")
+    text = f"{switch.text} {made.text}" if is_written else switch.text
     return constant(switch.value) is False or ASKS_DEVICE.search(text) is not None
 
 
