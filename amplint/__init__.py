@@ -62,6 +62,7 @@ _EXPORTS = {
     "analyses.backward_support": "BackwardSupport Support",
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
+    "analyses.first_layers": "GivenToLayer",
     "analyses.growing_fields": "KeptArguments LastingFields",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
     "analyses.inferred": "Frameworks OutsideRegions PackedLengths ReadBack ReadByFramework",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
     from amplint.analyses.classes import Classes as Classes
+    from amplint.analyses.first_layers import GivenToLayer as GivenToLayer
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.growing_fields import KeptArguments as KeptArguments
     from amplint.analyses.growing_fields import LastingFields as LastingFields
