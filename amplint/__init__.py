@@ -62,7 +62,6 @@ _EXPORTS = {
     "analyses.backward_support": "BackwardSupport Support",
     "analyses.classes": "Classes",
     "analyses.grad_mode": "GradSurelyOn",
-    "analyses.first_layers": "GivenToLayer",
     "analyses.growing_fields": "KeptArguments LastingFields",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
     "analyses.inferred": "Frameworks OutsideRegions PackedLengths ReadBack ReadByFramework",
@@ -71,6 +70,7 @@ _EXPORTS = {
     "analyses.host_built": "HostBuilt",
     "analyses.loss_terms": "LossTerms",
     "analyses.moved_later": "MovedLater",
+    "analyses.own_layers": "GivenToLayer ReturnedByLayer",
     "analyses.provenance": "Choosers ReplicatedModules UnpinnedMoves",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
@@ -100,7 +100,6 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
     from amplint.analyses.classes import Classes as Classes
-    from amplint.analyses.first_layers import GivenToLayer as GivenToLayer
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.growing_fields import KeptArguments as KeptArguments
     from amplint.analyses.growing_fields import LastingFields as LastingFields
@@ -118,6 +117,8 @@ if TYPE_CHECKING:
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
     from amplint.analyses.loss_terms import LossTerms as LossTerms
     from amplint.analyses.moved_later import MovedLater as MovedLater
+    from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
+    from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
     from amplint.analyses.provenance import Choosers as Choosers
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves

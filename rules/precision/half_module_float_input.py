@@ -54,6 +54,7 @@ from amplint import (
     Raises,
     Reason,
     Related,
+    ReturnedByLayer,
     Rule,
     Safety,
     Sequence,
@@ -155,15 +156,32 @@ def dtype_given(given: View, call: View) -> Known | None:
     What a layer is given is a tensor, so that a cast tells its dtype, whatever was cast.
     """
     tensor, made = given.tensor, given.origin
-    if tensor is not None:
-        dtype, because = tensor.dtype, dtype_evidence(tensor)
-        return Known(dtype, because) if dtype in FLOATS and dtype is not None else None
+    if tensor is not None and tensor.dtype is not None:
+        is_float = tensor.dtype in FLOATS
+        return Known(tensor.dtype, dtype_evidence(tensor)) if is_float else None
     dtype = dtype_of_cast(made)
-    if dtype is None or dtype not in FLOATS or not may_be_tensor(given):
+    if dtype is None or tensor is not None:
+        return dtype_returned(made)
+    if dtype not in FLOATS or not may_be_tensor(given):
         return None
     if not is_layer(only(call.called.value)) and not call.ask(GivenToLayer):
         return None
     return Known(dtype, (made.related(f"cast to {dtype} here"),))
+
+
+def dtype_returned(made: View) -> Known | None:
+    """The dtype of what a layer gives at the end of a module of the project that is cast in sight.
+
+    Ex) z of `z = vae.encode(x)`, after `vae = VAE().to("cuda", torch.float32)`
+    """
+    module = module_of(made) if made.op == "call" else None
+    if module is None or may_be_cast(made, module) or not made.ask(ReturnedByLayer):
+        return None
+    parameters = parameters_of(made, module)
+    if parameters is None:
+        return None
+    given = made.related(f"{parameters.dtype} by this module")
+    return Known(parameters.dtype, (given, *parameters.because))
 
 
 def may_be_tensor(given: View) -> bool:
