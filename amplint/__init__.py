@@ -70,6 +70,7 @@ _EXPORTS = {
     "analyses.host_built": "HostBuilt",
     "analyses.loss_terms": "LossTerms",
     "analyses.moved_later": "MovedLater",
+    "analyses.own_layers": "GivenToLayer ReturnedByLayer",
     "analyses.provenance": "Choosers ReplicatedModules UnpinnedMoves",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
@@ -116,6 +117,8 @@ if TYPE_CHECKING:
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
     from amplint.analyses.loss_terms import LossTerms as LossTerms
     from amplint.analyses.moved_later import MovedLater as MovedLater
+    from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
+    from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
     from amplint.analyses.provenance import Choosers as Choosers
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves

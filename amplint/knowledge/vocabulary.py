@@ -294,9 +294,7 @@ WISHES_EMPTY_CACHE = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offloa
 
 # --------------------------------------------------------------------------- devices
 
-DEVICE_HINTS = frozenset(
-    {"device", "dev", "gpu", "gpu_id", "cuda", "local_rank", "rank", "_device"}
-)
+DEVICE_NAME = re.compile(r"(.*device|dev|(.*_)?gpu|gpu_id|cuda|(local_)?rank)$")
 """A device, as people write it in arguments of `.to(...)`."""
 
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})

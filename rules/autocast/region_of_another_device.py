@@ -22,8 +22,8 @@ Fix safety: none is offered. In its own region, a device of another kind casts b
 which the author has to try.
 
 Known limits: the device has to be named in the project, as a string, and to come to a tensor, a
-module or a device in the function that opens the region. A region under a test of the device, and
-one that an argument of the device switches, are left alone. `custom_fwd(device_type="cuda")` is not
+module or a device in the function that opens the region. A region under a test of the device is
+left alone, and so is one that something else than a parameter switches. `custom_fwd(device_type="cuda")` is not
 looked at.
 """
 
@@ -98,10 +98,10 @@ def is_by_device(call: View) -> bool:
     switch = call.arg("enabled", api.parameters.index("enabled"))
     if switch is None:
         return False
-    made = switch.origin
-    is_written = made.op not in ("param", "phi")
-    text = f"{switch.text} {made.text}" if is_written else switch.text
-    return constant(switch.value) is False or ASKS_DEVICE.search(text) is not None
+    if constant(switch.value) is True:
+        return False
+    # What is computed may be computed of the device, in another function, too.
+    return switch.origin.op != "param" or ASKS_DEVICE.search(switch.text) is not None
 
 
 def elsewhere(call: View) -> Iterator[Place]:

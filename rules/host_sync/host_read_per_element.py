@@ -296,9 +296,11 @@ def element_at(element: View) -> tuple[View, Loop] | None:
     container = element.of(node.value)
     if isinstance(node.value, cst.Name) and (row := element_named(container)) is not None:
         return row  # `row[0]` in `for row in tensor`
-    for index in indices(node):
-        loop = loop_of(index, src)
-        if loop is not None and counts(element.of(loop.iter)) and stays(node.value, loop, src):
+    loops = [loop for index in indices(node) if (loop := loop_of(index, src)) is not None]
+    counting = [loop for loop in loops if counts(element.of(loop.iter))]
+    # Of `t[i, j]`, the inner loop reads all of `t[i]`, and the outer one may read something else.
+    for loop in sorted(counting, key=lambda loop: src.span(loop).start, reverse=True):
+        if stays(node.value, loop, src):
             return container, loop
     return None
 

@@ -19,15 +19,17 @@ perhaps the module was to stay float32.
 
 Known limits: a cast of a module is seen where it makes the value that is called, or stands above
 the call in the same function, without a condition. A module of the project is judged only where
-nothing that it runs casts. Inside of modules, where a caller may open a region, amplint is silent
-as soon as the project has a region anywhere. That a module is float32 is known only of a layer that
-is built in the same function and handed to nobody.
+nothing that it runs casts; its other methods, and the half input of one in float32, only where the
+method passes its first argument to a layer as it is. Inside of modules, where a caller may open a
+region, amplint is silent as soon as the project has a region anywhere. That a module is float32 is
+known only of a layer, or of what is cast to it, that is built in the same function and handed to
+nobody.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from amplint import (
@@ -37,23 +39,32 @@ from amplint import (
     WITH_HALF,
     CalledTexts,
     Change,
+    Class,
     Classes,
     Finding,
     Fix,
     Frameworks,
+    Function,
+    GivenToLayer,
     Group,
     Host,
     Instance,
     Object,
     Presumes,
     Raises,
+    Reason,
+    Related,
+    ReturnedByLayer,
     Rule,
     Safety,
     Sequence,
     Tensor,
+    TensorTree,
     View,
+    is_unknown,
     nodes,
     only,
+    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
@@ -85,6 +96,9 @@ MODELS = "torchvision.models."
 CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
 # What may be done with a layer without casting it.
 HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
+CASTING = frozenset({"to", "type", "half", "bfloat16", "float", "double", "apply"})
+# What takes a module, and can neither cast it nor hand it on.
+KEEPING = frozenset({"attr", "subscript", "compare", "return"})
 METHODS = {"float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double"}
 
 rule = Rule(
@@ -101,11 +115,11 @@ rule = Rule(
 
 
 @dataclass(frozen=True)
-class Parameters:
-    """The dtype of a module's parameters, and what gave it to them."""
+class Known:
+    """A dtype that is known of a module's parameters, or of what the module is given, and why."""
 
     dtype: str
-    made: View | None
+    because: Iterable[Reason | Related | None]
 
 
 @rule.on(nodes("call") & WITH_HALF)
@@ -114,52 +128,106 @@ def check(call: View) -> Iterator[Finding]:
     if module is None:
         return
     given = [argument for _, _, argument in call.arguments]
-    tensor = given[0].tensor if given else None
-    if tensor is None or tensor.dtype not in FLOATS or may_be_cast(call):
+    tensor = dtype_given(given[0], call) if given else None
+    if tensor is None or may_be_cast(call, module):
         return
-    recurrent = isinstance(module, Object) and module.type in RECURRENT and len(given) == 2
     parameters = parameters_of(call, module)
     if parameters is not None and differ(parameters.dtype, tensor.dtype):
-        yield input_of_another_dtype(call, parameters, tensor, given)
-    elif recurrent:
-        yield from state_of_another_dtype(call, given[0], tensor, given[1])
+        yield input_of_another_dtype(module, parameters, tensor, given)
+    elif given[0].tensor is not None and is_recurrent(module) and len(given) == 2:
+        yield from state_of_another_dtype(call, given[0], given[0].tensor, given[1])
 
 
 def input_of_another_dtype(
-    call: View, parameters: Parameters, tensor: Tensor, given: list[View]
+    module: View, parameters: Known, tensor: Known, given: list[View]
 ) -> Finding:
     """Ex) linear.half(); linear(torch.zeros(2, 8))"""
-    dtype, made = parameters.dtype, parameters.made
-    name = call.operands[0].brief
-    message = f"`{name}` is in {dtype} and its input is {tensor.dtype}: this raises"
-    here = None if made is None else made.related(f"in {dtype} since here")
-    edit = call.source.edits.append_call(given[0].cst, f"{METHODS[dtype]}()")
+    dtype = parameters.dtype
+    message = f"`{module.brief}` is in {dtype} and its input is {tensor.dtype}: this raises"
+    edit = module.source.edits.append_call(given[0].cst, f"{METHODS[dtype]}()")
     alone = len(given) == 1  # else others would have to be cast, too
     fix = Fix(f"Cast the input to {dtype}", (edit,), Safety.UNSAFE) if alone else None
-    return given[0].finding(message, (here, *dtype_evidence(tensor)), fix)
+    return given[0].finding(message, (*parameters.because, *tensor.because), fix)
 
 
-def module_of(call: View) -> Object | Instance | None:
-    """The callee, if it is a layer, a model of a library, or a module of the project."""
-    value = call.operands[0].value
-    called = only(value)
+def dtype_given(given: View, call: View) -> Known | None:
+    """The float dtype of what a module is given first.
+
+    What a layer is given is a tensor, so that a cast tells its dtype, whatever was cast.
+    """
+    tensor, made = given.tensor, given.origin
+    if tensor is not None and tensor.dtype is not None:
+        is_float = tensor.dtype in FLOATS
+        return Known(tensor.dtype, dtype_evidence(tensor)) if is_float else None
+    dtype = dtype_of_cast(made)
+    if dtype is None or tensor is not None:
+        return dtype_returned(made)
+    if dtype not in FLOATS or not may_be_tensor(given):
+        return None
+    if not is_layer(only(call.called.value)) and not call.ask(GivenToLayer):
+        return None
+    return Known(dtype, (made.related(f"cast to {dtype} here"),))
+
+
+def dtype_returned(made: View) -> Known | None:
+    """The dtype of what a layer gives at the end of a module of the project that is cast in sight.
+
+    Ex) z of `z = vae.encode(x)`, after `vae = VAE().to("cuda", torch.float32)`
+    """
+    module = module_of(made) if made.op == "call" else None
+    if module is None or may_be_cast(made, module) or not made.ask(ReturnedByLayer):
+        return None
+    parameters = parameters_of(made, module)
+    if parameters is None:
+        return None
+    given = made.related(f"{parameters.dtype} by this module")
+    return Known(parameters.dtype, (given, *parameters.because))
+
+
+def may_be_tensor(given: View) -> bool:
+    return is_unknown(given.value) or isinstance(only(given.value), TensorTree)
+
+
+def module_of(call: View) -> View | None:
+    """The module that a call runs, be it by a method that its class has: a layer, a model of a
+    library, or a module of the project."""
+    function = call.called
+    owner = call.receiver
+    if isinstance(only(function.value), Function) and owner is not None:
+        return owner if owner.origin.op == "call" and is_own_module(owner) else None
+    called = only(function.value)
     if isinstance(called, Instance):
-        bases = call.fact(Classes).bases_of(value)
-        return called if any(base.startswith("torch.nn.") for base in bases) else None
+        return function if is_own_module(function) else None
     if not isinstance(called, Object) or called.kind != "module":
         return None
-    known = called.type in LAYERS or called.type.startswith(MODELS)
-    return called if known or call.fact(Frameworks).builds_module(called.type) else None
+    is_known = is_layer(called) or called.type.startswith(MODELS)
+    return function if is_known or call.fact(Frameworks).builds_module(called.type) else None
 
 
-def may_be_cast(call: View) -> bool:
+def is_layer(thing: object) -> bool:
+    return isinstance(thing, Object) and thing.type in LAYERS
+
+
+def is_own_module(at: View) -> bool:
+    """Whether it is an instance of a module of the project."""
+    bases = at.fact(Classes).bases_of(at.value)
+    is_one = isinstance(only(at.value), Instance)
+    return is_one and any(base.startswith("torch.nn.") for base in bases)
+
+
+def is_recurrent(module: View) -> bool:
+    thing = only(module.value)
+    return isinstance(thing, Object) and thing.type in RECURRENT
+
+
+def may_be_cast(call: View, module: View) -> bool:
     """Whether a region around the call, opened here or by a caller nobody sees, may cast."""
     if call.region is not None:
         return call.enabled_region is not None
-    root = function = call.operands[0]
+    root = module
     while root.op == "attr":
         root = root.operands[0]
-    inside = isinstance(only(root.value), Instance) and root != function
+    inside = isinstance(only(root.value), Instance) and root != module
     return inside and call.mentions("autocast")
 
 
@@ -197,31 +265,35 @@ def state_dtype(part: View) -> str | None:
     return atom.dtype if isinstance(atom, Tensor) else None
 
 
-def parameters_of(call: View, module: Object | Instance) -> Parameters | None:
+def parameters_of(call: View, module: View) -> Known | None:
     """The dtype that the parameters certainly have where the module is called."""
-    casts, function = casts_of(call), call.operands[0]
+    casts, thing = casts_of(call, module), only(module.value)
     if casts is None:
         return None
-    made = function.origin if function.op == READ and function.origin.op == "call" else None
-    if isinstance(module, Object) and module.dtype is not None:
-        return Parameters(module.dtype, made) if not casts and module.dtype in METHODS else None
-    if len(casts) == 1:
-        dtype = dtype_of_cast(casts[0])
-        if dtype not in HALF or (isinstance(module, Instance) and is_its_own(casts[0], call)):
-            return None
-        assert dtype is not None
-        return Parameters(dtype, casts[0])
-    if not casts and made is not None and isinstance(module, Object) and is_plain_layer(made):
-        return Parameters("float32", made)
+    made = module.origin if module.op == READ and module.origin.op == "call" else None
+    if isinstance(thing, Object) and thing.dtype is not None:
+        return known_since(made, thing.dtype) if not casts and thing.dtype in METHODS else None
+    cast = casts[0] if len(casts) == 1 else None
+    if not casts and made is not None and isinstance(thing, Instance):
+        cast = cast_where_made(made)
+    if cast is not None:
+        dtype = dtype_of_cast(cast)
+        is_own = isinstance(thing, Instance) and may_keep_input(cast, call, module)
+        return known_since(cast, dtype) if dtype in METHODS and not is_own else None
+    if not casts and made is not None and isinstance(thing, Object) and is_plain_layer(made):
+        return known_since(made, "float32")
     return None
 
 
-def casts_of(call: View) -> list[View] | None:
+def known_since(made: View | None, dtype: str) -> Known:
+    return Known(dtype, () if made is None else (made.related(f"in {dtype} since here"),))
+
+
+def casts_of(call: View, module: View) -> list[View] | None:
     """The statements above the call that cast the module; None where not all of them always do."""
-    function = call.operands[0]
     found = []
-    for cast in taken_by(function) if function.op == READ else ():
-        if not is_called_on(function, cast) or dtype_of_cast(cast) is None:
+    for cast in taken_by(module) if module.op == READ else ():
+        if not is_called_on(module, cast) or dtype_of_cast(cast) is None:
             continue
         if cast.span.start > call.span.start:
             continue
@@ -234,12 +306,60 @@ def casts_of(call: View) -> list[View] | None:
     return found
 
 
-def is_its_own(cast: View, call: View) -> bool:
-    """Whether a module of the project has a `half` of its own, or may cast its input itself, which
-    it may where nothing is known of its code."""
+def cast_where_made(made: View) -> View | None:
+    """The last cast of a module of the project in the expression that makes it, if nothing that is
+    done with it may cast it again.
+
+    Ex) Net().to("cuda", torch.float16).eval()
+    """
+    cast, at = None, made
+    while at.receiver is not None and (at.method in HARMLESS or at.method in CASTING):
+        if dtype_of_cast(at) is not None:
+            cast = cast or at
+        elif cast is None and not is_move(at):
+            return None  # to what may be a dtype
+        at = at.receiver
+    is_made_here = at.op == "call" and isinstance(only(at.called.value), Class)
+    return cast if is_made_here and not may_cast_later(made) else None
+
+
+def may_cast_later(made: View) -> bool:
+    """Whether something that is done with a module may cast it, or a part of it."""
+
+    def parts(at: View) -> Iterator[View]:
+        return (use for use in at.uses if use.op in ("attr", "subscript"))
+
+    return made.is_merged or any(is_cast_or_given(part) for part in reachable([made], parts))
+
+
+def is_cast_or_given(part: View) -> bool:
+    """Ex) net of net.half() and convert(net); not of net(x), net.config.scale and `return net`"""
+    if part.op == "attr" and part.method in CASTING:
+        return not all(is_move(use) for use in part.uses)
+    if not isinstance(only(part.value), Object | Instance):
+        return False
+    return any(use.op not in KEEPING and not is_called(part, use) for use in part.uses)
+
+
+def is_called(thing: View, use: View) -> bool:
+    """Whether something is called, and not given to that call as well."""
+    given = use.operands[1:]
+    is_callee = use.op == "call" and use.called.is_same(thing)
+    return is_callee and not any(each.is_same(thing) for each in given)
+
+
+def may_keep_input(cast: View, call: View, module: View) -> bool:
+    """Whether a module of the project may take an input of another dtype than it was cast to.
+
+    It has a `half` of its own, or casts its input itself, which it may where nothing is known of
+    its code. A half input times a parameter in float32 becomes float32, and other methods than
+    `forward` may keep what they are given: there it has to meet a layer as it is.
+    """
     texts = call.ask(CalledTexts) or ()
     inside = not texts or any(CAST_IN_TEXT.search(text) for text in texts)
-    return inside or bool(cast.ask(CalledTexts))
+    is_forward = module == call.called and dtype_of_cast(cast) in HALF
+    meets_layer = is_forward or bool(call.ask(GivenToLayer))
+    return inside or bool(cast.ask(CalledTexts)) or not meets_layer
 
 
 def is_plain_layer(made: View) -> bool:
@@ -263,5 +383,5 @@ def is_move(call: View) -> bool:
 
 def is_harmless(use: View, layer: View) -> bool:
     if use.op == "call":
-        return use.operands[0].is_same(layer)
+        return is_called(layer, use)
     return use.op == "attr" and use.method in HARMLESS

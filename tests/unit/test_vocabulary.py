@@ -102,7 +102,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/placement/legacy_tensor_constructor.py": "CONVERTIBLE",
         "rules/placement/tensor_from_tensor.py": "PLACEMENT",
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
-        "rules/precision/half_module_float_input.py": "CAST_IN_TEXT HARMLESS",
+        "rules/precision/half_module_float_input.py": "CASTING CAST_IN_TEXT HARMLESS KEEPING",
         "rules/precision/integers_cast_to_half.py": "INDEX_NAMES OF_CLASSES SAME_NUMBERS",
         "rules/precision/mixed_dtype_where.py": "TENSOR_CASTS",
         "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",

@@ -26,7 +26,7 @@ from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
 from amplint.knowledge.dtypes import covering
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
-from amplint.knowledge.vocabulary import DEVICE_HINTS, OTHER_ACCELERATORS
+from amplint.knowledge.vocabulary import DEVICE_NAME, OTHER_ACCELERATORS
 
 HOST_DEVICES = ("cpu", "meta")
 
@@ -83,7 +83,7 @@ def device_of(value: Value, hint: str, site: Site) -> Device:
         return Device(ACCELERATOR, reason, name, others=others)
     if kinds == {"cpu"}:
         return CPU
-    if hint in DEVICE_HINTS or hint.endswith(("device", "_gpu")):
+    if DEVICE_NAME.match(hint):
         return Device(ACCELERATOR, reason)
     return NO_DEVICE
 
