@@ -23,8 +23,8 @@ which the author has to try.
 
 Known limits: the device has to be named in the project, as a string, and to come to a tensor, a
 module or a device in the function that opens the region. A region under a test of the device is
-left alone, and so is one that something else than a parameter switches. `custom_fwd(device_type="cuda")` is not
-looked at.
+left alone, and so is one that something else than a parameter switches.
+`custom_fwd(device_type="cuda")` is not looked at.
 """
 
 from __future__ import annotations
