@@ -897,7 +897,9 @@ class Calls(OfFrameworks):
         if set(facts.decorated) & CONTEXT_MAKERS:
             opened = infer.read(Key("context", function.id))
             entering = contexts_at(graph, ops.YIELD)
-            return contexts_in(self.specialised(function, arguments, opened, entering)) or UNKNOWN
+            if entering:  # else those of what it delegates to
+                opened = self.specialised(function, arguments, opened, entering)
+            return contexts_in(opened) or UNKNOWN
         if graph.yields:
             result = one(Sequence(None, infer.read(Key("yield", function.id))))
         else:

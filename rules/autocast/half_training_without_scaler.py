@@ -105,19 +105,19 @@ def is_scale(at: View) -> bool:
 
 
 def alternatives(at: View) -> Iterator[View]:
-    """What a variable may hold, by the branch that has been taken."""
+    """The values that a variable may hold, by the branch that has been taken."""
     made = reachable([at.origin], lambda each: [one.origin for one in behind(each)])
     return (each for each in made if not behind(each))
 
 
 def behind(at: View) -> Sequence[View]:
-    """What is joined; of `scaler.update()`, which may also add to a mapping, the scaler before."""
+    """The values that are joined; of `scaler.update()`, which may add to a mapping, the one before."""
     return at.operands if at.op == "phi" else at.operands[:1] if at.op == "add" else ()
 
 
 def unscaled(call: View, context: View, region: Autocast) -> str | None:
-    """How a loss that is computed in a region stays unscaled; None where it may be scaled, or the
-    region may be off.
+    """The way in which a loss that is computed in a region stays unscaled; None where it may be
+    scaled, or the region may be off.
 
     Conditions are compared by their texts. Flags that differ say nothing of each other.
     """
