@@ -111,7 +111,7 @@ def alternatives(at: View) -> Iterator[View]:
 
 
 def behind(at: View) -> Sequence[View]:
-    """The values that are joined; of `scaler.update()`, which may add to a mapping, the one before."""
+    """The values that are joined; of `scaler.update()`, which may add to a mapping, the former."""
     return at.operands if at.op == "phi" else at.operands[:1] if at.op == "add" else ()
 
 
