@@ -77,7 +77,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/autocast/banned_loss_in_autocast.py": "FORWARDING REFUSING",
         "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
         "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PLAIN PRODUCTS",
-        "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 CONJUGATES",
+        "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 OF_COMPLEX",
         "rules/autocast/loss_outside_autocast.py": "CLASSIFYING",
         "rules/autocast/miscalled_autocast.py": "DTYPES ENTERS",
         "rules/autocast/optimizer_step_in_autocast.py": "OF_TRAINING",
