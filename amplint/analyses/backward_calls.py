@@ -270,11 +270,22 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         methods = [a for a in called if isinstance(a, Method) and a.name in BACKWARD_METHODS]
         if methods:
             return any(has_backward(method.of) for method in methods)
+        if any(self._backpropagates(atom) for atom in called):
+            return True
         if callee.op == ops.ATTR and callee.data in BACKWARD_METHODS:
             owners = state.values[callee.operands[0]]
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
             return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
         return False
+
+    def _backpropagates(self, called: Atom) -> bool:
+        """Whether this is a method of a framework that runs the backward pass of a loss that it is
+        given, and gives nothing back. Ex) wrapper.update_params(loss), of mmengine"""
+        if not isinstance(called, Method) or not isinstance(called.of, Object):
+            return False
+        of, models = called.of, self.inference.files.models
+        row = models.method_of_object(of.kind, of.type, called.name)
+        return row is not None and row.gives == "nothing" and "loss" in row.parameters.values()
 
     def is_gradient(self, function: str, number: int) -> bool:
         """Whether the call is `torch.autograd.grad`: a backward pass where it stands, but what

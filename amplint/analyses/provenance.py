@@ -115,7 +115,7 @@ class Origins(Fact):
             if node.op == ops.PARAM:
                 return None
             if node.op == ops.SUBSCRIPT:
-                words.update(self._words((function, node.second)))
+                words.update(self._words((at[0], node.second)))
             if at != start:
                 words.update(*map(self._words, self._tests_around(at)))
         return (*sorted(words),)

@@ -275,11 +275,20 @@ class Models:
 
 
 def sign_of(text: str) -> tuple[str, re.Pattern[str]]:
-    """A pattern for a text, whichever quotes it has, and the longest part without any."""
-    whole = re.sub(QUOTE, lambda _: QUOTE, re.escape(text))
+    """A pattern for a text, whichever quotes it has, and the longest word in it.
+
+    A text with a space is one with any number of spaces there, or none. One without is so as an
+    argument of a call alone, which is the group of the match then: `fp16=True` is one in
+    `f(x, fp16 = True)`, but the statement `fp16 = True` is none.
+    """
+    as_it_is = re.sub(QUOTE, lambda _: QUOTE, re.escape(text))
+    spaced = re.sub(r"(?:\\ )*([=:]+)(?:\\ )*", r"\\s*\1\\s*", as_it_is)
     before = r"\b" if text[0].isalnum() else ""
     after = r"\b" if text[-1].isalnum() else ""
-    return max(re.split(QUOTE, text), key=len), re.compile(f"{before}{whole}{after}")
+    pattern = f"{before}{spaced}{after}"
+    if " " not in text and spaced != as_it_is:
+        pattern = rf"{before}{as_it_is}{after}|[(,]\s*({pattern})"
+    return max(re.split(r"[\"'\s=:]+", text), key=len), re.compile(pattern)
 
 
 def written(value: object) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from amplint.core.lattice import only
 from amplint.core.values import (
     NONE,
+    Atom,
     Device,
     DType,
     Host,
@@ -29,6 +30,7 @@ from amplint.core.values import (
 )
 from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
 from amplint.inference import Inference, State
+from amplint.inference.frame import origins
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node, path_of
@@ -210,6 +212,8 @@ def event_of_method(
             return TrainingEvent(Kind.UNSCALE, thing, optimizer)
         case "step" if owner is Role.SCHEDULER:
             return TrainingEvent(Kind.STEP, thing) if node.data.positional == 0 else None
+        case "step" if owner is Role.OPTIMIZER and is_handed_out(inference, state, thing):
+            return TrainingEvent(Kind.ELSEWHERE, thing)
         case "step" if scaler or owner is Role.OPTIMIZER:
             return TrainingEvent(Kind.STEP, thing, optimizer)
         case "update" if scaler and first < 0:
@@ -228,19 +232,49 @@ def event_of_framework(inference: Inference, value: Value, method: str) -> Kind 
     scaling = scaling_of(inference, value, method)
     if scaling == "unscales":
         return Kind.ELSEWHERE
-    scales = scaling == "scales" and all(
-        isinstance(atom, Object) and atom.dtype == SCALED_DTYPE and atom.enabled for atom in value
-    )
+    scales = scaling == "scales" and all(keeps_scaler(inference, atom) for atom in value)
     return Kind.SCALED_BACKWARD if scales else None
+
+
+def keeps_scaler(inference: Inference, atom: Atom) -> bool:
+    """Whether an object of a framework, or a module that one trains, has it scale losses."""
+    if isinstance(atom, Object):
+        return atom.dtype == SCALED_DTYPE and atom.enabled is True
+    steps = inference.methods(atom.cls, "training_step") if isinstance(atom, Instance) else []
+    functions = [inference.functions[step] for step in steps]
+    dtypes = {inference.dtype_of_framework(each, inference.joined) for each in functions}
+    return dtypes == {SCALED_DTYPE}
+
+
+def is_handed_out(inference: Inference, state: State, number: int) -> bool:
+    """Whether a framework has handed out an optimizer, whose step it makes itself.
+
+    Ex) `optimizer` of g, optimizer = self.optimizers()
+    """
+    nodes = state.graph.nodes
+    for each in origins(state.graph, number):
+        made = nodes[each]
+        if made.op in (ops.UNPACK, ops.SUBSCRIPT):
+            made = nodes[made.operands[0]]
+        callee = nodes[made.operands[0]] if made.op == ops.CALL else made
+        owner = only(state.values[callee.operands[0]]) if callee.op == ops.ATTR else None
+        if made.op == ops.CALL and isinstance(owner, Instance):
+            row = inference.files.models.method(inference.models_of(owner.cls), str(callee.data))
+            if row is not None and row.gives == "optimizer":
+                return True
+    return False
 
 
 def scaling_of(inference: Inference, value: Value, method: str) -> str | None:
     """The effect of a method of a framework on the gradients that it scales: see
     `amplint.frameworks.schema.Method.scaling`."""
-    atom, models = only(value), inference.files.models
-    if method not in models.scaling or not isinstance(atom, Object):
+    atom, models, row = only(value), inference.files.models, None
+    if method not in models.scaling:
         return None
-    row = models.method_of_object(atom.kind, atom.type, method)
+    if isinstance(atom, Object):
+        row = models.method_of_object(atom.kind, atom.type, method)
+    elif isinstance(atom, Instance) and not inference.methods(atom.cls, method):
+        row = models.method(inference.models_of(atom.cls), method)
     return row.scaling if row is not None else None
 
 

@@ -16,7 +16,7 @@ from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, policy
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.operations import INDEX_ARGUMENTS, RESULTS
+from amplint.knowledge.operations import INDEX_ARGUMENTS, MAKES_COMPLEX, OF_COMPLEX, RESULTS
 from amplint.knowledge.vocabulary import NO_ACTIVATION
 
 # What floating-point numbers are computed with; of the others, integers and masks are, too.
@@ -146,7 +146,9 @@ def is_integer(graph: Graph, number: int) -> bool:
 
 
 def used_otherwise(graph: Graph, node: Node) -> Iterator[int]:
-    """The operands that an operation uses as an index, a mask, a number or a container."""
+    """The operands that an operation uses as an index, a mask, a number or a container, or as
+    complex numbers."""
+    yield from used_as_complex(graph, node)
     if node.op in (ops.SUBSCRIPT, ops.PUT):
         index = node.second
         yield index
@@ -167,6 +169,31 @@ def used_otherwise(graph: Graph, node: Node) -> Iterator[int]:
         yield node.operands[0]
     elif node.op == ops.CALL:
         yield from given_otherwise(graph, node)
+
+
+def used_as_complex(graph: Graph, node: Node) -> Iterator[int]:
+    """Ex) x of x.conj(), x.imag and torch.view_as_real(x); x of x.conj() @ y, and y"""
+    if node.op == ops.ATTR and node.data in OF_COMPLEX:
+        yield node.operands[0]
+    is_product = node.op == ops.BINOP and node.data == "MatMult"
+    operands = node.operands if is_product else ()
+    if node.op == ops.CALL:
+        callee, path = graph.nodes[node.operands[0]], path_of(graph, node.operands[0]) or ""
+        name = callee.data if callee.op == ops.ATTR else ""
+        is_function = path.startswith(FUNCTIONS)
+        if is_function and name in OF_COMPLEX:
+            yield from node.positional[:1]
+        if f"{'torch' if is_function else 'Tensor'}.{name}" in EQUAL_DTYPES:
+            operands = node.positional if is_function else (*callee.operands[:1], *node.positional)
+    if any(is_complex(graph, number) for number in operands):
+        yield from operands
+
+
+def is_complex(graph: Graph, number: int) -> bool:
+    """Ex) x.conj(), torch.complex(x, y)"""
+    node = graph.nodes[number]
+    callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+    return node.op == ops.CALL and callee.op == ops.ATTR and callee.data in MAKES_COMPLEX
 
 
 def given_otherwise(graph: Graph, call: Node) -> Iterator[int]:

@@ -53,7 +53,7 @@ from amplint.core.values import Mapping as MappingValue
 from amplint.core.values import moved as moved_to
 from amplint.core.walks import reachable
 from amplint.inference import custom_ops, transfer
-from amplint.inference.frame import opened_by
+from amplint.inference.frame import opened_by, origins
 from amplint.inference.frameworks import OfFrameworks
 from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key, State
@@ -693,7 +693,11 @@ class Calls(OfFrameworks):
                 found = [self.attribute(a, attribute, node) for a in ordered(owner)]
                 return join([*found, *arguments.positional[2:3]])
             written = self.name_written(node)
-            names = self.names_given(written)
+            chosen, names = self.names_chosen(written), self.names_given(written)
+            if chosen:
+                return join(
+                    self.attribute(a, each, node) for a in ordered(owner) for each in chosen
+                )
             if names:
                 self.dispatch(owner, names, self.graph.nodes[written].data)
                 return UNKNOWN
@@ -830,6 +834,13 @@ class Calls(OfFrameworks):
         given = self.inference.given_strings(self.facts.id, self.graph.nodes[number].data)
         return given if len(given) <= MAX_EVENTS else []
 
+    def names_chosen(self, number: int) -> list[str]:
+        """The constants of which a branch has chosen one; none where it may be something else."""
+        sources = origins(self.graph, number) if number >= 0 else []
+        constants = [constant(self.of(each)) for each in sources]
+        names = sorted({each for each in constants if isinstance(each, str)})
+        return names if len(constants) > 1 and all(isinstance(c, str) for c in constants) else []
+
     def prefix(self, number: int) -> str:
         """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
         node = self.graph.nodes[number] if number >= 0 else None
@@ -897,7 +908,9 @@ class Calls(OfFrameworks):
         if set(facts.decorated) & CONTEXT_MAKERS:
             opened = infer.read(Key("context", function.id))
             entering = contexts_at(graph, ops.YIELD)
-            return contexts_in(self.specialised(function, arguments, opened, entering)) or UNKNOWN
+            if entering:  # else those of what it delegates to
+                opened = self.specialised(function, arguments, opened, entering)
+            return contexts_in(opened) or UNKNOWN
         if graph.yields:
             result = one(Sequence(None, infer.read(Key("yield", function.id))))
         else:

@@ -218,7 +218,7 @@ class Evaluation(Calls):
         if graph.yields and (whole or not changed.isdisjoint(graph.yields)):
             element = join(self.values[node] for node in graph.yields)
             infer.write(Key("yield", identity), (identity, -1), element)
-        if graph.yields and set(self.facts.decorated) & CONTEXT_MAKERS:
+        if graph.yields and (graph.contexts or set(self.facts.decorated) & CONTEXT_MAKERS):
             self.publish_context(ops.YIELD)
         if self.facts.name in ENTERING and self.facts.cls is not None:
             self.publish_context(ops.RETURN)
@@ -269,9 +269,21 @@ class Evaluation(Calls):
 
     def publish_context(self, end: Op) -> None:
         """The contexts that a context of the project enters: see `contexts_at`."""
-        contexts = (contexts_in(self.values[n]) for n in contexts_at(self.graph, end))
+        contexts = [contexts_in(self.values[n]) for n in contexts_at(self.graph, end)]
+        generators = self.delegated() if end == ops.YIELD else ()
+        contexts += [self.inference.read(Key("context", each)) for each in generators]
         identity = self.facts.id
         self.inference.write(Key("context", identity), (identity, -1), join(contexts))
+
+    def delegated(self) -> Iterator[str]:
+        """The generators that yield for this one. Ex) f, of `yield from f()`"""
+        nodes = self.graph.nodes
+        for number in self.graph.yields:
+            drawn = nodes[number].op == ops.ITER
+            source = nodes[nodes[number].operands[0]] if drawn else nodes[number]
+            for atom in self.values[source.operands[0]] if source.op == ops.CALL and drawn else ():
+                if isinstance(atom, Function):
+                    yield atom.id
 
     def transfer(self, node: Node) -> Value:
         handler = HANDLERS.get(node.op)

@@ -158,11 +158,10 @@ class Presumption:
             for path in self._paths:
                 file = self._files.own[path]
                 if part in file.text and pattern.search(file.text) and self._speaks_of(packages):
-                    for row, line in enumerate(file.uncommented, 1):
-                        for found in pattern.finditer(line):
-                            start, end = (len(line[:n].encode()) for n in found.span())
-                            place = Place(path, row, start, row, end)
-                            yield Evidence(place, "this suggests it", Shows.SIGN)
+                    text = "\n".join(file.uncommented)
+                    for found in pattern.finditer(text):
+                        place = place_of(path, text, *found.span(found.lastindex or 0))
+                        yield Evidence(place, "this suggests it", Shows.SIGN)
 
 
 def is_loss(function: FunctionFacts) -> bool:
@@ -179,6 +178,16 @@ def show(texts: Iterable[str], signs: Collection[tuple[str, Pattern[str]]]) -> b
         signs: each a part of the text, and the pattern that it begins or is in.
     """
     return any(part in text and pattern.search(text) for text in texts for part, pattern in signs)
+
+
+def place_of(path: str, text: str, start: int, end: int) -> Place:
+    """The place of a part of a text of which each line ends with one character."""
+    row, column, end_row, end_column = (
+        count
+        for before in (text[:start], text[:end])
+        for count in (before.count("\n") + 1, len(before.rpartition("\n")[2].encode()))
+    )
+    return Place(path, row, column, end_row, end_column)
 
 
 def patches(graph: Graph, call: Node) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from amplint.core.text import has_line
 from amplint.core.values import Region, Value
 from amplint.core.walks import reachable
 from amplint.inference import use_evidence
@@ -17,10 +16,8 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Node
 from amplint.knowledge import libraries
-from amplint.knowledge.vocabulary import OF_DEVICES, TEST_PATH
+from amplint.knowledge.vocabulary import IDLE_SCALER, OF_DEVICES, TEST_PATH
 
-# Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)
-IDLE_SCALER = r"GradScaler\([^)]*([\"']cpu|enabled=False)"
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.
 FEW = 8
@@ -221,7 +218,7 @@ class ProjectFacts(Hierarchy):
 
 def makes_idle_scaler(text: str) -> bool:
     """Whether a file has a GradScaler for the CPU, or one that is switched off."""
-    return has_line(text, IDLE_SCALER, ("GradScaler",))
+    return "GradScaler(" in text and IDLE_SCALER.search(text) is not None
 
 
 def speaks_of_devices(file: File) -> bool:

@@ -475,8 +475,19 @@ def is_whole_step(graph: Graph, call: Node) -> bool:
     the step. Ex) loss_scaler(loss, optimizer, clip_grad=1.0), as timm's scalers have it"""
     if call.op != ops.CALL or call.argument(0) < 0 or call.argument(1) < 0:
         return False
-    called, given = (path_of(graph, n) or "" for n in (call.operands[0], call.argument(1)))
-    return SCALER.search(called) is not None and OPTIMIZER.search(given) is not None
+    if SCALER.search(name_of(graph, call.operands[0])) is None:
+        return False
+    given = name_of(graph, call.argument(1))
+    return OPTIMIZER.search(given) is not None or "optim." in given
+
+
+def name_of(graph: Graph, number: int) -> str:
+    """The path to a value, or to what has made it here.
+
+    Ex) scaler, NativeScaler of `scaler = NativeScaler()`, torch.optim.SGD
+    """
+    node = graph.nodes[number]
+    return path_of(graph, node.operands[0] if node.op == ops.CALL else number) or ""
 
 
 def backpropagated(graph: Graph, call: Node) -> int | None:

@@ -24,6 +24,7 @@ COLLATE = "collate_fn"
 # called on; those of both that leave what was entered.
 STACKING = frozenset({"enter_context", "enter_async_context"})
 ENTERING = frozenset({"__enter__", "__aenter__"})
+SWITCHING = "set_autocast_enabled"
 LEAVING = frozenset({"__exit__", "__aexit__", "aclose", "close", "pop_all"})
 UPDATE = "update"  # of a dict: `options.update(dtype=torch.float16)` puts its keywords into it
 # Methods that put their argument into the container they are called on.
@@ -39,7 +40,7 @@ NOWHERE: Location = (0, 0, 0, 0)
 
 
 class Entered(NamedTuple):
-    """A context that a call of `enter_context` or `__enter__` enters.
+    """A context that a call of `enter_context` or `__enter__` enters, or that switches a region on.
 
     `through`: what that is called on, by which the context is left again. Ex) "self.stack"
     """
@@ -220,6 +221,14 @@ class Builder:
             self.entered += (Entered(through, self.places[context], where(context)),)
         elif self.entered:
             self.leave(ast.unparse(method.value))
+
+    def note_switch(self, call: ast.Call, made: int) -> None:
+        """`torch.set_autocast_enabled("cuda", True)`: what follows is in a region, until it is set
+        again."""
+        self.leave(SWITCHING)
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if any(isinstance(each, ast.Constant) and each.value is True for each in given):
+            self.entered += (Entered(SWITCHING, made, where(call)),)
 
     def leave(self, *through: str) -> None:
         self.entered = tuple(each for each in self.entered if each.through not in through)
@@ -698,7 +707,10 @@ class Builder:
         shape = CallShape(len(positional), names, stars, hint, leading)
         if isinstance(node.func, ast.Attribute) and enters_or_leaves(node.func.attr, node.args):
             self.note_entering(node, node.func)
-        return self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
+        made = self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
+        if last_name(node.func) == SWITCHING:
+            self.note_switch(node, made)
+        return made
 
     def on_Subscript(self, node: ast.Subscript) -> int:
         operands = (self.expr(node.value), self.expr(node.slice))

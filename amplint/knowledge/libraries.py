@@ -66,6 +66,10 @@ NO_GRAD: frozenset[str] = frozenset(
 )
 
 
+SWITCH = "torch.set_autocast_enabled"
+"""Switches autocast on or off from where it is called, for one device type; without a type, for
+CUDA (torch/csrc/autograd/init.cpp)."""
+
 CONTEXT_STACKS = frozenset({"contextlib.AsyncExitStack", "contextlib.ExitStack"})
 """Contexts through which others are entered, by `enter_context`."""
 

@@ -40,7 +40,8 @@ class Result:
         by_dim: the result when a dim is given, where that changes more than the rank.
         by_tensor: the result when a tensor stands in the place of the dim (`x.max(y)`).
         alone: the result when one tensor is all that is given (`torch.where(mask)`).
-        tuple_if: keywords that make it a tuple when true (`return_indices`).
+        tuple_if: keywords that make it a tuple when true (`return_indices`); where the dtype is
+            "same", each of them adds a tensor of int64.
         names: of the `count` tensors, where the tuple is a named one (torch.return_types).
     """
 
@@ -59,6 +60,17 @@ class Result:
 
 
 RESULTS: dict[str, Result] = {}
+
+OF_COMPLEX = words_of(
+    """
+    H adjoint conj conj_physical imag is_conj mH real resolve_conj view_as_complex view_as_real
+    """
+)
+"""Methods, attributes and functions that somebody uses for complex numbers (torch.Tensor, "Complex
+Numbers"): what they are asked of is complex, or is taken apart or put together as such."""
+
+MAKES_COMPLEX = words_of("complex conj fft fft2 fftn istft polar rfft rfft2 rfftn view_as_complex")
+"""Functions and methods that give complex tensors."""
 
 
 def _family(result: Result, words: str) -> None:

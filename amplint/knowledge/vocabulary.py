@@ -332,19 +332,29 @@ ABOUT_STORAGE = re.compile(r"storage", re.IGNORECASE)
 
 # --------------------------------------------------------------------------- precision
 
+AMP_FLAG = re.compile(
+    r"(^|[._])(amp|fp16|float16|half|mixed_precision|autocast)([._]|$)", re.IGNORECASE
+)
+"""A path to a flag that switches training in float16. Ex) use_amp, args.fp16; not `use_cuda`"""
+
+# The arguments of a call up to some of them, over lines and through brackets in brackets.
+ARGUMENTS = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?"
+# Ex) False, enabled=False, enabled = False
+OFF = rf"(?:\s*False\b|{ARGUMENTS}\benabled\s*=\s*False\b)"
+
 # What is written where a project trains under autocast, the plainest first, by a part of it. That
 # part is looked for before the pattern, since an editor asks again after each edit: over timm
 # 0.9.16 it takes 5 ms instead of 127.
 TRAINS_UNDER_AUTOCAST = {
-    "autocast(": re.compile(r"\bautocast\((?!.*enabled=False)"),
-    "GradScaler(": re.compile(r"\bGradScaler\((?!.*enabled=False)"),
+    "autocast(": re.compile(rf"\bautocast\((?!{OFF})"),
+    "GradScaler(": re.compile(rf"\bGradScaler\((?!{OFF})"),
     "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|mixed[-_]precision)[\"']"),
 }
 """A sign that a project trains under autocast. A flag `--fp16` is none: it may cast the module."""
 
 # A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
 TRAINS_IN_FLOAT16 = {
-    "GradScaler(": re.compile(r"\bGradScaler\("),
+    "GradScaler(": re.compile(rf"\bGradScaler\((?!{OFF})"),
     "fp16": re.compile(r"\bfp16\b"),
 }
 """A sign that it does so in float16."""
@@ -352,8 +362,12 @@ TRAINS_IN_FLOAT16 = {
 SPEAKS_OF_BFLOAT16 = ("bfloat16", "bf16")
 """A sign that it need not be float16."""
 
-OPENS_FLOAT16 = {"autocast(": re.compile(r"\bautocast\([^)]*\bfloat16\b")}
+OPENS_FLOAT16 = {"autocast(": re.compile(rf"\bautocast\({ARGUMENTS}\bfloat16\b")}
 """A region of float16, which says the same where no other half dtype is spoken of."""
+
+IDLE_SCALER = re.compile(rf"\bGradScaler\((?:{OFF}|{ARGUMENTS}[\"']cpu\b)")
+"""A scaler for the CPU, or one that is switched off.
+Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)"""
 
 NO_ACTIVATION = re.compile(
     r"(^|_)(\w*masks?|\w*labels?|targets?|gts?|truths?|ids?|idx\w*|ind(ex|exes|ices|s)?|lengths?|lens?"

@@ -54,6 +54,7 @@ from amplint.core.values import (
 from amplint.core.walks import reachable
 from amplint.cst.literals import literal
 from amplint.inference import State
+from amplint.inference.frame import alternatives
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts, Graph, Location, Node, path_of
@@ -622,7 +623,7 @@ def names_in_test(graph: Graph, test: int) -> Iterator[str]:
 
     def parts(number: int) -> Iterable[int]:
         node = graph.nodes[number]
-        return node.operands if node.op in TESTING else ()
+        return node.operands if node.op in TESTING else alternatives(graph, number)
 
     paths = (path_of(graph, part) for part in reachable([test], parts))
     return (path for path in paths if path is not None)

@@ -229,18 +229,34 @@ def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
     return src.span(one).start < src.span(other).start
 
 
+def without_not(tests: Tests) -> dict[str, bool]:
+    """By the text of each test, whether it has to hold; `not x` as `x`."""
+    found = {}
+    for text, holds in tests:
+        bare = text.removeprefix("not ")
+        found[bare] = holds == (bare == text)
+    return found
+
+
 def regions_above(call: View, dtype: str) -> list[Autocast]:
     """The enabled regions above a call, or around it, in the blocks that the call stands in; none
     where its function opens none of this dtype."""
-    opened = [
-        (context, atom)
-        for context in call.contexts
-        for atom in context.value
-        if isinstance(atom, Autocast) and atom.enabled is not False
-    ]
+    return [region for _, region in opened_above(call, dtype)]
+
+
+def opened_above(call: View, dtype: str) -> list[tuple[View, Autocast]]:
+    """The same, each with the context that opens it."""
+    opened = [pair for context in call.contexts for pair in opened_by(context)]
     if all(region_dtype(region) != dtype for _, region in opened):
         return []
-    return [region for context, region in opened if _is_above(context, call)]
+    return [(context, region) for context, region in opened if _is_above(context, call)]
+
+
+def opened_by(context: View) -> Iterator[tuple[View, Autocast]]:
+    """The regions that a context may open, with it."""
+    for atom in context.value:
+        if isinstance(atom, Autocast) and atom.enabled is not False:
+            yield context, atom
 
 
 def _is_above(context: View, call: View) -> bool:

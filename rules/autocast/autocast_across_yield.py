@@ -27,6 +27,7 @@ a region.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from amplint import Dtype, Finding, Group, Rule, View, nodes
@@ -91,8 +92,11 @@ def makes_context(context: View) -> bool:
         return True
     if not all(map(is_plain, decorators_of(function, context))):
         return True
-    made = rf"contextmanager\(\s*(\w+\.)*{function.name.value}\b"
-    return context.matches(made, "contextmanager(")
+    name = rf"(\w+\.)*{function.name.value}\b"
+    delegates = rf"contextmanager\s+(async\s+)?def\b((?!\bdef\b)[\s\S])*?\byield from {name}"
+    return context.source.says(re.compile(delegates)) or context.matches(
+        rf"contextmanager\(\s*{name}", "contextmanager("
+    )
 
 
 def decorators_of(function: cst.FunctionDef, at: View) -> list[View]:

@@ -49,7 +49,9 @@ from amplint import (
     Raises,
     Rule,
     Safety,
+    Symbol,
     View,
+    canonical,
     evidence_of,
     known,
     nodes,
@@ -110,16 +112,16 @@ def check(call: View) -> Iterator[Finding]:
     among_others = len(known(call.called.value)) > 1
     if is_dropped_for_loss(call, region) or (among_others and is_chosen_with(call, region)):
         return
-    condition = f" where it is `{name.rpartition('.')[2]}`" if among_others else ""
-    message = f"`{call.brief}` raises in a CUDA autocast region{condition}; on the CPU it runs"
+    when = f" where it is `{name.rpartition('.')[2]}`" if among_others else "; on the CPU it runs"
+    message = f"`{call.brief}` raises in a CUDA autocast region{when}"
     yield call.finding(message, [region.evidence], take_logits(call))
 
 
 def loss_of(call: View) -> str | None:
     """The function, or the class of the criterion, that may be called."""
-    if call.callee == LOSS:
-        return LOSS
     called = known(call.called.value)
+    if any(isinstance(atom, Symbol) and canonical(atom.name) == LOSS for atom in called):
+        return LOSS
     types = {atom.type for atom in called if isinstance(atom, Object) and atom.kind == "criterion"}
     found = sorted(types & BANNED) or sorted(inherited(call) & BANNED)
     return found[0] if found else None

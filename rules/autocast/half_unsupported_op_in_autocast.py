@@ -23,7 +23,7 @@ function, since the line could only raise; unsafe where a region makes them half
 would not be.
 
 Known limits: operands that are half on one path only are left alone, as are calls whose error is
-caught, and functions that conjugate: what they compute is complex, which autocast leaves as it is.
+caught, and functions that conjugate or name a complex dtype: autocast leaves such tensors alone.
 A region whose device type is not known is taken for one of CUDA, if the operands are on an
 accelerator.
 """
@@ -68,7 +68,7 @@ MADE_HALF = HALF | {"float32", None}  # by a product in a region
 ISLAND = 'run it within `torch.autocast("cuda", enabled=False)`, on `x.float()`'
 CAST = "the operand is cast to half in this function: the line can only raise"
 ASKS = re.compile(r"\bdtype\b|is_autocast")
-CONJUGATES = re.compile(r"\bconj(_physical)?\(")
+OF_COMPLEX = re.compile(r"\bconj(_physical)?\(|(?<!view_as_)complex(_\w|\d|\()|\bis_complex\b")
 
 
 rule = Rule(
@@ -132,7 +132,7 @@ def is_left_alone(call: View, tensors: list[Tensor]) -> bool:
     if is_caught(call) or is_wished(call, ASKS):
         return True
     around = call.source.function(call.cst)
-    return around is not None and CONJUGATES.search(call.source.text(around)) is not None
+    return around is not None and OF_COMPLEX.search(call.source.text(around)) is not None
 
 
 def leaves_region(call: View, tensors: list[Tensor]) -> bool:

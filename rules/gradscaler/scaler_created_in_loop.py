@@ -28,7 +28,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.hoisting import above_loops, outermost_loop
-from .._shared.steps import unsafe
+from .._shared.steps import tests_of, unsafe, without_not
 
 rule = Rule(
     "AMP409",
@@ -47,7 +47,7 @@ def check(call: View) -> Iterator[Finding]:
     if heat is None or not isinstance(scaler, Object) or scaler.enabled is False:
         return
     target = target_of(call) if call.callee in SCALERS else None
-    if target is None or is_made_once(call, target):
+    if target is None or is_made_once(call, target) or is_off(call):
         return
     message = f"`{call.brief}` is made for every batch: its scale never adapts"
     edits = above_loops(call)
@@ -58,10 +58,12 @@ def check(call: View) -> Iterator[Finding]:
 def target_of(call: View) -> cst.BaseExpression | None:
     """The name that the scaler is given, or the field by which the same loop steps.
 
-    Ex) scaler = GradScaler("cuda"), self.scaler = GradScaler("cuda")
+    Ex) scaler = GradScaler("cuda"), scaler = GradScaler() if amp else None, self.scaler = ...
     """
     src = call.source
-    target, loop = src.layout.assigned(call.cst), outermost_loop(call.cst, src)
+    chosen = src.parent(call.cst)
+    value = chosen if isinstance(chosen, cst.IfExp) else call.cst
+    target, loop = src.layout.assigned(value), outermost_loop(call.cst, src)
     if target is None or isinstance(target, cst.Name):
         return target
     step = f"{src.text(target)}.step"
@@ -74,7 +76,15 @@ def is_made_once(call: View, target: cst.BaseExpression) -> bool:
     src = call.source
     names = {each.value for each in src.layout.names(target)}
     return any(
-        isinstance(around, cst.If)
+        isinstance(around, cst.If | cst.IfExp)
         and not names.isdisjoint(each.value for each in src.layout.names(around.test))
         for around in src.ancestors(call.cst)
+    )
+
+
+def is_off(call: View) -> bool:
+    """Ex) GradScaler("cuda", enabled=amp), where `amp` is off"""
+    flag = call.arg("enabled")
+    return flag is not None and not without_not(tests_of(call.cst, call.source)).get(
+        flag.text, True
     )

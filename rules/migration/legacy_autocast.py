@@ -234,7 +234,9 @@ def is_handed_on(call: cst.Call, src: Source) -> bool:
 
 
 # Ex) cache_enabled=False, set_autocast_cache_enabled(False), autocast(True, torch.float16, False)
-WITHOUT_CACHE = r"cache_enabled(=(?!True)|\()|\bautocast\(([^(),=]*,){2,}(?!\s*True)[^(),=]*\)"
+WITHOUT_CACHE = (
+    r"cache_enabled(\s*=(?!\s*True)|\()|\bautocast\(([^(),=]*,){2,}(?!\s*True)[^(),=]*\)"
+)
 # Words that say that some region of the project has another dtype than the old API's default.
 OTHER = {"cuda": "bfloat16", "cpu": "float16"}
 # Libraries open regions for their users: `Trainer(precision="bf16-mixed")`.

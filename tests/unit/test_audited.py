@@ -71,6 +71,7 @@ def findings(text: str, tmp_path: Path, assumes: bool | str = True) -> list[Find
         "torch.sigmoid(x)",
         "self.norm(x)",
         "torch.zeros(3).type_as(x)",
+        "(torch.complex(mask, mask) * 0.5).abs() + F.relu(x)",
     ],
 )
 def test_what_is_computed_with_is_an_activation(use: str) -> None:
@@ -106,6 +107,11 @@ def test_what_stands_in_for_another_one_is_an_activation_too() -> None:
         "x['a'] * x",
         "x.images * x",
         "x % 2 * 0.5",
+        "x * x.conj()",
+        "x.exp() + x.imag",
+        "torch.view_as_real(x) * x",
+        "x @ scores.conj()",
+        "torch.einsum('ij,jk->ik', x, torch.complex(scores, scores))",
     ],
 )
 def test_what_is_used_as_something_else_is_none(use: str) -> None:

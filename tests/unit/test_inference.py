@@ -1827,3 +1827,31 @@ def test_a_class_of_an_unknown_base_that_has_layers_and_a_forward_is_a_module(
     text = BY_BODY.format(layer=layer, method=method)
     found = heat("tokens", text)
     assert (found is not None) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "dtypes"),
+    [
+        ("torch.unique(x, return_inverse=True)", ["float16", "int64"]),
+        ("x.unique(return_counts=True)", ["float16", "int64"]),
+        (
+            "torch.unique_consecutive(x, return_inverse=True, return_counts=True)",
+            ["float16", "int64", "int64"],
+        ),
+        ("F.max_pool2d(x, 2, return_indices=True)", ["float16", "int64"]),
+        ("torch.unique(x, return_inverse=False, return_counts=True)", ["float16", "int64"]),
+    ],
+)
+def test_what_a_call_gives_besides_its_values_are_numbers_of_items(
+    call: str, dtypes: list[str]
+) -> None:
+    names = [f"r{number}" for number in range(len(dtypes))]
+    text = f"""
+        import torch
+        import torch.nn.functional as F
+
+        x = torch.zeros(3, 3, 3, dtype=torch.float16)
+        {", ".join(names)} = {call}
+        print({", ".join(names)})
+    """
+    assert [tensor(name, text).dtype for name in names] == dtypes

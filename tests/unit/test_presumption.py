@@ -81,6 +81,22 @@ def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
         ("# torch.autocast('cuda')", None),
         ("with torch.autocast('cuda', enabled=False): pass", None),
         ("parser.add_argument('--amplify')", None),
+        ("with torch.autocast('cuda', enabled = False): pass", None),
+        (
+            "with torch.autocast(\n    torch.device(choose()).type,\n    enabled=False,\n): pass",
+            None,
+        ),
+        ("with torch.cuda.amp.autocast(False): pass", None),
+        ("scaler = torch.amp.GradScaler('cuda', enabled = False)", None),
+        (
+            "with torch.autocast('cuda', enabled=True), torch.autocast('cpu', enabled=False): pass",
+            "half",
+        ),
+        ("torch.autocast(torch.device('cuda').type, dtype=torch.float16)", "float16"),
+        ("import accelerate\nAccelerator(mixed_precision = 'fp16')", "float16"),
+        ("import transformers\nTrainingArguments(\n    'out',\n    bf16 = True,\n)", "half"),
+        ("import transformers\nbf16 = True", None),  # a variable, and of what is not known
+        ("import detectron2\ncfg.SOLVER.AMP.ENABLED=True", "half"),
     ],
 )
 def test_what_a_project_shows_is_presumed_of_its_modules(sign: str, dtype: str | None) -> None:

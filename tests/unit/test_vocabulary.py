@@ -77,7 +77,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/autocast/banned_loss_in_autocast.py": "FORWARDING REFUSING",
         "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
         "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PLAIN PRODUCTS",
-        "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 CONJUGATES",
+        "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 OF_COMPLEX",
         "rules/autocast/loss_outside_autocast.py": "CLASSIFYING",
         "rules/autocast/miscalled_autocast.py": "DTYPES ENTERS",
         "rules/autocast/optimizer_step_in_autocast.py": "OF_TRAINING",
@@ -288,3 +288,21 @@ def test_what_speaks_of_infinities(word: str) -> None:
     assert vocabulary.INFINITIES.search(word)
     assert vocabulary.UNSCALES.search(word)
     assert not wishes_output(f"log_{word}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_idle"),
+    [
+        ("GradScaler('cpu')", True),
+        ("GradScaler(enabled=False)", True),
+        ("GradScaler(enabled = False)", True),
+        ("GradScaler(False)", True),
+        ("GradScaler(\n    torch.device(choose()).type,\n    enabled=False,\n)", True),
+        ("GradScaler('cuda'), autocast(enabled=False)", False),
+        ("GradScaler(enabled=Falsehood)", False),
+    ],
+)
+def test_a_scaler_that_is_switched_off_is_idle_however_it_is_written(
+    text: str, is_idle: bool
+) -> None:
+    assert (vocabulary.IDLE_SCALER.search(text) is not None) == is_idle

@@ -217,6 +217,13 @@ def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
     return with_options(Autocast(api.device, api.dtype, evidence=evidence), given, arguments.unsure)
 
 
+def switched_on(arguments: Arguments, site: Site) -> Autocast:
+    """The region that `torch.set_autocast_enabled` switches: its dtype may be set apart."""
+    evidence = site.evidence("autocast is switched on here", Shows.AUTOCAST)
+    region = Autocast("cuda", "half", evidence=evidence)
+    return with_options(region, options_of(arguments), arguments.unsure)
+
+
 def is_option(given: tuple[Value, ...]) -> bool:
     """Whether what a call is given by place may be options of a context; no function to wrap."""
     return all(value and all(isinstance(a, Host | DType) for a in value) for value in given)
@@ -485,6 +492,7 @@ OF_TORCH = by_name(
     (GRADIENT_NORMS, lambda _, __, site: gradient_norm(site)),
     (PARAMETERS, at(lambda given, site: one(parameter(given, site)))),
     (libraries.AUTOCASTS, lambda name, given, site: one(autocast(name, given, site))),
+    ((libraries.SWITCH,), lambda _, given, site: one(switched_on(given, site))),
     (libraries.NO_GRAD, always(one(NoGrad()))),
     (("torch.finfo", "torch.iinfo"), lambda name, *_: one(Object("limits", name))),
     (FACTORIES, lambda name, given, site: factory(name, FACTORIES[name], given, site)),

@@ -48,7 +48,7 @@ def held(value: Value) -> Value:
         elif isinstance(atom, Object) and atom.kind == "module":
             found.append(one(replace(atom, holds=BOTTOM)))  # not nested: it would have no end
         elif isinstance(atom, Object) and atom.kind == "criterion":
-            found.append(one(SOME_MODULE))
+            found.append(one(atom))
     return join(found)
 
 
@@ -225,8 +225,20 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
     if isinstance(atom, Object):
         if atom.type in MODULE_CONTAINERS and ranks.is_slice(index):
             return one(replace(atom, last=None))
-        return content(atom) or UNKNOWN
+        return item(atom, index) or UNKNOWN
     return UNKNOWN
+
+
+def item(thing: Object, index: Value) -> Value | None:
+    """An item of a container of modules. Which of several losses is under a constant key or index
+    is not known; under a key that is computed, it may be each of them."""
+    found = content(thing)
+    if found is None or constant(index) is None or len(found) == 1:
+        return found
+    return frozenset(
+        SOME_MODULE if isinstance(atom, Object) and atom.kind == "criterion" else atom
+        for atom in found
+    )
 
 
 def put(container: Value, index: Value, value: Value) -> Value:

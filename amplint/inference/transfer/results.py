@@ -179,10 +179,14 @@ def from_result(
         tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
         if result.kind == "self":
             tensor = replace(tensor, dtype=kept.dtype, half=kept.half, device=kept.device)
-    if result.kind == "tensors" or any(constant(arguments.get(k)) is True for k in result.tuple_if):
-        if result.count is None:
+    further = [k for k in result.tuple_if if constant(arguments.get(k)) is True]
+    if result.kind == "tensors" or further:
+        if further and result.dtype == "same":
+            dtypes: tuple[str, ...] = ("same", *("int64" for _ in further))
+        elif result.count is None:
             return one(Sequence(None, one(tensor)))
-        dtypes = result.dtypes or ("same",) * result.count
+        else:
+            dtypes = result.dtypes or ("same",) * result.count
         items = tuple(
             one(tensor if d == "same" else replace(tensor, dtype=d, half=None, grad=False))
             for d in dtypes

@@ -70,3 +70,27 @@ def loop(model, loader):
         optimizer.zero_grad()
         print(loss.item())  # expect: AMP101
         fabric.log("loss", loss)  # expect: AMP101
+
+
+class ByHand(L.LightningModule):
+    """Its own optimization: the gradients are scaled until the step."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+        self.layer = torch.nn.Linear(8, 8)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(F.mse_loss(self.layer(x), y))
+        torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)  # expect: AMP404
+        optimizer.step()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fit_by_hand(dataset):
+    L.Trainer(precision="16-mixed").fit(ByHand(), Moving())

@@ -64,3 +64,49 @@ class OwnLoop(Callback):
 def fit(trainer):
     # It casts the parameters, and opens no region.
     L.Trainer(precision="bf16-true").fit(Regressor(), Data())
+
+
+class ByHand(L.LightningModule):
+    """Its own optimization, in bfloat16, which is not scaled."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+        self.layer = torch.nn.Linear(8, 8)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(F.mse_loss(self.layer(x), y))
+        torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+        optimizer.step()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Unscaled(ByHand):
+    """In float16: what the trainer keeps unscales them first."""
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(F.mse_loss(self.layer(x), y))
+        self.trainer.strategy.precision_plugin.scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+        optimizer.step()
+
+
+class OwnBackward(ByHand):
+    """In float16: a backward pass of its own, which need not scale."""
+
+    def manual_backward(self, loss):
+        loss.backward()
+
+
+def fit_by_hand(dataset):
+    L.Trainer(precision="bf16-mixed").fit(ByHand(), Data())
+    L.Trainer(precision="16-mixed").fit(Unscaled(), Data())
+    L.Trainer(precision="16-mixed").fit(OwnBackward(), Data())

@@ -63,3 +63,15 @@ def main():
         train_one_epoch(model, train, optimizer, criterion, scaler, ema, mixup)
         print(validate(model, valid))
         scheduler.step(epoch + 1)
+
+
+def fit(model, batches):
+    """All in one function."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss_scaler = NativeScaler()
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss_scaler(loss, optimizer)
+        print(loss.item())  # expect: AMP101

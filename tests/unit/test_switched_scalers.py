@@ -1,0 +1,104 @@
+"""Half training without a scaler (AMP308), by what is enabled when."""
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import lint
+
+TRAIN = """
+import torch
+import torch.nn.functional as F
+
+def train(model, loader, optimizer, args, use_amp, use_cuda, dtype, fused):
+    scaler = torch.amp.GradScaler("cuda"{scaler})
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"{region}):
+            loss = F.mse_loss(model(x.cuda()), y.cuda())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+BRANCH = """
+import torch
+import torch.nn.functional as F
+
+def train(model, loader, optimizer, use_amp, fused):
+    for x, y in loader:
+        optimizer.zero_grad()
+        if use_amp:
+            with torch.autocast("cuda"):
+                loss = F.mse_loss(model(x.cuda()), y.cuda())
+        else:
+            loss = F.mse_loss(model(x.cuda()), y.cuda())
+{backward}
+        optimizer.step()
+"""
+CHOOSES = """\
+        if use_amp:
+            fused(loss)
+        else:
+            loss.backward()
+"""
+LEAVES = """\
+        if use_amp:
+            fused(loss)
+            continue
+        loss.backward()
+"""
+
+
+def reported(text: str, folder: Path) -> Sequence[str]:
+    outcome = lint({"train.py": textwrap.dedent(text).encode()}, folder)
+    lines = text.splitlines()
+    return [lines[f.span.start.row - 1].strip() for f in outcome.findings if f.code == "AMP308"]
+
+
+@pytest.mark.parametrize(
+    ("scaler", "region", "is_reported"),
+    [
+        (", enabled=use_amp", "", True),
+        (", enabled=args.fp16", ", dtype=torch.float16", True),
+        (", enabled=False", ", enabled=use_amp", True),
+        (", enabled=use_amp", ", enabled=use_amp", False),
+        (", enabled=args.amp", ", enabled=use_amp", False),  # another flag, which may be the same
+        (", enabled=use_cuda", "", False),  # without a GPU, the region is off as well
+        (", enabled=torch.cuda.is_available()", "", False),
+        (", enabled=dtype == torch.float16", ", dtype=dtype", False),
+        (", enabled=use_amp", ", dtype=torch.bfloat16", False),
+        (", enabled=use_amp", ", dtype=dtype", False),
+        (", enabled=False", ", enabled=False", False),
+        ("", ", enabled=use_amp", False),  # a scale too many, which is divided out again
+    ],
+)
+def test_a_scaler_is_off_where_the_region_is_on(
+    scaler: str, region: str, is_reported: bool, tmp_path: Path
+) -> None:
+    found = reported(TRAIN.format(scaler=scaler, region=region), tmp_path)
+    assert found == ["scaler.scale(loss).backward()"] * is_reported
+
+
+def test_a_region_that_the_flag_guards_is_off_with_its_scaler(tmp_path: Path) -> None:
+    text = TRAIN.format(scaler=", enabled=use_amp", region="")
+    guarded = text.replace("    for x", "    if not use_amp:\n        return\n    for x")
+    assert not reported(guarded, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("backward", "is_reported"),
+    [
+        ("        loss.backward()", True),
+        ("        if use_amp:\n            loss.backward()", True),
+        ("        if not use_amp:\n            loss.backward()", False),
+        (CHOOSES, False),
+        (LEAVES, False),
+    ],
+)
+def test_a_loss_of_a_branch_is_half_where_that_is_taken(
+    backward: str, is_reported: bool, tmp_path: Path
+) -> None:
+    found = reported(BRANCH.format(backward=backward), tmp_path)
+    assert found == ["loss.backward()"] * is_reported
