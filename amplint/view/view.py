@@ -34,6 +34,7 @@ from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFac
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.lost_gradients import Lost, LostGradients
+from amplint.analyses.overwritten_weights import Overwritten, OverwrittenWeights
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Related
@@ -293,6 +294,11 @@ class View:
         """Of a context: the weights that change while its region keeps the casts made of them."""
         place = Place(self.function.path, *self._spot.location)
         return self.fact(CastCache).of_context(self._place, place)
+
+    @property
+    def overwritten(self) -> Overwritten | None:
+        """Of a context: the module that runs in its region, is overwritten, and runs again."""
+        return self.ask(OverwrittenWeights)
 
     @property
     def lost(self) -> tuple[View, Lost] | None:

@@ -37,7 +37,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/hotness.py": "NO_GRADIENTS",
         "amplint/analyses/loader_workers.py": "OF_INDEXED",
         "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY",
-        "amplint/analyses/lost_gradients.py": "FREEZING SWITCHES",
+        "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
         "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
         "amplint/gradscaler/events.py": (
@@ -170,7 +170,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
-        "amplint/analyses/lost_gradients.py": "ON_SOME_PATHS",
+        "amplint/analyses/module_uses.py": "ON_SOME_PATHS",
         "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
         "amplint/gradscaler/symbolic_values.py": "UNARY",
         "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",
