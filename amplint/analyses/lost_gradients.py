@@ -17,6 +17,7 @@ from amplint.core.values import Evidence, Shows
 from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
 
+MAX_LATER = 16  # passes of a module that are looked at after its first one in a region
 LATER = "this pass gets no gradients for the weights"
 
 
@@ -67,7 +68,7 @@ class LostGradients(CallFact[Lost]):
             (number, first), *others = passes
             if first.without is None or first.with_gradients is not None or number in found:
                 continue
-            for later, second in others:
+            for later, second in others[:MAX_LATER]:
                 if second.surely and may_follow(state.graph, number, later):
                     lost = self._lost(function, module, number, first, later, second)
                     found.update({number: lost} if lost is not None else {})

@@ -291,8 +291,7 @@ def known_once(graph: Graph, number: int) -> Named:
     root = graph.nodes[module.root]
     if root.op != ops.NAME:
         return module
-    reads = (n for n, each in enumerate(graph.nodes) if each[:3] == root[:3])
-    return module._replace(root=next(reads))
+    return module._replace(root=graph.first_reads[root.data])
 
 
 def is_constant_item(graph: Graph, node: Node) -> bool:

@@ -6,6 +6,7 @@ averaged weights are swapped in, and where a checkpoint is loaded.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -66,31 +67,27 @@ class OverwrittenWeights(NodeFact[Overwritten]):
 
 
 Reasons = Sequence[tuple[int, str]]
+STALE = "uses the weights as they were at first"
 
 
 def stale_passes(
     state: State, region: int, module: Named, uses: Sequence[tuple[int, Uses]]
 ) -> Iterator[Reasons]:
     """The passes of a module in a region that use weights as they were, with the nodes that show
-    it."""
+    it: those next to each change are looked at."""
     graph = state.graph
     passes = [number for number, each in uses if each.without or each.with_gradients]
-    for change, each in uses:
-        if each.changed is None:
-            continue
-        changes = (change, "the weights are overwritten here")
-        for later in passes:
-            for first in passes:
-                in_order = first < change < later
-                if (
-                    in_order
-                    and may_follow(graph, first, change)
-                    and may_follow(graph, change, later)
-                ):
-                    casts = (first, "the casts are made here")
-                    yield casts, changes, (later, "uses the weights as they were at first")
-            if is_repeated(graph, region, module, change, later):
-                yield (later, "uses the weights as they were at first"), changes
+    for change in (number for number, each in uses if each.changed is not None):
+        overwritten = (change, "the weights are overwritten here")
+        at = bisect_left(passes, change)
+        before, after = passes[:at][-1:], passes[at : at + 1]
+        for first, later in zip(before, after, strict=False):
+            follows = may_follow(graph, first, change) and may_follow(graph, change, later)
+            if first < change < later and follows:
+                yield (first, "the casts are made here"), overwritten, (later, STALE)
+        for number in (*before, *after):
+            if is_repeated(graph, region, module, change, number):
+                yield (number, STALE), overwritten
 
 
 def is_repeated(graph: Graph, region: int, module: Named, change: int, later: int) -> bool:
