@@ -182,6 +182,12 @@ class Graph:
         return found
 
     @cached_property
+    def first_reads(self) -> Mapping[str, int]:
+        """By variable of another scope: the first node that reads it."""
+        reads = ((node.data, n) for n, node in enumerate(self.nodes) if node.op == ops.NAME)
+        return dict(reversed([*reads]))
+
+    @cached_property
     def defaults(self) -> Mapping[tuple[str, str], int]:
         """By function and parameter: the node of a default that is no constant."""
         return {

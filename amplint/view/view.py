@@ -33,6 +33,8 @@ from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
+from amplint.analyses.lost_gradients import Lost, LostGradients
+from amplint.analyses.overwritten_weights import Overwritten, OverwrittenWeights
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.core.finding import Related
@@ -293,6 +295,18 @@ class View:
         """Of a context: the weights that change while its region keeps the casts made of them."""
         place = Place(self.function.path, *self._spot.location)
         return self.fact(CastCache).of_context(self._place, place)
+
+    @property
+    def overwritten(self) -> Overwritten | None:
+        """Of a context: the module that runs in its region, is overwritten, and runs again."""
+        return self.ask(OverwrittenWeights)
+
+    @property
+    def lost(self) -> tuple[View, Lost] | None:
+        """Of a call that runs a module without gradients: the later call that has none because of
+        it, as its casts are kept; and what is known of that."""
+        lost = self.ask(LostGradients)
+        return (self._made(lost.later), lost) if lost is not None else None
 
     def misuse(self, violation: Violation | None) -> Misuse | None:
         """How the call violates the protocol of a GradScaler; None if it does not in this way."""

@@ -21,12 +21,17 @@ A decorator around the function that holds the loop, and a region around the cal
 do the same. So does an outer context that is switched off (`enabled=False`) or of another device
 type: the casts that correct regions inside of it make are kept as long as it is open.
 
+It is the same where weights are overwritten between two forward passes: averaged weights that are
+swapped in (`p.data.copy_(s)`), a checkpoint that is loaded (`model.load_state_dict(...)`). The
+second pass, under `no_grad` too, has the weights of the first one.
+
 Fix safety: adds `cache_enabled=False`, so that weights are cast anew each time they are used;
 unsafe, since the model learns from then on. Better is to move the region into the loop, around the
 forward pass and the loss. Not offered where regions lie within each other: remove the outer one.
 
-Known limits: two forward passes of a model around one update, without a loop, are not seen, nor are
-weights that change otherwise (`load_state_dict`, averaging).
+Known limits: two forward passes of a model around one step of an optimizer, without a loop, are not
+seen. Of weights that are overwritten, the region has to be opened in the function that runs both
+passes or calls what does, and an optimizer has to be given them by the name of the module.
 """
 
 from __future__ import annotations
@@ -36,7 +41,10 @@ from collections.abc import Iterator
 from amplint import Change, Differs, Finding, Fix, Group, Presumes, Rule, Safety, View, nodes
 from amplint.knowledge.libraries import AUTOCASTS
 
+from .._shared.forward import opens_region
+
 REMOVE_OUTER = "remove this outer region: those inside it cast by themselves, for each forward pass"
+OPEN_INNER = "open a region for each forward pass, none around both"
 
 rule = Rule(
     "AMP302",
@@ -55,6 +63,7 @@ rule = Rule(
 def check(context: View) -> Iterator[Finding]:
     stale = context.stale
     if stale is None:
+        yield from check_overwritten(context)
         return
     message = f"training is frozen: `{context.brief}` keeps the first casts of the weights"
     places = (stale.loop, stale.update, stale.forward, *stale.backwards)
@@ -62,6 +71,17 @@ def check(context: View) -> Iterator[Finding]:
         yield context.finding(message, places, help=REMOVE_OUTER)
     else:
         yield context.finding(message, places, keep_no_casts(context))
+
+
+def check_overwritten(context: View) -> Iterator[Finding]:
+    """Ex) averaged weights that are swapped in between two forward passes"""
+    changed = context.overwritten
+    if changed is None or context.mentions("clear_autocast_cache"):
+        return
+    message = f"`{context.brief}` keeps the first casts of `{changed.name}`, which is overwritten"
+    alone = sum(map(opens_region, context.contexts)) == 1
+    fix = keep_no_casts(context) if alone else None
+    yield context.finding(message, changed.because, fix, help=OPEN_INNER)
 
 
 def keep_no_casts(context: View) -> Fix | None:

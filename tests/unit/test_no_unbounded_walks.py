@@ -134,7 +134,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/waits.py": {"evaluated": SYNTAX},
     "rules/_shared/suspensions.py": {"suspensions": SYNTAX},
     "rules/autocast/backward_in_autocast.py": {"multiplies_matrices": SYNTAX},
-    "rules/autocast/no_grad_forward_in_same_region.py": {"calls_in": SYNTAX},
     "rules/host_sync/host_value_fed_back.py": {"beyond fed_back": ONE_PATH},
     "rules/memory/loss_accumulated_with_graph.py": {"deletions": SYNTAX},
     "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},

@@ -32,10 +32,12 @@ ELSEWHERE = {
 ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
+        "amplint/analyses/classes.py": "MOVING",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "amplint/analyses/hotness.py": "NO_GRADIENTS",
         "amplint/analyses/loader_workers.py": "OF_INDEXED",
         "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY",
+        "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
         "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
         "amplint/gradscaler/events.py": (
@@ -100,6 +102,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/parallel/host_read_in_self_log.py": "CONVERTING",
         "rules/parallel/manual_amp_in_automatic_optimization.py": "OF_SCALER",
         "rules/placement/legacy_tensor_constructor.py": "CONVERTIBLE",
+        "rules/placement/tensor_attribute_not_buffer.py": "DEVICES",
         "rules/placement/tensor_from_tensor.py": "PLACEMENT",
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
         "rules/precision/half_module_float_input.py": "CASTING CAST_IN_TEXT HARMLESS KEEPING",
@@ -108,6 +111,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",
     },
     "Python: its library, its containers and their methods": {
+        "amplint/analyses/classes.py": "ELEMENTS",
         "amplint/analyses/grad_mode.py": "LEAVING",
         "amplint/analyses/loader_workers.py": "OF_ITERABLE",
         "amplint/analyses/loop_invariance.py": "CONSTRUCTORS IMPURE",
@@ -166,6 +170,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
+        "amplint/analyses/module_uses.py": "ON_SOME_PATHS",
         "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
         "amplint/gradscaler/symbolic_values.py": "UNARY",
         "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",
@@ -182,6 +187,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
         "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
         "rules/numerics/positions_in_half.py": "EXPRESSIONS",
+        "rules/placement/tensor_attribute_not_buffer.py": "COLLECTIONS",
     },
 }
 
