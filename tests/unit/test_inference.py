@@ -209,6 +209,25 @@ class TestValues:
             """
         assert tensor("self.total", program).dtype == "float32"
 
+    @pytest.mark.parametrize(
+        ("stored", "dtype"),
+        [("torch.zeros(3)", "float32"), ("weight", None), ("None", None)],
+    )
+    def test_the_annotation_of_a_field_counts_where_nothing_more_is_stored(
+        self, stored: str, dtype: str | None
+    ) -> None:
+        program = f"""
+            import torch
+            class Layer:
+                weight: torch.Tensor
+                def __init__(self, weight):
+                    self.weight = {stored}
+                def show(self):
+                    use(self.weight)
+            """
+        found = [a for a in value("self.weight", program) if isinstance(a, Tensor)]
+        assert [each.dtype for each in found] == [dtype]
+
     def test_branches_that_disagree_are_unknown(self) -> None:
         program = """
             import torch
