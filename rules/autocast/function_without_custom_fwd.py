@@ -33,9 +33,9 @@ beside `setup_context`, where `forward` is not given the `ctx`.
 
 Fix safety: there is no fix: with `cast_inputs=` the function runs in float32, without it in half.
 
-Known limits: products of a gradient with what `save_for_backward`, a field of `ctx` or a dict of the
-module was given as it came are seen, and kernels that the module has imported and `forward` itself
-calls. Functions that cast anything
+Known limits: products of a gradient with what was given as it came to `save_for_backward`, a field
+of `ctx` or a dict of the module are seen, and kernels that the module has imported and `forward`
+itself calls. Functions that cast anything
 themselves are left alone.
 """
 
@@ -245,9 +245,9 @@ def holding_float32(saving: View) -> Iterator[str]:
     """
     kept: dict[str, list[View]] = {}
     for put in saving.operations("put"):
-        container, _, value = put.operands
-        if container.op == "name":
-            kept.setdefault(container.text, []).append(value)
+        holder, _, value = put.operands
+        if holder.op == "name":
+            kept.setdefault(holder.text, []).append(value)
     for container, values in kept.items():
         if all(value.origin.op == "param" and is_float32(value) for value in values):
             yield container
