@@ -23,10 +23,10 @@ Fix safety: the half operands are cast to float32. Safe where they are cast to h
 function, since the line could only raise; unsafe where a region makes them half, which float64
 would not be.
 
-Known limits: operands that are half on one path only are left alone, as are calls whose error is
-caught, and functions that conjugate: what they compute is complex, which autocast leaves as it is.
-A region whose device type is not known is taken for one of CUDA, if the operands are on an
-accelerator.
+Known limits: operands that are half on one path only are left alone, save where that audit asks for
+bfloat16, as are calls whose error is caught, and functions that conjugate: what they compute is
+complex, which autocast leaves as it is. A region whose device type is not known is taken for one of
+CUDA, if the operands are on an accelerator.
 """
 
 from __future__ import annotations
