@@ -14,7 +14,7 @@ so that tests on the CPU pass.
         precision = torch.linalg.inv((h.t() @ h).float())
 
 Fourier transforms and complex numbers there are of float16, but not of bfloat16. With
-`assume-autocast = true` they are reported of any half, for whoever opens the region chooses which.
+`assume-autocast = true` they are reported of any half, for the users of a library choose which.
 
 `torch.pca_lowrank` and `torch.svd_lowrank` factorise products that they compute themselves: a CUDA
 region makes these half, whatever they are given but float64. A cast is no help, an island is.

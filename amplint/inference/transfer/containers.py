@@ -69,7 +69,7 @@ def without_keys(atom: Atom) -> Atom:
 
 
 def modules_in(thing: Object) -> Value:
-    """What a container of modules holds, under any key."""
+    """The modules that a container holds, under any key."""
     return frozenset(atom for atom in thing.holds if not isinstance(atom, Mapping))
 
 
