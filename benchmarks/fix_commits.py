@@ -4,9 +4,9 @@
 
 SET is a set of labelled commits (tests/accuracy/commits, whose README says what the labels mean).
 The parent of a commit holds the mistake, the commit itself does not. Of both, the Python files are
-laid out (all of a small project, of a large one those around what changed and those that show half
-precision) and checked. Prints the share that is found, by kind, what is still reported after
-people's repair, and each case; `--out` writes the verdicts.
+laid out (all of a small project; of a large one what changed, what that imports, what stands around
+it and what shows half precision) and checked. Prints the share that is found, by kind, what is
+still reported after people's repair, and each case; `--out` writes the verdicts.
 
 Repositories are fetched into DIR, or are read from there: bare ones, as OWNER+NAME/repo. Nothing of
 them is run.
@@ -15,6 +15,7 @@ them is run.
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import json
 import re
@@ -27,6 +28,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from amplint.core import registry
+from amplint.ir.module_names import Modules
 from benchmarks.packages import amplint, default_cache
 
 SETS = Path(__file__).resolve().parent.parent / "tests" / "accuracy" / "commits"
@@ -201,12 +203,18 @@ def git(where: Path, *words: str) -> bytes:
 
 
 def chosen(where: Path, revision: str, wanted: Sequence[str]) -> list[str]:
-    """The Python files to lay out: the nearest to what changed, and of the rest those that show
-    half precision."""
+    """The Python files to lay out: what changed, what that imports, what stands nearest to it, and
+    of the rest those that show half precision."""
     names = git(where, "ls-tree", "-r", "--name-only", revision).decode().splitlines()
-    paths = sorted((p for p in names if p.endswith(".py")), key=lambda p: (distance(p, wanted), p))
+    paths = [path for path in names if path.endswith(".py")]
     if len(paths) <= LIMIT:
-        return paths
+        return sorted(paths)
+    modules = Modules(paths)
+    texts = {
+        path: git(where, "show", f"{revision}:{path}") for path in {*wanted}.intersection(paths)
+    }
+    read = {found for path, text in texts.items() for found in imports(path, text, modules)}
+    paths.sort(key=lambda p: (p not in texts, p not in read, distance(p, wanted), p))
     near = paths[: LIMIT - LIMIT // 3]
     shows = subprocess.run(
         ["git", f"--git-dir={where}", "grep", "-lE", SHOWS_HALF, revision, "--", "*.py"],
@@ -216,6 +224,24 @@ def chosen(where: Path, revision: str, wanted: Sequence[str]) -> list[str]:
     shown = {line.partition(":")[2] for line in shows.stdout.decode().splitlines()}
     far = [path for path in paths if path in shown and path not in near and not TESTS.search(path)]
     return [*near, *far[: LIMIT // 3]]
+
+
+def imports(path: str, text: bytes, modules: Modules) -> Iterator[str]:
+    """The files of a project that one of its files imports; none of a file for another Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = [modules.imported(path, 0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = modules.imported(path, node.level, node.module or "")
+            inner = [modules.submodule(module, alias.name) for alias in node.names if module]
+            found = [module, *inner]
+        else:
+            continue
+        yield from filter(None, found)
 
 
 def distance(path: str, wanted: Sequence[str]) -> int:

@@ -51,7 +51,8 @@ class Unsaved:
         self._answers: dict[frozenset[str], bool] = {}
 
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
-        """The calls that save, each with the step of a scaler."""
+        """The calls that save, or that give the optimizer's part of what is saved elsewhere, each
+        with the step of a scaler."""
         if not self._index.scaling or not self._is_resumed():
             return
         found: dict[SiteId, SiteId] = {}
@@ -134,8 +135,8 @@ class Unsaved:
     def _checkpoints(self) -> Iterator[tuple[SiteId, int]]:
         """The calls that save a dict with the state of an optimizer, directly or by a function,
         with the node of the optimizer; of those that save the same dict, as the last and as the
-        best one, the first. Of a dict that is the state of an object, the call that gives the
-        optimizer's."""
+        best one, the first. Of a dict that is put together before, or is the state of an object,
+        the call that gives the optimizer's: there the scaler's is missing."""
         paths = frozenset(self._inference.files.holding(STATE))
         for function, state in self._inference.states.items():
             saved: set[int] = set()
@@ -153,7 +154,8 @@ class Unsaved:
                     held = self._optimizer_in(function, operand) if operand not in saved else None
                     if held is not None:
                         saved.add(operand)
-                        yield (function, number), owner_of(state, held)
+                        is_here = encloses(node, state.graph.nodes[operand])
+                        yield (function, number if is_here else held), owner_of(state, held)
                         break
             if self._gives_state(function):
                 for number in state.graph.returns:
@@ -448,6 +450,13 @@ def owner_of(state: State, number: int) -> int:
     """The node of `optimizer` in `optimizer.state_dict()`."""
     nodes = state.graph.nodes
     return nodes[nodes[number].operands[0]].operands[0]
+
+
+def encloses(node: Node, inner: Node) -> bool:
+    """Whether a node is written within another one."""
+    row, column, end_row, end_column = node.location
+    first, last = inner.location[:2], inner.location[2:]
+    return (row, column) <= first and last <= (end_row, end_column)
 
 
 KEEPING = frozenset({ops.DICT, ops.LIST, ops.SET, ops.PUT, ops.ADD, ops.YIELD})

@@ -201,18 +201,17 @@ class Calls(OfFrameworks):
                 else:
                     results.append(self.decorated_method(identity, instance))
             return join(results)
-        fields: list[Value] = []
         identified = self.identified_field(instance, name)
         if identified:
             return identified
         below = infer.subclasses(instance.cls)
         # What so many subclasses store has nothing in common.
         related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
-        for cls in related:
-            fields.append(infer.read(Key("field", cls, name)))
-            if name in infer.files[infer.classes[cls].path].graph(cls).bindings:
-                fields.append(infer.read(Key("name", cls, name)))
-        value = join(fields)
+        stored = join(infer.read(Key("field", cls, name)) for cls in related)
+        # `weight: Tensor` says less than what is stored; that of a dataclass is for its users, too.
+        is_told = any(atom != NONE for atom in stored) and not any(map(is_vague, stored))
+        bound = [c for c in related if infer.binds(c, name, is_told)]
+        value = join([stored, *(infer.read(Key("name", c, name)) for c in bound)])
         if value:
             if is_open(value):
                 for cls in related:
@@ -1205,6 +1204,15 @@ def passed_on(state: State, number: int) -> tuple[int, ...]:
         names = [transfer.canonical(a.name) for a in callees if isinstance(a, Symbol)]
         return (node.argument(0),) if any(n in libraries.MODULE_WRAPPERS for n in names) else ()
     return joined(state.graph, number)
+
+
+def is_vague(atom: Atom) -> bool:
+    """Whether this is unknown, or a container of what is."""
+    if isinstance(atom, Sequence):
+        return is_open(atom.element)
+    if isinstance(atom, MappingValue):
+        return any(map(is_open, inner(atom)))
+    return isinstance(atom, Unknown)
 
 
 def is_named(atom: Atom) -> bool:

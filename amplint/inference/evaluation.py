@@ -44,7 +44,14 @@ from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
 from amplint.inference.activations import activations, layers_given
 from amplint.inference.annotations import annotated, annotation_subscript
-from amplint.inference.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in, is_named
+from amplint.inference.calls import (
+    CONTEXT_MAKERS,
+    Calls,
+    contexts_at,
+    contexts_in,
+    is_named,
+    is_vague,
+)
 from amplint.inference.narrowing import narrow
 from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
@@ -839,15 +846,6 @@ def has_number(parameter: Param) -> bool:
     """Whether a parameter is a number, by its default: that of a tensor is None."""
     is_none = parameter.constant_default and parameter.default is None
     return parameter.has_default and not is_none
-
-
-def is_vague(atom: Atom) -> bool:
-    """Whether this is unknown, or a container of what is."""
-    if isinstance(atom, Sequence):
-        return is_open(atom.element)
-    if isinstance(atom, MappingValue):
-        return any(map(is_open, inner(atom)))
-    return isinstance(atom, Unknown)
 
 
 def is_context(value: Value) -> bool:

@@ -356,6 +356,18 @@ class Hierarchy(Bindings):
         facts = self.classes[cls]
         return "dataclass" in facts.decorated or "NamedTuple" in facts.bases
 
+    def binds(self, cls: str, name: str, by_value: bool) -> bool:
+        """Whether the body of a class binds a name.
+
+        Args:
+            by_value: whether `name: Type` does not count, which is no field of a generated
+                constructor.
+        """
+        graph = self.files[self.classes[cls].path].graph(cls)
+        bound = graph.bindings.get(name, ())
+        counts_all = not by_value or self.is_dataclass(cls)
+        return any(counts_all or graph.nodes[number].op != ops.PARAM for number in bound)
+
     def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
         """The definitions that `instance.name` may mean: the class's own or inherited one, and,
         where the instance may be of a subclass, those that override it."""

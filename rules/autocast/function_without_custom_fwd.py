@@ -33,8 +33,9 @@ beside `setup_context`, where `forward` is not given the `ctx`.
 
 Fix safety: there is no fix: with `cast_inputs=` the function runs in float32, without it in half.
 
-Known limits: products of a gradient with what `save_for_backward` was given as it came are seen,
-and kernels that the module has imported and `forward` itself calls. Functions that cast anything
+Known limits: products of a gradient with what was given as it came to `save_for_backward`, a field
+of `ctx` or a dict of the module are seen, and kernels that the module has imported and `forward`
+itself calls. Functions that cast anything
 themselves are left alone.
 """
 
@@ -233,6 +234,34 @@ def wide_in(backward: cst.FunctionDef, ctx: str, saving: View) -> Iterator[str]:
         holder, value = store.operands
         if holder.origin.op == value.origin.op == "param" and is_float32(value):
             yield f"{ctx}.{store.operator}"
+    for container in holding_float32(saving):
+        yield from drawn(backward, container, saving.source)
+
+
+def holding_float32(saving: View) -> Iterator[str]:
+    """The containers of the module in which `forward` keeps its inputs, all of them float32.
+
+    Ex) weights of weights[key] = weight
+    """
+    kept: dict[str, list[View]] = {}
+    for put in saving.operations("put"):
+        holder, _, value = put.operands
+        if holder.op == "name":
+            kept.setdefault(holder.text, []).append(value)
+    for container, values in kept.items():
+        if all(value.origin.op == "param" and is_float32(value) for value in values):
+            yield container
+
+
+def drawn(backward: cst.FunctionDef, container: str, src: Source) -> Iterator[str]:
+    """Ex) weight of `weight = weights[key]`, and weights[key] itself"""
+    stack: list[cst.CSTNode] = [backward.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, cst.Subscript) and src.text(node.value) == container:
+            yield src.text(node)
+            yield src.assigned_name(node) or ""
+        stack.extend(node.children)
 
 
 def restored(backward: cst.FunctionDef, src: Source) -> tuple[str, ...]:

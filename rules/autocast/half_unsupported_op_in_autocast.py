@@ -13,7 +13,8 @@ so that tests on the CPU pass.
         h = self.proj(x)
         precision = torch.linalg.inv((h.t() @ h).float())
 
-Fourier transforms and complex numbers there are of float16, but not of bfloat16.
+Fourier transforms and complex numbers there are of float16, but not of bfloat16. With
+`assume-autocast = true` they are reported of any half, for the users of a library choose which.
 
 `torch.pca_lowrank` and `torch.svd_lowrank` factorise products that they compute themselves: a CUDA
 region makes these half, whatever they are given but float64. A cast is no help, an island is.
@@ -22,10 +23,10 @@ Fix safety: the half operands are cast to float32. Safe where they are cast to h
 function, since the line could only raise; unsafe where a region makes them half, which float64
 would not be.
 
-Known limits: operands that are half on one path only are left alone, as are calls whose error is
-caught, and functions that conjugate or name a complex dtype: autocast leaves such tensors alone.
-A region whose device type is not known is taken for one of CUDA, if the operands are on an
-accelerator.
+Known limits: operands that are half on one path only are left alone, save where that audit asks for
+bfloat16, as are calls whose error is caught, and functions that conjugate or name a complex dtype:
+autocast leaves such tensors alone. A region whose device type is not known is taken for one of
+CUDA, if the operands are on an accelerator.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ from amplint import (
     Presumes,
     Raises,
     Rule,
+    Shows,
     Tensor,
     View,
     calls,
     constant,
+    evidence_of,
 )
 from amplint.knowledge.casts import FACTORISES_PRODUCTS, NO_BFLOAT16, NO_HALF, policy
 
@@ -58,6 +61,7 @@ from .._shared.dtypes import (
     made_of,
     operation,
     outputs_are_cast,
+    tensor_on_a_path,
 )
 from .._shared.guards import is_caught, is_wished
 
@@ -95,18 +99,44 @@ def check(call: View) -> Iterator[Finding]:
     if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
         return
     function = found.name.rpartition(".")[2]
-    given = f"`{wrong[0].brief}` is {tensors[0].dtype}"
-    append = call.source.edits.append_call
+    message = (
+        f"`{wrong[0].brief}` is {tensors[0].dtype}, which `{function}` does not take: RuntimeError"
+    )
+    yield report(wrong, tensors, message)
+
+
+@rule.on(calls(*NO_BFLOAT16) & WITHIN_REGION)
+def check_of_any_half(call: View) -> Iterator[Finding]:
+    """Ex) torch.fft.rfft(x) in a library, whose users choose which half the region has"""
+    region, found = call.enabled_region, operation(call)
+    if found is None or region is None or not call.source.is_audited:
+        return
+    given = {each: tensor for each in found.operands if (tensor := tensor_on_a_path(each))}
+    wrong = {each: tensor for each, tensor in given.items() if may_become_bfloat16(tensor)}
+    tensors = list(wrong.values())
+    if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
+        return
+    operands, function = list(wrong), found.name.rpartition(".")[2]
+    cause = f"autocast may make `{operands[0].brief}` bfloat16"
+    yield report(operands, tensors, f"{cause}, which `{function}` does not take: RuntimeError")
+
+
+def report(operands: list[View], tensors: list[Tensor], message: str) -> Finding:
+    """The finding about the operands of an operation that are half."""
+    append = operands[0].source.edits.append_call
     fix = Fix.safe_if(
         "Cast it to float32",
-        tuple(append(each.cst, "float()") for each in wrong),
-        {CAST: all(map(is_cast_here, wrong))},
+        tuple(append(each.cst, "float()") for each in operands),
+        {CAST: all(map(is_cast_here, operands))},
     )
-    yield wrong[0].finding(
-        f"{given}, which `{function}` does not take: RuntimeError",
-        (tensor.dtype_evidence for tensor in tensors),
-        fix,
-    )
+    return operands[0].finding(message, (tensor.dtype_evidence for tensor in tensors), fix)
+
+
+def may_become_bfloat16(tensor: Tensor) -> bool:
+    """Whether it is half, if on one path alone, and no cast names another dtype than bfloat16."""
+    half, evidence = tensor.half_on_a_path, evidence_of(tensor.dtype_evidence)
+    is_named = evidence is not None and evidence.kind is Shows.DTYPE
+    return half is not None and tensor.dtype != "bfloat16" and not is_named
 
 
 @rule.on(calls(*FACTORISES_PRODUCTS) & WITHIN_REGION)

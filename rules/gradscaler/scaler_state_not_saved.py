@@ -21,9 +21,14 @@ by methods of one class.
 
 from __future__ import annotations
 
-from amplint import Differs, Group, Misuse, Rule, View, Violation
+from collections.abc import Iterator
 
-from .._shared.steps import report
+from amplint import MISUSED, Differs, Finding, Group, Rule, View, Violation
+from amplint import libcst as cst
+
+from .._shared.steps import places
+
+DICTS = (cst.Dict, cst.DictComp)
 
 rule = Rule(
     "AMP413",
@@ -36,10 +41,25 @@ rule = Rule(
 )
 
 
-def leaves_out(call: View, _: Misuse) -> str:
-    """The message about a call that saves, or that gives the optimizer's part of a state."""
-    shown = "{call}" if call.method == "state_dict" else "{function}"
-    return f"`{shown}` leaves out the scaler: a resumed run has another scale"
+@rule.on(MISUSED)
+def check(call: View) -> Iterator[Finding]:
+    """Ex) torch.save({"optimizer": optimizer.state_dict()}, path); of a dict that is put together
+    before it is saved, the call that gives the optimizer's part"""
+    misuse = call.misuse(rule.violation)
+    if misuse is None:
+        return
+    loss = "a resumed run has another scale"
+    if call.method == "state_dict":
+        message = f"`{call.brief}` is saved without the scaler's: {loss}"
+    else:
+        message = f"`{call.called.brief}` leaves out the scaler: {loss}"
+    yield call.finding(message, places(call, misuse), place=dict_around(call))
 
 
-report(rule, leaves_out)
+def dict_around(call: View) -> cst.CSTNode | None:
+    """The dict that a call gives a part of; of several that are nested, the outer one. None where
+    the call saves itself, or gives what is put into a dict afterwards."""
+    if call.method != "state_dict":
+        return None
+    around = [each for each in call.source.ancestors(call.cst) if isinstance(each, DICTS)]
+    return around[-1] if around else None

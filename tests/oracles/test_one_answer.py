@@ -150,7 +150,51 @@ def train(loader):
         net(x.cuda()).sum().backward()
 """
 
+FIELDS_THAT_ARE_ANNOTATED = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    weight: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(4, 4))
+
+    def forward(self, x):
+        self.weight = self.weight * x.mean()
+        return x @ self.weight
+
+
+class Net(nn.Module):
+    state: torch.Tensor
+
+    def __init__(self, depth):
+        super().__init__()
+        self.body = nn.ModuleDict(
+            dict(blocks=nn.ModuleList(Block() for _ in range(depth)), norm=nn.LayerNorm(4))
+        )
+
+    def keep(self, x):
+        return self.state.half() if self.training else unknown(self.state, x)
+
+    def forward(self, x):
+        with torch.autocast("cuda"):
+            for block in self.body.blocks:
+                x = block(x)
+                self.state = self.keep(x)
+            return self.body.norm(x + self.state)
+
+
+def train(loader):
+    net = Net(3).cuda()
+    for x in loader:
+        net(x.cuda()).sum().backward()
+"""
+
 PROGRAMS = {
+    "annotated fields that depend on themselves, and layers by name": FIELDS_THAT_ARE_ANNOTATED,
     "layers that a loop goes through, and a field it fills": LAYERS_IN_A_FIELD,
     "a field that is read and stored": KEPT_IN_A_FIELD,
     "functions that call each other": RECURSIVE,

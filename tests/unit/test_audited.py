@@ -230,6 +230,7 @@ MISTAKES = {
     "torch.cat([scores, torch.zeros(4, 4, device=scores.device)], 1) * scores": "AMP201",
     "torch.log(torch.sigmoid(scores))": "AMP803",
     "torch.linalg.inv(F.relu(scores))": "AMP313",
+    "torch.fft.rfft(F.relu(scores)).real": "AMP313",
     "torch.zeros(4, 4).index_put_((mask.nonzero(),), scores * 0.5)": "AMP204",
 }
 SIGN = "\nscaler = torch.amp.GradScaler('cuda')\n"
@@ -263,3 +264,16 @@ def test_by_default_none_of_it_is_found(mistake: str, assumes: bool | str, tmp_p
 def test_nothing_is_found_of_what_is_cast(mistake: str, tmp_path: Path) -> None:
     text = module(f"scores = scores.float()\nreturn {mistake}", "scores, mask")
     assert findings(text, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.fft.rfft(scores.to(torch.float16))",
+        "return torch.fft.rfft(scores.to(torch.float32))",
+        "with torch.autocast('cuda', enabled=False):\n    return torch.fft.rfft(scores.float())",
+        "try:\n    return torch.fft.rfft(scores)\nexcept RuntimeError:\n    return None",
+    ],
+)
+def test_no_bfloat16_is_given_to_a_fourier_transform(body: str, tmp_path: Path) -> None:
+    assert findings(module(body, "scores"), tmp_path) == []

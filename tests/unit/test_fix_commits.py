@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from amplint.ir.module_names import Modules
 from benchmarks import fix_commits
 from benchmarks.fix_commits import Case, Found, Label, judge
 
@@ -59,6 +60,14 @@ def test_another_file_is_another_place() -> None:
 )
 def test_distance(path: str, wanted: str, expected: int) -> None:
     assert fix_commits.distance(path, (wanted,)) == expected
+
+
+def test_what_a_file_imports() -> None:
+    modules = Modules(["src/pkg/__init__.py", "src/pkg/net.py", "src/pkg/ops.py", "tools/run.py"])
+    text = b"import torch\nfrom . import ops\ndef late():\n    import pkg.net"
+    found = set(fix_commits.imports("src/pkg/model.py", text, modules))
+    assert found == {"src/pkg/__init__.py", "src/pkg/ops.py", "src/pkg/net.py"}
+    assert not list(fix_commits.imports("src/pkg/old.py", b"print 'of Python 2'", modules))
 
 
 def test_the_committed_sets_can_be_read() -> None:

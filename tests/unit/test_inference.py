@@ -209,6 +209,25 @@ class TestValues:
             """
         assert tensor("self.total", program).dtype == "float32"
 
+    @pytest.mark.parametrize(
+        ("stored", "dtype"),
+        [("torch.zeros(3)", "float32"), ("weight", None), ("None", None)],
+    )
+    def test_the_annotation_of_a_field_counts_where_nothing_more_is_stored(
+        self, stored: str, dtype: str | None
+    ) -> None:
+        program = f"""
+            import torch
+            class Layer:
+                weight: torch.Tensor
+                def __init__(self, weight):
+                    self.weight = {stored}
+                def show(self):
+                    use(self.weight)
+            """
+        found = [a for a in value("self.weight", program) if isinstance(a, Tensor)]
+        assert [each.dtype for each in found] == [dtype]
+
     def test_branches_that_disagree_are_unknown(self) -> None:
         program = """
             import torch
@@ -1432,6 +1451,55 @@ def test_a_value_that_does_not_settle_ends_and_is_named() -> None:
         """
     files = {"main.py": File("main.py", textwrap.dedent(program))}
     assert Program(Files(files)).limited == {"values": ("main.py::endless",)}
+
+
+@pytest.mark.parametrize(
+    ("read", "dtype"),
+    [
+        ("layers.first", "float16"),
+        ("layers['first']", "float16"),
+        ("layers.norm", "float32"),
+        ("layers.rest[0]", "float16"),
+        ("next(iter(layers.rest))", "float16"),
+        ("layers[name]", "float16 or float32"),
+        ("layers.inner.norm", None),
+    ],
+)
+def test_a_dict_of_modules_has_them_as_attributes(read: str, dtype: str | None) -> None:
+    program = f"""
+        import torch
+        from torch import nn
+
+        def run(x, name):
+            layers = nn.ModuleDict(dict(
+                first=nn.Linear(4, 4),
+                norm=nn.LayerNorm(4),
+                rest=nn.ModuleList([nn.Linear(4, 4) for _ in range(3)]),
+                inner=nn.ModuleDict(dict(norm=nn.LayerNorm(4))),
+            ))
+            layer = {read}
+            with torch.autocast("cuda"):
+                y = layer(x.cuda())
+                out = y
+        """
+    found = [a.dtype for a in value("y", program) if isinstance(a, Tensor)]
+    assert found == ([dtype] if dtype is not None else [])
+
+
+@pytest.mark.parametrize("change", ["layers[name] = nn.LayerNorm(4)", "layers['a'] = make()"])
+def test_what_is_put_into_a_dict_of_modules_may_have_any_key(change: str) -> None:
+    program = f"""
+        import torch
+        from torch import nn
+
+        def run(x, name, make):
+            layers = nn.ModuleDict(dict(a=nn.Linear(4, 4)))
+            {change}
+            with torch.autocast("cuda"):
+                y = layers.a(x.cuda())
+                out = y
+        """
+    assert not any(isinstance(a, Tensor) and a.dtype for a in value("y", program))
 
 
 def test_a_loop_over_layers_is_taken_to_run() -> None:

@@ -32,7 +32,7 @@ from amplint.core.values import (
     one,
 )
 from amplint.inference.transfer import distributions
-from amplint.inference.transfer.containers import ON_DEVICE
+from amplint.inference.transfer.containers import ON_DEVICE, module_at
 from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
 from amplint.inference.transfer.results import from_result
 from amplint.inference.transfer.symbols import symbol_attribute
@@ -164,6 +164,8 @@ MODULE_TENSORS = frozenset(
 def object_attribute(thing: Object, name: str) -> Value:
     if name == "device":
         return one(thing.device) if thing.device.kind else UNKNOWN
+    if thing.kind == "module" and (inside := module_at(thing, name)):
+        return inside
     if thing.kind == "module" and name == "module":
         return one(thing)
     if name in MODULE_TENSORS and thing.kind == "module" and is_layer(thing.type):

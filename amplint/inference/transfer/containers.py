@@ -52,6 +52,35 @@ def held(value: Value) -> Value:
     return join(found)
 
 
+def under_keys(value: Value) -> Value:
+    """The modules in the dict that a ModuleDict is given, by their keys, with those that they hold;
+    what these hold is not followed: it would have no end."""
+    found: list[Value] = []
+    for atom in value:
+        if isinstance(atom, Mapping) and atom.items and not atom.rest:
+            pairs = tuple((key, frozenset(map(without_keys, each))) for key, each in atom.items)
+            found.append(one(Mapping(BOTTOM, pairs)))
+    return join(found)
+
+
+def without_keys(atom: Atom) -> Atom:
+    """A ModuleDict of which only the modules are known that it holds under any key."""
+    return replace(atom, holds=modules_in(atom)) if isinstance(atom, Object) else atom
+
+
+def modules_in(thing: Object) -> Value:
+    """The modules that a container holds, under any key."""
+    return frozenset(atom for atom in thing.holds if not isinstance(atom, Mapping))
+
+
+def module_at(thing: Object, key: object) -> Value:
+    """The module that a ModuleDict has under a key; nothing where that is not known."""
+    named = [
+        value for a in thing.holds if isinstance(a, Mapping) for k, value in a.items if k == key
+    ]
+    return join(one(on_device_of(atom, thing)) for value in named for atom in value)
+
+
 SOME_MODULE = Object("module", "?")
 
 
@@ -64,7 +93,8 @@ def content(thing: Object) -> Value | None:
         device = thing.device if thing.device.kind else ON_DEVICE
         return one(Tensor(None, device, None, True))
     if thing.type in MODULE_CONTAINERS:
-        return join(one(on_device_of(atom, thing)) for atom in thing.holds) or one(SOME_MODULE)
+        inside = (one(on_device_of(atom, thing)) for atom in modules_in(thing))
+        return join(inside) or one(SOME_MODULE)
     return None
 
 
@@ -225,13 +255,13 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
     if isinstance(atom, Object):
         if atom.type in MODULE_CONTAINERS and ranks.is_slice(index):
             return one(replace(atom, last=None))
-        return item(atom, index) or UNKNOWN
+        return module_at(atom, constant(index)) or item(atom, index) or UNKNOWN
     return UNKNOWN
 
 
 def item(thing: Object, index: Value) -> Value | None:
-    """An item of a container of modules. Which of several losses is under a constant key or index
-    is not known; under a key that is computed, it may be each of them."""
+    """An item of a container of modules of which the keys are not known. Which of several losses is
+    under a constant key or index is not known either; a key that is computed may mean each."""
     found = content(thing)
     if found is None or constant(index) is None or len(found) == 1:
         return found
@@ -266,7 +296,7 @@ def put(container: Value, index: Value, value: Value) -> Value:
             element = join([atom.element, *(atom.items or ()), value])
             results.append(one(Sequence(None, element, atom.batches)))
         elif isinstance(atom, Object):
-            results.append(one(replace(atom, last=None)))
+            results.append(one(replace(atom, holds=modules_in(atom), last=None)))
         else:
             results.append(one(atom))
     return join(results)
@@ -290,7 +320,9 @@ def add(container: Value, value: Value, method: str) -> Value:
             element = join([atom.element, *(atom.items or ()), inside])
             results.append(one(Sequence(None, element, atom.batches)))
         elif isinstance(atom, Object) and atom.type in MODULE_CONTAINERS:
-            results.append(one(replace(atom, holds=join([atom.holds, held(value)]), last=None)))
+            results.append(
+                one(replace(atom, holds=join([modules_in(atom), held(value)]), last=None))
+            )
         elif isinstance(atom, Mapping) and method == "update":
             results.append(one(updated(atom, [v for v in value if isinstance(v, Mapping)])))
         else:

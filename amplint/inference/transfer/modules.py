@@ -28,7 +28,7 @@ from amplint.core.values import (
 )
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
-from amplint.inference.transfer.containers import content, held, iterate
+from amplint.inference.transfer.containers import content, held, iterate, under_keys
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
 from amplint.inference.transfer.results import with_dims
@@ -48,6 +48,8 @@ def module(name: str, arguments: Arguments) -> Object:
     facts = MODULES[name]
     if facts.kind == "container":
         inside = join(held(v) for v in arguments.all)
+        if name == "torch.nn.ModuleDict":
+            inside = join([inside, under_keys(arguments.get("modules", 0) or BOTTOM)])
         return Object("module", name, holds=inside, last=last_layer(name, arguments))
     if facts.kind != "criterion":
         return Object("module", name, dtype=dtype_of(arguments.get("dtype") or BOTTOM))
