@@ -139,6 +139,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/host_sync/tensor_formatted_in_hot_path.py": "LOG_METHODS",
         "rules/memory/loss_accumulated_with_graph.py": "EMPTYING",
         "rules/precision/factory_then_cast.py": "INFINITE",
+        "rules/autocast/region_without_forward.py": "CALLING KEEPING",
     },
     "other libraries: their modules, methods and arguments": {
         "amplint/analyses/backward_calls.py": "BACKWARD_METHODS",
