@@ -78,6 +78,7 @@ def step(x):
 WITNESS = """\
     # What running bad.py and the fixed program must show, e.g. Raises("same dtype").
     witness=Unrun("not written yet", "amplint new"),
+    preview=True,  # until its findings on real code have been read
 """
 
 REPORT = """\

@@ -1051,7 +1051,7 @@ def test_new_starts_a_rule_that_is_valid_and_finds_its_bad_line(
     rules = (*registry.all_rules(), rule)
     monkeypatch.setattr(registry, "all_rules", lambda: rules)
 
-    found = amplint("check", "fixtures", "--select", "ALL", "--format", "json")
+    found = amplint("check", "fixtures", "--select", "ALL", "--preview", "--format", "json")
 
     bad = checkout / "fixtures" / "my_own_pattern" / "bad.py"
     marked = [
