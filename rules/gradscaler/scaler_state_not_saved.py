@@ -28,7 +28,6 @@ from amplint import libcst as cst
 
 from .._shared.steps import places
 
-DICTS = (cst.Dict, cst.DictComp)
 
 rule = Rule(
     "AMP413",
@@ -61,5 +60,9 @@ def dict_around(call: View) -> cst.CSTNode | None:
     the call saves itself, or gives what is put into a dict afterwards."""
     if call.method != "state_dict":
         return None
-    around = [each for each in call.source.ancestors(call.cst) if isinstance(each, DICTS)]
+    around = [
+        each
+        for each in call.source.ancestors(call.cst)
+        if isinstance(each, cst.Dict | cst.DictComp)
+    ]
     return around[-1] if around else None

@@ -970,7 +970,7 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     entries = json.loads(amplint("rules", "--format", "json").out)
     assert [entry["code"] for entry in entries] == codes
     assert set(entries[0]) == {
-        "code", "name", "group", "default", "since", "torch", "until", "safe_if", "help", "url",
+        "code", "name", "group", "default", "preview", "since", "torch", "until", "safe_if", "help", "url",
         "summary", "doc", "package",
     }  # fmt: skip
 
