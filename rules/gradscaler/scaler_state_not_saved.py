@@ -28,7 +28,6 @@ from amplint import libcst as cst
 
 from .._shared.steps import places
 
-
 rule = Rule(
     "AMP413",
     __doc__,

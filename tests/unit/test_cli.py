@@ -970,8 +970,8 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     entries = json.loads(amplint("rules", "--format", "json").out)
     assert [entry["code"] for entry in entries] == codes
     assert set(entries[0]) == {
-        "code", "name", "group", "default", "preview", "since", "torch", "until", "safe_if", "help", "url",
-        "summary", "doc", "package",
+        "code", "name", "group", "default", "preview", "since", "torch", "until", "safe_if", "help",
+        "url", "summary", "doc", "package",
     }  # fmt: skip
 
 
