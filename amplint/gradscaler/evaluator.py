@@ -15,7 +15,17 @@ from amplint.ir.model import Graph, Node
 # Nodes whose value is unknown unless they are run.
 UNREAD = frozenset({ops.CALL, ops.STORE, *EXITS})
 OPERATORS = frozenset(
-    {ops.BINOP, ops.UNARY, ops.COMPARE, ops.BOOL, ops.SUBSCRIPT, ops.TUPLE, ops.LIST, ops.AUG}
+    {
+        ops.BINOP,
+        ops.UNARY,
+        ops.COMPARE,
+        ops.BOOL,
+        ops.SUBSCRIPT,
+        ops.TUPLE,
+        ops.LIST,
+        ops.AUG,
+        ops.FSTRING,
+    }
 )
 
 

@@ -845,7 +845,10 @@ class Calls(OfFrameworks):
         node = self.graph.nodes[number] if number >= 0 else None
         if node is None or node.op not in (ops.FSTRING, ops.BINOP):
             return ""
-        first = constant(self.of(node.operands[0])) if node.op == ops.BINOP else node.data
+        if node.op == ops.BINOP:
+            first = constant(self.of(node.operands[0]))
+        else:
+            first = node.data[0] if node.data else ""
         return first if isinstance(first, str) else ""
 
     def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:

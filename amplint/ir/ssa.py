@@ -790,9 +790,7 @@ class Builder:
 
     def on_JoinedStr(self, node: ast.JoinedStr) -> int:
         operands = [self.expr(v) for v in node.values if not isinstance(v, ast.Constant)]
-        first = node.values[0] if node.values else None
-        prefix = first.value if isinstance(first, ast.Constant) else ""
-        return self.emit(ops.FSTRING, operands, prefix, where(node))
+        return self.emit(ops.FSTRING, operands, parts_of(node), where(node))
 
     def on_FormattedValue(self, node: ast.FormattedValue) -> int:
         value = self.expr(node.value)
@@ -933,6 +931,22 @@ def paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
 
 def target_names(target: ast.expr) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def parts_of(node: ast.JoinedStr) -> tuple[object, ...]:
+    """What an f-string is made of besides its values: its texts, and for each value how it is
+    formatted."""
+    return tuple(
+        part.value if isinstance(part, ast.Constant) else format_of(part) for part in node.values
+    )
+
+
+def format_of(part: ast.expr) -> tuple[object, ...]:
+    """The conversion of a value, and its format. Ex) (114, "f'>8'") of {x!r:>8}"""
+    if not isinstance(part, ast.FormattedValue):
+        return ()
+    spec = ast.unparse(part.format_spec) if part.format_spec is not None else ""
+    return part.conversion, spec
 
 
 def pattern_names(pattern: ast.pattern) -> list[str]:
