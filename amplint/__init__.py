@@ -71,7 +71,10 @@ _EXPORTS = {
     "analyses.loss_terms": "LossTerms",
     "analyses.moved_later": "MovedLater",
     "analyses.own_layers": "GivenToLayer ReturnedByLayer",
-    "analyses.provenance": "Choosers ReplicatedModules UnpinnedMoves",
+    "analyses.provenance": (
+        "BFloat16Parameters Choosers ReplicatedModules Sharded ShardedParameters StepsOfSharded "
+        "UnpinnedMoves"
+    ),
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
@@ -119,8 +122,12 @@ if TYPE_CHECKING:
     from amplint.analyses.moved_later import MovedLater as MovedLater
     from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
     from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
+    from amplint.analyses.provenance import BFloat16Parameters as BFloat16Parameters
     from amplint.analyses.provenance import Choosers as Choosers
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
+    from amplint.analyses.provenance import Sharded as Sharded
+    from amplint.analyses.provenance import ShardedParameters as ShardedParameters
+    from amplint.analyses.provenance import StepsOfSharded as StepsOfSharded
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty

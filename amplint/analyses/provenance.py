@@ -7,30 +7,40 @@ functions return: the value of a module does not show its wrapper, nor that of a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.core.lattice import only
 from amplint.core.values import (
     ACCELERATOR,
+    BOTTOM,
     CPU,
+    NONE,
+    Autocast,
     Class,
     Device,
+    DType,
     Evidence,
     Instance,
+    Object,
     Place,
     Shows,
     Symbol,
     Tensor,
     TensorTree,
+    Value,
 )
 from amplint.core.walks import reachable
+from amplint.gradscaler.events import CASTS, Kind, event
+from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import SIDES, Node
+from amplint.ir.model import SIDES, Graph, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.modules import RETURNING_ITSELF
 
@@ -42,6 +52,18 @@ TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
 READING = frozenset({ops.NARROW, ops.ATTR, ops.SUBSCRIPT, ops.CALL})
 NAMED = frozenset({ops.PARAM, ops.NAME, ops.ATTR})
 At = tuple[str, int]  # a function's id, and one of its nodes
+
+
+class Sharded(NamedTuple):
+    """The evidence that parameters are sharded.
+
+    Args:
+        reasons: the places that show it.
+        certain: whether the strategy is known to be one that shards.
+    """
+
+    reasons: Sequence[Evidence]
+    certain: bool
 
 
 class Origins(Fact):
@@ -104,6 +126,170 @@ class Origins(Fact):
         """Whether a call of this name makes a loader that pins all its batches, if asked to."""
         maker = self.inference.files.models.maker(name)
         return name in libraries.LOADERS or (maker is not None and maker.pins)
+
+    def sharded(self, function: str, number: int) -> Sharded | None:
+        """Where the module whose parameters a node holds is wrapped in FSDP."""
+        owners = (
+            (owner[0], owner_of(self._graph(owner), self._node(owner)))
+            for owner in islice(reachable([(function, number)], self._collected), MAX_NODES)
+        )
+        wraps = (wrap for owner in owners for wrap in self._wraps(owner))
+        return next((self._sharded_by(wrap) for wrap in wraps), None)
+
+    def scaled_sharded(self, function: str, number: int) -> Sharded | None:
+        """Where the scaler that a call makes steps on parameters that FSDP shards, in float16."""
+        return self._scaled_sharded.get(self.inference.place(function, number))
+
+    @cached_property
+    def _scaled_sharded(self) -> dict[Place, Sharded]:
+        """By the call that makes a scaler, the first of these steps."""
+        found: dict[Place, Sharded] = {}
+        for function in self.inference.mentioning("step"):
+            state = self.inference.states.get(function)
+            for number, node in enumerate(state.graph.nodes if state is not None else ()):
+                scaler = self._stepping(function, node)
+                sharded = self._steps_sharded(function, node) if scaler is not None else None
+                if scaler is None or sharded is None:
+                    continue
+                text = "the scaler steps on them here"
+                reasons = (*sharded.reasons, self.why(function, number, text, Shows.SCALER))
+                makers = [*self._search(scaler, self._makes_scaler)]
+                if any(self._is_call_of(each, libraries.SHARDED_SCALERS) for each in makers):
+                    continue  # a test chooses between them
+                for made in makers:
+                    place = self.inference.place(*made)
+                    found.setdefault(place, Sharded(reasons, sharded.certain))
+        return found
+
+    def _stepping(self, function: str, node: Node) -> At | None:
+        """The scaler that a call of `step` is one of."""
+        if node.op != ops.CALL:
+            return None
+        callee = self._node((function, node.operands[0]))
+        if callee.op != ops.ATTR or callee.data != "step" or node.argument(0, "optimizer") < 0:
+            return None
+        value = self.inference.states[function].values[callee.operands[0]]
+        is_scaler = any(isinstance(atom, Object) and atom.kind == "scaler" for atom in value)
+        return (function, callee.operands[0]) if is_scaler else None
+
+    def _steps_sharded(self, function: str, step: Node) -> Sharded | None:
+        """Where the parameters of the optimizer that a scaler steps are sharded, in float16."""
+        optimizer = (function, step.argument(0, "optimizer"))
+        for made, number in self._search(optimizer, self._makes_optimizer):
+            for module in modules_of(self.inference, made, number):
+                for wrap in self._wraps((made, module)):
+                    if self._is_float16(wrap) or self._opens_float16(function):
+                        return self._sharded_by(wrap)
+        return None
+
+    def _makes_scaler(self, at: At) -> bool:
+        return self._is_call_of(at, libraries.SCALERS.keys())
+
+    def _makes_optimizer(self, at: At) -> bool:
+        return self._is_call_of(at, libraries.OPTIMIZERS)
+
+    def _is_call_of(self, at: At, names: Set[str]) -> bool:
+        return self._node(at).op == ops.CALL and not self._names(at).isdisjoint(names)
+
+    def _wraps(self, module: At) -> Iterator[At]:
+        """The calls that may have wrapped a module in FSDP, and shard it."""
+        if self._is_known(module):
+            yield from self._search(module, self._shards)
+
+    def _shards(self, at: At) -> bool:
+        """Whether a call wraps a module in FSDP, unless it asks for whole parameters."""
+        strategies = self._given_to(at, 2, "sharding_strategy")
+        return self._is_call_of(at, libraries.FULLY_SHARDED) and not any(
+            isinstance(atom, Symbol) and atom.name.endswith(".NO_SHARD") for atom in strategies
+        )
+
+    def _sharded_by(self, wrap: At) -> Sharded:
+        known = all(
+            isinstance(atom, Symbol) or atom == NONE
+            for atom in self._given_to(wrap, 2, "sharding_strategy")
+        )
+        why = self.why(*wrap, "each process keeps a part of the parameters", Shows.OPERATION)
+        return Sharded((why,), known and not self._node(wrap).data.stars)
+
+    def _is_float16(self, wrap: At) -> bool:
+        """Whether FSDP computes in float16, by what it is told."""
+        given = self._node(wrap).argument(6, "mixed_precision")
+        told = self._search((wrap[0], given), self._tells_precision) if given >= 0 else ()
+        return any(DType("float16") in self._given_to(each, 0, "param_dtype") for each in told)
+
+    def _tells_precision(self, at: At) -> bool:
+        return self._is_call_of(at, libraries.SHARDED_PRECISIONS)
+
+    def _opens_float16(self, function: str) -> bool:
+        """Whether a function opens a region of float16."""
+        state = self.inference.states[function]
+        contexts = (block.node for block in state.graph.blocks if block.kind == "with")
+        return any(
+            isinstance(atom, Autocast)
+            and atom.enabled is not False
+            and (atom.dtype or libraries.DEFAULT_DTYPES.get(atom.device or "")) == "float16"
+            for context in contexts
+            for atom in state.values[context]
+        )
+
+    def _given_to(self, call: At, position: int, name: str) -> Value:
+        """The value of an argument of a call; bottom where it is not given."""
+        node = self._node(call)
+        given = node.argument(position, name) if node.op == ops.CALL else -1
+        return self.inference.states[call[0]].values[given] if given >= 0 else BOTTOM
+
+    def _collected(self, at: At) -> Iterator[At]:
+        """The nodes from which a collection comes, or what is in it."""
+        inside = collected(self.inference.states[at[0]], at[1])
+        found = (*self._sources(at), *((at[0], each) for each in inside))
+        return (each for each in found if self._is_known(each))
+
+    def in_bfloat16(self, function: str, number: int) -> Evidence | None:
+        """Where the module that a node is a parameter of, in a loop over all of them, is cast to
+        bfloat16; None where it is cast to something else, too."""
+        module = (function, self._module_of(function, number))
+        if not self._is_known(module):
+            return None
+        made = [*islice(reachable([module], self._sources_at_hand), MAX_NODES)]
+        casts = {cast: kind for at in made for cast, kind in self._casts(at)}
+        if set(casts.values()) != {Kind.BFLOAT16}:
+            return None
+        return self.why(*next(iter(casts)), "cast to bfloat16 here", Shows.DTYPE)
+
+    def _module_of(self, function: str, number: int) -> int:
+        """Ex) that of `model` for p in `for p in model.parameters()`, and of `ema` for e in
+        `for e, p in zip(ema.parameters(), model.parameters())`; -1 without one"""
+        graph = self.inference.states[function].graph
+        node = graph.nodes[graph.narrowed(number)]
+        if node.op == ops.ATTR and node.data == "data":
+            node = graph.nodes[graph.narrowed(node.operands[0])]
+        index = None
+        if node.op == ops.UNPACK:
+            index, node = node.data[0], graph.nodes[node.operands[0]]
+        if node.op != ops.ITER:
+            return -1
+        drawn = node.operands[0]
+        if index is not None and "builtins.zip" in self._called((function, drawn)):
+            drawn = graph.nodes[drawn].argument(index)
+        return owner_of(graph, graph.nodes[drawn]) if drawn >= 0 else -1
+
+    def _called(self, at: At) -> frozenset[str]:
+        return self._names(at) if self._node(at).op == ops.CALL else frozenset()
+
+    def _sources_at_hand(self, at: At) -> Iterator[At]:
+        """Those of a value that no field has kept, where it may have been cast by another name."""
+        if self._node(at).op != ops.ATTR:
+            yield from (each for each in self._sources(at) if self._is_known(each))
+
+    def _casts(self, at: At) -> Iterator[tuple[At, Kind]]:
+        """The calls that cast the module that a node is: the node itself, and methods of it."""
+        state = self.inference.states[at[0]]
+        nodes = state.graph.nodes
+        methods = [user for user in state.users[at[1]] if nodes[user].op == ops.ATTR]
+        for call in (at[1], *(user for each in methods for user in state.users[each])):
+            found = event(self.inference, state, call) if nodes[call].op == ops.CALL else None
+            if found is not None and found.kind in CASTS:
+                yield (at[0], call), found.kind
 
     def choosers(self, function: str, number: int) -> Sequence[str] | None:
         """The identifiers in what chooses the value of a node, from several; None where callers
@@ -204,8 +390,11 @@ class Origins(Fact):
     def _is_known(self, at: At) -> bool:
         return at[0] in self.inference.states and at[1] >= 0
 
+    def _graph(self, at: At) -> Graph:
+        return self.inference.states[at[0]].graph
+
     def _node(self, at: At) -> Node:
-        return self.inference.states[at[0]].graph.nodes[at[1]]
+        return self._graph(at).nodes[at[1]]
 
     def _containers(self, at: At) -> Iterator[At]:
         """The nodes that hold what the value of a node is drawn from."""
@@ -251,10 +440,10 @@ class Origins(Fact):
                     yield from self._returned(function, of, index)
 
     def _kept(self, function: str, node: Node) -> Iterator[At]:
-        """Ex) `model` of torch.compile(model)"""
+        """Ex) `model` of torch.compile(model) and of deepcopy(model)"""
         for atom in self.inference.states[function].values[node.operands[0]]:
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
-            if libraries.MODULE_WRAPPERS.get(name) == "same":
+            if libraries.MODULE_WRAPPERS.get(name) == "same" or name in libraries.COPIES:
                 yield function, node.argument(0)
 
     def _stored(self, at: At) -> Iterator[At]:
@@ -315,6 +504,35 @@ class ReplicatedModules(NodeFact[Evidence]):
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.replicated(at.function, at.node)
+
+
+class ShardedParameters(NodeFact[Sharded]):
+    """Where the module whose parameters an expression holds may have been wrapped in FSDP1, which
+    keeps a part of each in each process."""
+
+    _origins = Required(Origins)
+
+    def of(self, at: NodePlace) -> Sharded | None:
+        return self._origins.sharded(at.function, at.node)
+
+
+class StepsOfSharded(CallFact[Sharded]):
+    """Where the scaler that a call makes steps on such parameters, in float16."""
+
+    _origins = Required(Origins)
+
+    def of(self, at: NodePlace) -> Sharded | None:
+        return self._origins.scaled_sharded(at.function, at.node)
+
+
+class BFloat16Parameters(NodeFact[Evidence]):
+    """Where the module whose parameters a loop goes through is cast to bfloat16, by the parameter
+    that an expression is."""
+
+    _origins = Required(Origins)
+
+    def of(self, at: NodePlace) -> Evidence | None:
+        return self._origins.in_bfloat16(at.function, at.node)
 
 
 class UnpinnedMoves(CallFact[Evidence]):

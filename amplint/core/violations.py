@@ -24,3 +24,4 @@ class Violation(Enum):
     SCALED_GRADIENTS_READ = auto()
     SCHEDULER_BEFORE_OPTIMIZER = auto()
     EPSILON_OF_ZERO = auto()
+    STEPS_LOST = auto()

@@ -40,7 +40,7 @@ from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
-from amplint.gradscaler.events import Kind, Role, divides_by_zero
+from amplint.gradscaler.events import CASTS, Kind, Role, divides_by_zero
 from amplint.gradscaler.gathered import find_gathered
 from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import Code
@@ -87,6 +87,7 @@ OTHER_TEXTS = {
     Violation.SCALED_GRADIENTS_READ: "the gradients are scaled here",
     Violation.SCHEDULER_BEFORE_OPTIMIZER: "the optimizer makes its step here",
     Violation.EPSILON_OF_ZERO: "the parameters are float16 since here",
+    Violation.STEPS_LOST: "the parameters are bfloat16 since here",
 }
 
 
@@ -128,7 +129,9 @@ class Misuses:
         codes: dict[str, Code] = {}
         claims: dict[Pair, str] = {}
         reviewed: list[Points] = []
-        for function in sorted(index.scaling | (index.halving & index.dividing)):
+        for function in sorted(
+            index.scaling | (index.halving & index.dividing) | (index.rounding & index.adam)
+        ):
             if not self._is_entry(index, function):
                 continue
             explorer = Explorer(index, codes)
@@ -208,6 +211,7 @@ class Situation(NamedTuple):
         last: the step that made a call last.
         scaler_of: the scaler that each optimizer with several has met last.
         halved: the steps that made the parameters of modules float16.
+        rounded: those that made them bfloat16.
         has_trained: whether a backward pass ran since the last step of the optimizer.
         scheduled: the step of the scheduler since then; -1 without one.
         stepped: by optimizer, the step that its scaler has made with the gradients that are there.
@@ -219,6 +223,7 @@ class Situation(NamedTuple):
     last: frozenset[tuple[Last, int]] = frozenset()
     scaler_of: frozenset[tuple[Symbolic, Symbolic]] = frozenset()
     halved: frozenset[tuple[Symbolic, int]] = frozenset()
+    rounded: frozenset[tuple[Symbolic, int]] = frozenset()
     has_trained: bool = False
     scheduled: int = -1
     stepped: frozenset[tuple[Symbolic, int]] = frozenset()
@@ -370,6 +375,7 @@ class Turn:
         self.last = dict(situation.last)
         self.scaler_of = dict(situation.scaler_of)
         self.halved = dict(situation.halved)
+        self.rounded = dict(situation.rounded)
         self.has_trained = situation.has_trained
         self.scheduled = situation.scheduled
         self.stepped = dict(situation.stepped)
@@ -387,6 +393,7 @@ class Turn:
             self.asked_for(),
             frozenset(self.scaler_of.items()),
             frozenset(self.halved.items()),
+            frozenset(self.rounded.items()),
             self.has_trained,
             self.scheduled,
             frozenset(self.stepped.items()),
@@ -407,7 +414,7 @@ class Turn:
 
     def reset(self) -> None:
         """Forget all: anything may have been changed."""
-        self.halved = {}
+        self.halved, self.rounded = {}, {}
         self.reset_gradients()
 
     def reset_gradients(self) -> None:
@@ -420,7 +427,7 @@ class Turn:
 
     def hook(self) -> None:
         """A hook ran that nobody knows: a mistake is one only if it is so in each case."""
-        self.halved, self.stepped = {}, {}
+        self.halved, self.rounded, self.stepped = {}, {}, {}
         self.checked = None
         self.has_trained, self.scheduled = False, -1
         for symbol, possible in self.optimizers.items():
@@ -448,10 +455,8 @@ class Turn:
             self.zero(thing, given)
         elif kind is Kind.UPDATE and role is Role.SCALER:
             yield from self.update(event)
-        elif kind is Kind.HALF:
-            self.halved[thing] = self.number
-        elif kind is Kind.CAST:
-            self.halved.pop(thing, None)
+        elif kind in CASTS:
+            self.recast(kind, thing)
         elif self.is_refused(event):
             self.raised = True
             yield Fault(Violation.HALF_PARAMETERS, self.number, self.cast(given), HALF_GRADIENTS)
@@ -463,11 +468,13 @@ class Turn:
         elif kind is Kind.STEP and role is Role.SCALER and given >= 0:
             self.checked = True
             self.meet(given, thing)
+            yield from self.lose(given)
             yield from self.call(event, Call.STEP, given)
             self.last[Call.STEP, thing] = self.number
             self.stepped[given] = self.number
         elif kind is Kind.STEP and role is Role.DISABLED and given >= 0:
             yield from self.divide(given)
+            yield from self.lose(given)
             yield from self.call(event, Call.PLAIN_STEP, given)
         elif kind is Kind.STEP and role is Role.SCHEDULER:
             if only is not None and self.has_trained:
@@ -477,6 +484,7 @@ class Turn:
             self.reset()
         elif kind is Kind.STEP and thing in self.owners:
             yield from self.divide(thing)
+            yield from self.lose(thing)
             yield from self.bypass(event, thing)
             yield from self.repeat(event, thing)
             yield from self.call(event, Call.PLAIN_STEP, thing)
@@ -534,10 +542,23 @@ class Turn:
             self.owners.get(optimizer) and symbols[optimizer][0] == "unpack"
         )
 
+    def recast(self, kind: Kind, module: Symbolic) -> None:
+        """A cast of the parameters of a module."""
+        self.halved.pop(module, None)
+        self.rounded.pop(module, None)
+        if kind is Kind.HALF:
+            self.halved[module] = self.number
+        elif kind is Kind.BFLOAT16:
+            self.rounded[module] = self.number
+
     def cast(self, optimizer: Symbolic) -> int:
         """The step that made parameters of an optimizer float16; -1 without one."""
+        return self.made_so(self.halved, optimizer)
+
+    def made_so(self, casts: Mapping[Symbolic, int], optimizer: Symbolic) -> int:
+        """The first of some casts that was one of parameters of an optimizer; -1 without one."""
         modules = self.paths.modules.get(optimizer, ())
-        return next((self.halved[each] for each in modules if each in self.halved), -1)
+        return next((casts[each] for each in modules if each in casts), -1)
 
     def step_of_framework(self, optimizer: Symbolic) -> Iterator[Fault]:
         """A step by what a framework that scales has wrapped an optimizer in: its scaler divides
@@ -559,6 +580,12 @@ class Turn:
         cast = self.cast(optimizer)
         if cast >= 0 and optimizer in self.paths.dividing:
             yield Fault(Violation.EPSILON_OF_ZERO, self.number, cast)
+
+    def lose(self, optimizer: Symbolic) -> Iterator[Fault]:
+        """Steps as small as a learning rate are rounded away in the dtype of the parameters."""
+        cast = self.made_so(self.rounded, optimizer)
+        if cast >= 0 and optimizer in self.paths.adams:
+            yield Fault(Violation.STEPS_LOST, self.number, cast)
 
     def is_refused(self, event: Occurrence) -> bool:
         """Whether a scaler is to divide the gradients of float16 parameters.

@@ -18,6 +18,7 @@ from amplint.gradscaler.events import (
     acts_as_scaler,
     divides_by_zero,
     event,
+    is_adam,
     is_scaler_step,
     keeps_protocol,
     role,
@@ -39,12 +40,14 @@ class FunctionEvents(NamedTuple):
         scales: whether one is a call of a scaler, or of a framework that has one.
         steps: whether one is a step of a scaler.
         divides: whether it makes an optimizer as in `divides_by_zero`.
+        adam: whether it makes one as in `is_adam`.
     """
 
     events: Mapping[int, TrainingEvent]
     scales: bool
     steps: bool
     divides: bool
+    adam: bool
 
 
 class EventIndex:
@@ -63,6 +66,8 @@ class EventIndex:
         stepping: those that lead to a step of a scaler.
         halving: those that lead to a cast of parameters to float16.
         dividing: those that lead to an optimizer as in `divides_by_zero`.
+        rounding: those that lead to a cast of parameters to bfloat16.
+        adam: those that lead to an optimizer as in `is_adam`.
     """
 
     def __init__(
@@ -84,9 +89,13 @@ class EventIndex:
         stepping: set[str] = set()
         halving: set[str] = set()
         dividing: set[str] = set()
+        rounding: set[str] = set()
+        adam: set[str] = set()
         for function, found in self.functions.items():
             if found.divides:
                 dividing.add(function)
+            if found.adam:
+                adam.add(function)
             if not found.events:
                 continue
             kinds = {each.kind for each in found.events.values()}
@@ -98,6 +107,8 @@ class EventIndex:
                 stepping.add(function)
             if Kind.HALF in kinds:
                 halving.add(function)
+            if Kind.BFLOAT16 in kinds:
+                rounding.add(function)
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._stored: dict[str, frozenset[str]] = {}
         self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
@@ -112,6 +123,8 @@ class EventIndex:
         self.stepping = self._leading_to(stepping)
         self.halving = self._leading_to(halving)
         self.dividing = self._leading_to(dividing)
+        self.rounding = self._leading_to(rounding)
+        self.adam = self._leading_to(adam)
 
     def callers(self, function: str) -> Iterator[str]:
         """The functions that call a function."""
@@ -254,6 +267,7 @@ class EventIndex:
             ),
             any(is_scaler_step(self.inference, state, each) for each in events.values()),
             any(divides_by_zero(state, number) for number in calls(state)),
+            any(is_adam(state.values[number]) for number in calls(state)),
         )
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:

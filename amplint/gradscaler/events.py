@@ -35,7 +35,7 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge import libraries
-from amplint.knowledge.casts import EPSILONS, HALF_OF_LEAST
+from amplint.knowledge.casts import ADAMS, EPSILONS, HALF_OF_LEAST
 from amplint.knowledge.modules import RETURNING_ITSELF
 from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, SCALER, TAKES_GRADIENTS
 
@@ -55,6 +55,7 @@ class Kind(Enum):
     ZERO = "zero_grad"
     IS_ENABLED = "is_enabled"
     HALF = "half"  # parameters become float16
+    BFLOAT16 = "bfloat16"  # parameters become bfloat16
     CAST = "float"  # or something else
     ELSEWHERE = "elsewhere"  # what a library or an unknown function does to the gradients
     HOOK = "hook"  # an unknown function that may do a part of the step, or nothing
@@ -106,7 +107,13 @@ VISITS = frozenset(
 VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
+CASTS = frozenset({Kind.HALF, Kind.BFLOAT16, Kind.CAST})
+# The event of a cast of parameters to a 16-bit dtype.
+OF_DTYPE = {"float16": Kind.HALF, "bfloat16": Kind.BFLOAT16}
+OF_CAST = {"half": Kind.HALF, "bfloat16": Kind.BFLOAT16}
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
+# The beginnings of names of functions that leave alone what they are given.
+HARMLESS = ("torch.", "builtins.", "copy.", "logging.", "math.", "numpy.")
 METHODS = frozenset({kind.value for kind in Kind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED)
 BOUND_ANEW = frozenset({ops.PHI, ops.NARROW, ops.ADD})
 NAMES = METHODS | {name.rpartition(".")[2] for name in libraries.CLIPPING}
@@ -193,7 +200,8 @@ def event_of_method(
     thing = callee.operands[0]
     value = state.values[thing]
     if callee.data in PRETRAINED:
-        return TrainingEvent(Kind.HALF, number) if dtypes(state, node) == {"float16"} else None
+        loaded = cast_to(dtypes(state, node))
+        return TrainingEvent(loaded, number) if loaded and loaded is not Kind.CAST else None
     if callee.data in MODULE_CASTS:
         cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
         return TrainingEvent(cast, thing) if cast is not None else None
@@ -375,19 +383,21 @@ def is_module(value: Value, inference: Inference) -> bool:
 
 def cast_by(state: State, node: Node, method: str) -> Kind | None:
     """The event of a method that casts the parameters of a module; None where it moves them."""
-    if method == "half":
-        return Kind.HALF
     if method not in ("to", "type"):
-        return Kind.CAST
-    found = dtypes(state, node)
-    if found == {"float16"}:
-        return Kind.HALF
+        return OF_CAST.get(method, Kind.CAST)
+    found = cast_to(dtypes(state, node))
     moved = all(
         isinstance(atom, Device | Host)
         for operand in node.arguments
         for atom in state.values[operand]
     )
-    return Kind.CAST if found or not moved else None
+    return found or (None if moved else Kind.CAST)
+
+
+def cast_to(dtypes: set[str]) -> Kind | None:
+    """The event of a cast of parameters to one of some dtypes; None without one."""
+    kinds = {OF_DTYPE.get(dtype, Kind.CAST) for dtype in dtypes}
+    return Kind.CAST if len(kinds) > 1 else next(iter(kinds), None)
 
 
 def may_recast(state: State, number: int, known: set[str]) -> list[int]:
@@ -433,6 +443,12 @@ def divides_by_zero(state: State, number: int) -> bool:
     given = node.argument(position, "eps")
     epsilon = constant(state.values[given]) if given >= 0 else default
     return isinstance(epsilon, float) and 0 < epsilon <= HALF_OF_LEAST
+
+
+def is_adam(value: Value) -> bool:
+    """Whether a value is an optimizer of torch that makes steps of about the size of its rate."""
+    atom = only(value)
+    return isinstance(atom, Object) and atom.type in ADAMS
 
 
 def surely_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
@@ -523,7 +539,7 @@ def unknown_event(state: State, number: int, roles: set[Role]) -> Kind | None:
 def is_harmless(atom: object) -> bool:
     """Whether what is called is known to do nothing to the gradients of what it is given."""
     if isinstance(atom, Symbol):
-        return atom.name.startswith(("torch.", "builtins.", "logging.", "math.", "numpy."))
+        return atom.name.startswith(HARMLESS)
     if isinstance(atom, Method):
         return isinstance(atom.of, Object | Tensor | TensorTree | Host) or not isinstance(
             atom.of, Unknown

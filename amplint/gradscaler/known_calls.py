@@ -29,7 +29,8 @@ TEXTS = {
     Kind.UPDATE: "`{}` is updated",
     Kind.ZERO: "gradients are cleared",
     Kind.HALF: "parameters become float16",
-    Kind.CAST: "parameters become something else than float16",
+    Kind.BFLOAT16: "parameters become bfloat16",
+    Kind.CAST: "parameters become something else than float16 or bfloat16",
     Kind.ELSEWHERE: "this may do anything to the gradients: all is taken to be in order after it",
     Kind.HOOK: "this may do a part of the step, or nothing",
 }

@@ -29,6 +29,7 @@ from amplint.gradscaler.events import (
     acts_as_scaler,
     divides_by_zero,
     hands_on,
+    is_adam,
     is_module,
     may_recast,
     unknown_event,
@@ -87,6 +88,7 @@ class Explorer:
         # By optimizer, the modules whose parameters it was given.
         self.modules: dict[Symbolic, Sequence[Symbolic]] = {}
         self.dividing: set[Symbolic] = set()  # optimizers as in `divides_by_zero`
+        self.adams: set[Symbolic] = set()  # those as in `is_adam`
         self.widened = False
         self.ran = 0  # nodes, in the last run
         self._codes = codes
@@ -106,6 +108,7 @@ class Explorer:
                     self.knowledge.roles,
                     self.modules,
                     self.dividing,
+                    self.adams,
                     self.evaluator.may_be_off,
                 )
         self.widened = True
@@ -386,6 +389,8 @@ class Explorer:
             self.modules[made] = [self.at(frame, path, module) for module in given]
             if divides_by_zero(frame.state, number):
                 self.dividing.add(made)
+            if is_adam(frame.state.values[number]):
+                self.adams.add(made)
         return made
 
     def chained(self, frame: Activation, path: Path, node: Node) -> Symbolic | None:
@@ -444,7 +449,7 @@ class Explorer:
                 return self.symbols.constant(True)
             case Kind.SCALE:
                 return self.evaluator.scaled(frame, number, thing, given)
-            case Kind.HALF:
+            case Kind.HALF | Kind.BFLOAT16:
                 path.half |= {thing}
                 self.note(frame, path, number, kind, thing)
                 return thing
@@ -463,7 +468,7 @@ class Explorer:
                 return self.evaluator.unique(frame, number)
 
     def cast(self, frame: Activation, path: Path, number: int, thing: Symbolic) -> None:
-        """A cast of parameters, to something other than float16; noted where they are."""
+        """A cast of parameters that were 16-bit to something else, which is noted."""
         if thing in path.half:
             path.half -= {thing}
             self.note(frame, path, number, Kind.CAST, thing)

@@ -76,6 +76,7 @@ class Paths:
         roles: what objects are.
         modules: by optimizer, the modules whose parameters it was given.
         dividing: the optimizers as in `divides_by_zero`.
+        adams: those as in `is_adam`.
         may_be_off: what may be a scaler that is off, or None.
     """
 
@@ -87,6 +88,7 @@ class Paths:
     roles: dict[Symbolic, Role]
     modules: dict[Symbolic, Sequence[Symbolic]]
     dividing: set[Symbolic]
+    adams: set[Symbolic]
     may_be_off: set[Symbolic]
 
 
@@ -107,7 +109,7 @@ class Path:
         fields: what was stored in objects.
         condition: which outcomes of tests lead here, as far as they are tested again.
         guards: the tests around, with their outcomes, from the outermost.
-        half: the modules whose parameters are float16.
+        half: the modules whose parameters are float16 or bfloat16.
         step: the number of the last step.
         result: what the function returns.
     """

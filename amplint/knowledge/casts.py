@@ -250,6 +250,12 @@ def policy(name: str, device: str | None) -> str | None:
     return AUTOCAST["cpu" if device == "cpu" else "cuda"].get(name)
 
 
+# --------------------------------------------------------------------------- bfloat16
+
+ADAMS: frozenset[str] = frozenset({"torch.optim.Adam", "torch.optim.AdamW"})
+"""Optimizers whose steps are about as large as the learning rate, whatever the gradient is, and
+which keep and change the parameters in their own dtype (`torch/optim/adam.py` of torch 2.13)."""
+
 # --------------------------------------------------------------------------- float16
 
 HALF_OF_LEAST = 2.0**-25  # what is not larger is 0 in float16

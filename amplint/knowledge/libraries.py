@@ -252,6 +252,28 @@ DATA_PARALLEL: frozenset[str] = frozenset(
 )
 """Those that copy the module to each device and call the copies in threads of one process."""
 
+FULLY_SHARDED: frozenset[str] = frozenset(
+    {
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+    }
+)
+"""Those that keep a part of each parameter in each process (FSDP1)."""
+
+SHARDED_PRECISIONS: frozenset[str] = frozenset(
+    {
+        "torch.distributed.fsdp.MixedPrecision",
+        "torch.distributed.fsdp.api.MixedPrecision",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.MixedPrecision",
+    }
+)
+"""What they are told the dtype of parameters by, as `param_dtype`."""
+
+SHARDED_SCALERS: frozenset[str] = frozenset(
+    {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+)
+"""The scalers that agree with those of other processes whether gradients are finite."""
+
 LEARNING: frozenset[str] = frozenset(
     """
     Parameter ParameterDict ParameterList register_parameter UninitializedParameter
@@ -302,10 +324,13 @@ DRAWN_FROM: frozenset[str] = frozenset({"random", "numpy.random", "torch"})
 UNIT_DRAWS: frozenset[str] = frozenset({"random", "rand", "random_sample"})
 RANGE_DRAWS: frozenset[str] = frozenset({"uniform", "randint", "randrange", "integers"})
 
-_CLIPPERS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
-CLIPPING: frozenset[str] = frozenset(
-    f"torch.nn.utils.{home}{name}" for home in ("", "clip_grad.") for name in _CLIPPERS
+_CLIPPERS = ("torch.nn.utils", "torch.nn.utils.clip_grad")
+NORM_CLIPPING: frozenset[str] = frozenset(
+    f"{home}.{name}" for home in _CLIPPERS for name in ("clip_grad_norm_", "clip_grad_norm")
 )
+"""Functions that limit the norm of gradients in place, as they compute it of these."""
+
+CLIPPING: frozenset[str] = NORM_CLIPPING | {f"{home}.clip_grad_value_" for home in _CLIPPERS}
 """Functions that limit gradients in place (`torch/nn/utils/clip_grad.py`)."""
 
 THREADS: dict[str, tuple[str, int, int | None]] = {

@@ -123,6 +123,18 @@ STEPS_OF_TRAINING: tuple[frozenset[str], ...] = (
 """The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
 (fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""
 
+KEEPS_SMALL_STEPS = re.compile(
+    r"mp_policy|(?i:stochastic_?round|master_?(weight|param|grad|cop)|kahan|fp32_?(param|weight|cop))"
+)
+"""Text of a way to keep the steps that a 16-bit parameter rounds away: a float32 copy of it, as
+FSDP2 has with an `mp_policy`, or rounding at random."""
+
+ASKS_SHARDED = re.compile(
+    r"fsdp|shard|clip_grad_norm|isinstance|distributed|parallel|strategy",
+    re.IGNORECASE,
+)
+"""Text of a test whether a module is sharded, or clips gradients itself."""
+
 CLIPS_GRADIENTS = frozenset(
     {"clip_grad_norm", "clip_grad_norm_", "clip_gradients", "clip_grads", "clip_grad_value_"}
 )

@@ -1,0 +1,89 @@
+"""Adam, or a moving average of weights, makes small steps on parameters that are bfloat16.
+
+A bfloat16 number has 8 significant bits: what is added to a weight is lost if it is smaller than
+1/512 of it. A step of Adam is about as large as the learning rate. With a rate of 1e-5 and no
+float32 copy, weights above 0.0052 stay where they are, and others move in jumps; an average with a
+decay of 0.9999 hardly follows the weights.
+
+    model = Net().cuda().bfloat16()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    model(x.bfloat16()).mean().backward()
+    optimizer.step()                                    # most weights do not change
+
+    model = Net().cuda()                                # float32 parameters
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+
+Some train so on purpose, for half the memory: the rule is pedantic.
+
+Fix safety: there is no fix: parameters in float32 need more memory, and autocast is another
+program.
+
+Known limits: for the optimizer, those of AMP804. Nothing is said in a project that speaks of master
+weights, of stochastic rounding or of `mp_policy`. Of a moving average, `average.lerp_(weight, ...)`
+and `average.mul_(...).add_(...)` in a loop over the parameters of the average are looked at, where
+the function, or who calls it, casts the module in the expression that makes it. Learning rates are
+not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint import (
+    BFloat16Parameters,
+    Differs,
+    Finding,
+    Group,
+    Misuse,
+    Rule,
+    View,
+    Violation,
+    calls,
+)
+from amplint.knowledge.vocabulary import KEEPS_SMALL_STEPS
+
+from .._shared.steps import report
+
+rule = Rule(
+    "AMP806",
+    __doc__,
+    group=Group.PEDANTIC,
+    since="0.1",
+    help="keep the parameters in float32 and compute under autocast, or step on a float32 copy",
+    witness=Differs(rtol=0.1),
+    violation=Violation.STEPS_LOST,
+    preview=True,
+)
+
+
+def of_optimizer(call: View, _: Misuse) -> str | None:
+    """The message about a step of the optimizer; None where the project keeps small ones."""
+    if keeps_small_steps(call):
+        return None
+    return "`{call}` loses small steps, which bfloat16 parameters round away"
+
+
+report(rule, of_optimizer)
+
+
+@rule.on(calls(".lerp_", ".add_"))
+def check(call: View) -> Iterator[Finding]:
+    """Ex) average.lerp_(p, 0.001), average.mul_(0.999).add_(p, alpha=0.001)"""
+    average = call.receiver
+    if call.method == "add_" and average is not None:
+        is_scaled = average.op == "call" and average.method == "mul_"
+        average = average.receiver if is_scaled else None
+    cast = average.ask(BFloat16Parameters) if average is not None else None
+    if cast is None or keeps_small_steps(call):
+        return
+    message = f"`{call.brief}` loses small steps, which bfloat16 weights round away"
+    yield call.finding(message, (cast,))
+
+
+def keeps_small_steps(at: View) -> bool:
+    """Whether the project speaks of a way to keep what bfloat16 rounds away."""
+    return at.matches(KEEPS_SMALL_STEPS.pattern)
