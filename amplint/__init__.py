@@ -72,6 +72,7 @@ _EXPORTS = {
     "analyses.moved_later": "MovedLater",
     "analyses.own_layers": "GivenToLayer ReturnedByLayer",
     "analyses.provenance": "Choosers ReplicatedModules UnpinnedMoves",
+    "analyses.scaled_losses": "ReportedLosses",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from amplint.analyses.provenance import Choosers as Choosers
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
+    from amplint.analyses.scaled_losses import ReportedLosses as ReportedLosses
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
     from amplint.analyses.texts import CalledTexts as CalledTexts
