@@ -35,8 +35,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="scale in the statement of the backward pass, `scaler.scale(loss).backward()`, "
-    "and report the loss itself",
+    help="write `scaler.scale(loss).backward()`, and report the loss itself",
     witness=Differs(0.5),
     supersedes=("AMP101",),
     preview=True,

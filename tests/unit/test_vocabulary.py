@@ -40,6 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
         "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
+        "amplint/analyses/scaled_losses.py": "CUTS PRINTS",
         "amplint/gradscaler/events.py": (
             "ASKS_FINITE CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL"
             " SAME_NORM SAME_VALUE VISITING VISITS"
