@@ -71,7 +71,7 @@ _EXPORTS = {
     "analyses.loss_terms": "LossTerms",
     "analyses.moved_later": "MovedLater",
     "analyses.own_layers": "GivenToLayer ReturnedByLayer",
-    "analyses.provenance": "Choosers ReplicatedModules UnpinnedMoves",
+    "analyses.provenance": "Choosers DistributedModules ReplicatedModules UnpinnedMoves",
     "analyses.scaled_losses": "ReportedLosses",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
     from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
     from amplint.analyses.provenance import Choosers as Choosers
+    from amplint.analyses.provenance import DistributedModules as DistributedModules
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
     from amplint.analyses.scaled_losses import ReportedLosses as ReportedLosses
