@@ -57,6 +57,9 @@ NAMES_THE_SCALE = re.compile(
 """An identifier of somebody who divides by the scale; not loss_scaler, which is the scaler, nor
 init_scale."""
 
+REDUCES = re.compile(r"all_?reduce|average_(grad|model|param|tensor)|averager", re.IGNORECASE)
+"""An identifier of somebody who reduces gradients, or averages models, over processes by hand."""
+
 SCALER_STATE = (
     r"([Ss]cal\w*|SCAL\w*|[Aa]mp|AMP)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*([Ss]caler|SCALER)"
     r"|[\"']\w*([Ss]caler|SCALER)\w*[\"'] *(:|\] *=[^=])"
