@@ -72,9 +72,10 @@ _EXPORTS = {
     "analyses.moved_later": "MovedLater",
     "analyses.own_layers": "GivenToLayer ReturnedByLayer",
     "analyses.provenance": (
-        "BFloat16Parameters Choosers ReplicatedModules Sharded ShardedParameters StepsOfSharded "
-        "UnpinnedMoves"
+        "BFloat16Parameters Choosers DistributedModules ReplicatedModules Sharded "
+        "ShardedParameters StepsOfSharded UnpinnedMoves"
     ),
+    "analyses.scaled_losses": "ReportedLosses",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
@@ -124,11 +125,13 @@ if TYPE_CHECKING:
     from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
     from amplint.analyses.provenance import BFloat16Parameters as BFloat16Parameters
     from amplint.analyses.provenance import Choosers as Choosers
+    from amplint.analyses.provenance import DistributedModules as DistributedModules
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import Sharded as Sharded
     from amplint.analyses.provenance import ShardedParameters as ShardedParameters
     from amplint.analyses.provenance import StepsOfSharded as StepsOfSharded
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
+    from amplint.analyses.scaled_losses import ReportedLosses as ReportedLosses
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
     from amplint.analyses.texts import CalledTexts as CalledTexts

@@ -80,6 +80,20 @@ class Origins(Fact):
             else None
         )
 
+    def distributed(self, function: str, number: int) -> Evidence | None:
+        """Where the module that a node holds may have been wrapped by DistributedDataParallel, and
+        nowhere by what shards it."""
+        wrapped = [*self._search((function, number), self._distributes)]
+        if not wrapped or any(not self._names(at).isdisjoint(libraries.SHARDED) for at in wrapped):
+            return None
+        text = "wrapped in `DistributedDataParallel` here"
+        return self.why(*wrapped[0], text, Shows.OPERATION)
+
+    def _distributes(self, at: At) -> bool:
+        if self._node(at).op != ops.CALL:
+            return False
+        return not self._names(at).isdisjoint(libraries.DISTRIBUTED | libraries.SHARDED)
+
     def moved(self, function: str, number: int) -> Evidence | None:
         """Where a batch of the loader that a call makes, unpinned, is moved to the device."""
         return self._moves.get(self.inference.place(function, number))
@@ -533,6 +547,15 @@ class BFloat16Parameters(NodeFact[Evidence]):
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.in_bfloat16(at.function, at.node)
+
+
+class DistributedModules(NodeFact[Evidence]):
+    """Where the module that an expression is may have been wrapped by DistributedDataParallel."""
+
+    _origins = Required(Origins)
+
+    def of(self, at: NodePlace) -> Evidence | None:
+        return self._origins.distributed(at.function, at.node)
 
 
 class UnpinnedMoves(CallFact[Evidence]):

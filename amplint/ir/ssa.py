@@ -934,8 +934,7 @@ def target_names(target: ast.expr) -> set[str]:
 
 
 def parts_of(node: ast.JoinedStr) -> tuple[object, ...]:
-    """What an f-string is made of besides its values: its texts, and for each value how it is
-    formatted."""
+    """The parts of an f-string but its values: its texts, and for each value its format."""
     return tuple(
         part.value if isinstance(part, ast.Constant) else format_of(part) for part in node.values
     )

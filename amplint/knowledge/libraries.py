@@ -243,6 +243,23 @@ MODULE_WRAPPERS: dict[str, str] = {
 }
 """A call that takes a module first and returns it: itself, or inside a wrapper (`.module`)."""
 
+DISTRIBUTED: frozenset[str] = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+    }
+)
+"""Those of them that reduce gradients unless their forward pass runs under `no_sync()`: the
+docstring of `no_sync` in torch/nn/parallel/distributed.py of torch 2.13."""
+
+SHARDED: frozenset[str] = frozenset(
+    {
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+    }
+)
+"""Those of them whose `no_sync()` decides in the backward pass."""
+
 DATA_PARALLEL: frozenset[str] = frozenset(
     {
         "torch.nn.DataParallel",

@@ -51,6 +51,15 @@ SCALES_BY_HAND = re.compile(
 KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
 """Text of somebody who divides by the scale."""
 
+NAMES_THE_SCALE = re.compile(
+    r"(amp|cur|current|get|grad|inv|inverse|loss)_scale$|^_scale$|unscaled"
+)
+"""An identifier of somebody who divides by the scale; not loss_scaler, which is the scaler, nor
+init_scale."""
+
+REDUCES = re.compile(r"all_?reduce|average_(grad|model|param|tensor)|averager", re.IGNORECASE)
+"""An identifier of somebody who reduces gradients, or averages models, over processes by hand."""
+
 SCALER_STATE = (
     r"([Ss]cal\w*|SCAL\w*|[Aa]mp|AMP)\b[^#\n]*\.state_dict|\.state_dict[^#\n]*([Ss]caler|SCALER)"
     r"|[\"']\w*([Ss]caler|SCALER)\w*[\"'] *(:|\] *=[^=])"
@@ -274,6 +283,14 @@ REPORTS = WARNINGS | {"print", "info", "debug"}
 
 CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
 """A function that looks whether all is right, and raises."""
+
+ASKS_NO_VALUE = re.compile(
+    r"finite|isinf|isnan|(^|_|\.)(inf|nan)s?(_|$)|backward|autograd"
+    r"|(^|\.)(bool|getattr|hasattr|id|is_tensor|isinstance|len|type)$"
+)
+"""Names of functions for which it does not matter by what a number is multiplied.
+
+Ex) torch.isnan, math.isfinite, isinstance; accelerator.backward, which takes the loss"""
 
 INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 """Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow,

@@ -40,6 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
         "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
+        "amplint/analyses/scaled_losses.py": "CUTS PRINTS",
         "amplint/gradscaler/events.py": (
             "ASKS_FINITE CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL"
             " SAME_NORM SAME_VALUE VISITING VISITS"
@@ -184,6 +185,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/model.py": "LOOPS SIDES",
         "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
         "rules/host_sync/host_read_in_hot_path.py": "ARITHMETIC",
+        "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
         "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
         "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",

@@ -1,0 +1,96 @@
+"""`no_sync()` of DistributedDataParallel stands around a backward pass without its forward pass.
+
+Whether the gradients are reduced over the processes is decided by the forward pass, which prepares
+the reducer. With the backward pass alone in `no_sync()`, each micro-batch communicates all
+gradients, as if there were no `no_sync()`: accumulation saves nothing.
+
+    loss = model(x).mean()
+    with model.no_sync():                     # too late: the gradients are reduced
+        loss.backward()
+
+    with model.no_sync():
+        model(x).mean().backward()
+
+`no_sync()` of FSDP is another one, which decides in the backward pass.
+
+Fix safety: none is offered: which statements go into the block is for the author to say.
+
+Known limits: the wrapper has to be seen where the module is made. Silent where the block calls
+anything but `backward`, `scale`, methods of tensors and `print`, or iterates, for that may run the
+forward pass; and where the function opens `no_sync()` in another place, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint import DistributedModules, Finding, Group, Rule, Unrun, View, calls
+from amplint import libcst as cst
+from amplint.knowledge.host_reads import BUILTIN_READS
+
+from .._shared.scalers import scaler_at
+
+rule = Rule(
+    "AMP603",
+    __doc__,
+    group=Group.PERFORMANCE,
+    since="0.1",
+    help="open `no_sync()` around the forward pass, too",
+    witness=Unrun(
+        "it takes a process group of several processes",
+        "docstring of DistributedDataParallel.no_sync in torch/nn/parallel/distributed.py of torch "
+        "2.13: the forward pass should be included inside the context manager",
+    ),
+    preview=True,
+)
+
+
+@rule.on(calls(".no_sync"))
+def check(call: View) -> Iterator[Finding]:
+    """Ex) with model.no_sync(): loss.backward()"""
+    model = call.receiver
+    wrapped = model.ask(DistributedModules) if model is not None else None
+    if model is None or wrapped is None or any(call.arguments):
+        return
+    block = block_of(call)
+    if block is None or opens_another(call):
+        return
+    inner = [call.of(each) for each in call.source.calls(block)]
+    backward = next((each for each in inner if each.method == "backward"), None)
+    if backward is None or len([*backward.loops]) > len([*call.loops]):
+        return  # a generator that is iterated there may run the forward pass
+    if all(map(runs_no_forward, inner)):
+        message = f"`{call.brief}` around the backward pass alone: the gradients are reduced"
+        yield call.finding(message, (backward.related("backpropagated here"), wrapped))
+
+
+def block_of(call: View) -> cst.BaseSuite | None:
+    """The block of the `with` that enters a context, be it one of two.
+
+    Ex) with model.no_sync() if accumulates else nullcontext():
+    """
+    inner = call.cst
+    for ancestor in call.source.ancestors(inner):
+        if isinstance(ancestor, cst.WithItem):
+            statement = call.source.parent(ancestor)
+            return statement.body if isinstance(statement, cst.With) else None
+        if not isinstance(ancestor, cst.IfExp) or inner is ancestor.test:
+            return None
+        inner = ancestor
+    return None
+
+
+def opens_another(call: View) -> bool:
+    """Whether the forward pass may have run under a `no_sync()` of its own."""
+    others = (each for each in call.operations("call") if each.method == "no_sync")
+    return sum(1 for _ in others) > 1
+
+
+def runs_no_forward(call: View) -> bool:
+    """Whether a call is a backward pass, or nothing that could run a module of the project."""
+    if call.method in ("backward", "scale"):
+        made = call.receiver
+        is_loss = made is not None and made.tensor is not None
+        return is_loss or scaler_at(made) is not None
+    name = call.callee or ""
+    return name.startswith("Tensor.") or name.removeprefix("builtins.") in BUILTIN_READS

@@ -1,0 +1,254 @@
+"""`no_sync()` skips the reduction of gradients for the micro-batch after which the optimizer steps.
+
+Each process then steps with gradients of its own: nothing raises, and the copies of the model drift
+apart. This is so where the two conditions count differently.
+
+    for i, (x, y) in enumerate(loader):
+        with model.no_sync() if i % n != 0 else nullcontext():
+            model(x).mean().backward()
+        if (i + 1) % n == 0:
+            optimizer.step()                  # with n = 4 after i = 3, which was not reduced
+
+    for i, (x, y) in enumerate(loader):
+        last = (i + 1) % n == 0
+        with nullcontext() if last else model.no_sync():
+            model(x).mean().backward()
+        if last:
+            optimizer.step()
+
+Fix safety: none is offered: which of the two conditions is meant is for the author to say.
+
+Known limits: both stand in one function and one loop, and compute with the remainder of the same
+variable by the same number; of a number that is not written, the remainders for 2 to 5 are tried.
+Other parts of the conditions may be what they like, if they do not mention that variable. Silent
+where the function reduces or averages by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from amplint import READ, Finding, Group, Object, Rule, Unrun, View, calls, constant, only
+from amplint import libcst as cst
+from amplint.knowledge.vocabulary import REDUCES
+
+from .._shared.guards import tests_before
+from .._shared.scalers import scaler_at
+
+rule = Rule(
+    "AMP604",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    help="decide both by one variable: `last = (i + 1) % n == 0`",
+    witness=Unrun(
+        "it takes a process group of several processes",
+        "docstring of DistributedDataParallel.no_sync in torch/nn/parallel/distributed.py of torch "
+        "2.13: gradients are accumulated, and synchronized in the first pass outside of it",
+    ),
+    preview=True,
+)
+
+MODULI = (2, 3, 4, 5)  # that are tried for one that is not known
+MAX_FLAGS = 5
+COMPUTED = frozenset({"binop", "bool", "compare", "const", "unary"})
+ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
+    "Add": operator.add,
+    "Mod": operator.mod,
+    "Mult": operator.mul,
+    "Sub": operator.sub,
+}
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "Eq": operator.eq,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "NotEq": operator.ne,
+}
+Numbers = Mapping[str, int]  # by how a variable is written
+
+
+class Test(NamedTuple):
+    """An expression that has to be true, or false, for a call to run."""
+
+    at: View
+    holds: bool
+
+    def is_met(self, numbers: Numbers) -> bool:
+        """Whether it certainly is so."""
+        value = value_of(self.at, numbers)
+        return value is not None and bool(value) is self.holds
+
+
+class Remainder(NamedTuple):
+    """What a test computes with: counter % modulus."""
+
+    counter: View
+    modulus: View
+
+
+@rule.on(calls(".no_sync"))
+def check(call: View) -> Iterator[Finding]:
+    """Ex) model.no_sync() if i % n != 0 else nullcontext()"""
+    skips = [*tests_of(call)]
+    remainder = next((found for test in skips for found in remainders(test.at)), None)
+    if remainder is None or any(map(REDUCES.search, call.function.words)):
+        return
+    for step in call.operations("call"):
+        if is_step(step) and loop_of(step) is loop_of(call):
+            steps = [*tests_of(step)]
+            if (
+                is_of(steps, remainder)
+                and is_of(skips, remainder)
+                and meet(skips, steps, remainder)
+            ):
+                message = f"`{call.brief}` skips the reduction right before a step of the optimizer"
+                yield call.finding(message, (step.related("the optimizer steps here"),))
+                return
+
+
+def is_step(call: View) -> bool:
+    """Ex) optimizer.step(), scaler.step(optimizer)"""
+    receiver = call.receiver if call.method == "step" else None
+    atom = only(receiver.value) if receiver is not None else None
+    is_optimizer = isinstance(atom, Object) and atom.kind == "optimizer"
+    return is_optimizer or scaler_at(receiver) is not None
+
+
+def loop_of(call: View) -> cst.CSTNode | None:
+    """The innermost loop around a call, in its function."""
+    scopes = (cst.For, cst.While, cst.FunctionDef, cst.Lambda)
+    return call.source.layout.innermost(call.cst, scopes)
+
+
+def tests_of(call: View) -> Iterator[Test]:
+    """The tests on which it depends in its loop whether a call runs."""
+    loop, inner = loop_of(call), call.cst
+    for ancestor in call.source.ancestors(call.cst):
+        if ancestor is loop:
+            break
+        if isinstance(ancestor, cst.If | cst.IfExp) and inner is not ancestor.test:
+            yield Test(call.of(ancestor.test), inner is ancestor.body)
+        inner = ancestor
+    for test in tests_before(call):
+        if loop_of(test) is loop:
+            yield Test(test, False)
+
+
+def computed(at: View) -> View:
+    """What a variable holds, where that is computed of others; else the expression itself."""
+    made = at.origin
+    return made if at.op == READ and made.op in COMPUTED else at
+
+
+def remainders(at: View) -> Iterator[Remainder]:
+    """Ex) i and n, of `use and (i + 1) % n == 0`"""
+    at = computed(at)
+    if at.op not in COMPUTED:
+        return
+    if at.op == "binop" and at.operator == "Mod":
+        dividend, modulus = at.operands
+        counters = [each for each in leaves(dividend) if each.op == READ]
+        if len(counters) == 1:
+            yield Remainder(counters[0], computed(modulus))
+    else:
+        for operand in at.operands:
+            yield from remainders(operand)
+
+
+def leaves(at: View) -> Iterator[View]:
+    """The parts of an expression that are not computed."""
+    at = computed(at)
+    if at.op in COMPUTED - {"const"}:
+        for operand in at.operands:
+            yield from leaves(operand)
+    elif at.op != "const":
+        yield at
+
+
+def is_of(tests: list[Test], wanted: Remainder) -> bool:
+    """Whether tests compute with the remainder of a variable, and with no other one."""
+    found = [each for test in tests for each in remainders(test.at)]
+    return bool(found) and all(
+        each.counter.is_same(wanted.counter)
+        and each.counter.text == wanted.counter.text
+        and each.modulus.text == wanted.modulus.text
+        for each in found
+    )
+
+
+def meet(skips: list[Test], steps: list[Test], remainder: Remainder) -> bool:
+    """Whether the optimizer steps after a micro-batch that is skipped, for every modulus."""
+    counter, modulus = remainder.counter.text, remainder.modulus
+    known = constant(modulus.value)
+    moduli = (known,) if isinstance(known, int) and known > 1 else MODULI
+    tests = [*skips, *steps]
+    numbers = {counter, modulus.text}
+    flags = sorted({flag for test in tests for flag in flags_of(test.at, numbers)})
+    if len(flags) > MAX_FLAGS:
+        return False
+
+    def is_skipped(n: int, set_to: tuple[int, ...]) -> bool:
+        given = {modulus.text: n, **dict(zip(flags, set_to, strict=True))}
+        turns = ({**given, counter: i} for i in range(n, 2 * n))
+        return any(all(test.is_met(turn) for test in tests) for turn in turns)
+
+    choices = [*itertools.product((1, 0), repeat=len(flags))]
+    return any(all(is_skipped(n, choice) for n in moduli) for choice in choices)
+
+
+def flags_of(at: View, numbers: set[str]) -> Iterator[str]:
+    """The parts of a test that are true or false, whatever the variables are.
+
+    Ex) use_ddp, of `use_ddp and i % n != 0`
+    """
+    at = computed(at)
+    if at.op == "bool" or (at.op == "unary" and at.operator == "Not"):
+        for operand in at.operands:
+            yield from flags_of(operand, numbers)
+    elif at.op != "const" and not depends_on(at, numbers):
+        yield at.text
+
+
+def depends_on(at: View, numbers: set[str]) -> bool:
+    """Whether a part of a test may be made of one of some variables: it, or what its variable is
+    assigned, names one; or there are several such assignments."""
+    written = [each for each in (at, at.origin) if each.is_written]
+    names = {name.value for each in written for name in each.source.layout.names(each.cst)}
+    return at.is_joined or not names.isdisjoint(numbers)
+
+
+def value_of(at: View, numbers: Numbers) -> int | None:
+    """The value of an expression for some values of its variables; None where it is unknown."""
+    at = computed(at)
+    if at.op == "const":
+        known = constant(at.value)
+        return known if isinstance(known, int) else None
+    if at.text in numbers:
+        return numbers[at.text]
+    if at.op not in COMPUTED:
+        return None
+    values = [value_of(each, numbers) for each in at.operands]
+    if at.op == "bool":
+        return joined(values, decisive=at.operator == "Or")
+    if None in values:
+        return None
+    if at.op == "unary":
+        return int(not values[0]) if at.operator == "Not" else None
+    left, *rest = (value for value in values if value is not None)
+    names = at.operators if at.op == "compare" else (at.operator,)
+    apply = {**ARITHMETIC, **COMPARISONS}.get(names[0]) if len(names) == 1 else None
+    if apply is None or (names[0] == "Mod" and rest[0] == 0):
+        return None
+    return int(apply(left, rest[0]))
+
+
+def joined(values: list[int | None], decisive: bool) -> int | None:
+    """The truth of operands of an `or`, whose `decisive` truth is True, or of an `and`."""
+    if any(value is not None and bool(value) is decisive for value in values):
+        return int(decisive)
+    return None if None in values else int(not decisive)
