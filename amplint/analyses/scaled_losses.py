@@ -131,7 +131,7 @@ def knows_the_scale(inference: Inference, function: str) -> bool:
 
 
 class ScaledIn:
-    """What one function does with a scaled loss.
+    """The uses that one function makes of a scaled loss.
 
     Args:
         question: how it comes into the function, which inference has been in.
@@ -211,7 +211,7 @@ class ScaledIn:
 
     @cached_property
     def _cut(self) -> Mapping[Held, int]:
-        """What has no graph any more, by the node that has cut it off: loss.item()"""
+        """The values without a graph, by the node that has cut it off: loss.item()"""
         found: dict[Held, int] = {}
         for each in self._in_order:
             if each.key is None and each not in found and self._cuts(each.number):
@@ -247,7 +247,7 @@ class ScaledIn:
         ]
 
     def returned(self) -> Iterator[tuple[Key, bool]]:
-        """What the function returns of it: under which key, and whether that is spent."""
+        """The part of it that the function returns: under which key, and whether it is spent."""
         for number in self._state.graph.returns:
             node = self._nodes[number]
             given = node.operands[0] if node.op == ops.RETURN and node.operands else number
@@ -292,7 +292,7 @@ class ScaledIn:
         return iter(sorted(found))
 
     def _report(self, held: Held, user: int) -> str:
-        """What a node that takes it does with it, in words; nothing, if that is no report."""
+        """The report that a node that takes it makes of it, in words; "" if it makes none."""
         node, number = self._nodes[user], held.number
         if node.op == ops.CALL:
             return self._report_by_call(held, user) if number in node.arguments else ""

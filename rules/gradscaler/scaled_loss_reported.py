@@ -1,4 +1,4 @@
-"""What `scaler.scale` returns is reported as the loss.
+"""A loss that a scaler has multiplied by its scale is reported as the loss.
 
 It is the loss times the scale: 65536 times too large at first, and another factor each time that
 the scaler changes the scale. A curve of it shows the scale, above all; a threshold, a search for
@@ -70,7 +70,7 @@ def scale_in_backward(call: View) -> Fix | None:
 
 
 def backwards_of(call: View) -> Iterator[View]:
-    """What `backward()` is called on that a call has made."""
+    """The result of a call on which `backward()` is called."""
     for method in call.uses:
         if method.op == "attr" and method.method == "backward":
             yield from method.operands

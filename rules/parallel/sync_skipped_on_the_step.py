@@ -85,7 +85,7 @@ class Test(NamedTuple):
 
 
 class Remainder(NamedTuple):
-    """What a test computes with: counter % modulus."""
+    """The remainder that a test computes with: counter % modulus."""
 
     counter: View
     modulus: View
@@ -140,7 +140,7 @@ def tests_of(call: View) -> Iterator[Test]:
 
 
 def computed(at: View) -> View:
-    """What a variable holds, where that is computed of others; else the expression itself."""
+    """The value of a variable, where it is computed of others; else the expression itself."""
     made = at.origin
     return made if at.op == READ and made.op in COMPUTED else at
 
