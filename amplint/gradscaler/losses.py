@@ -5,7 +5,13 @@ from __future__ import annotations
 from amplint.core.walks import reachable
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.paths import Paths
-from amplint.gradscaler.symbolic_values import Symbolic, SymbolicValues, Term, operands_of
+from amplint.gradscaler.symbolic_values import (
+    NOTHING,
+    Symbolic,
+    SymbolicValues,
+    Term,
+    operands_of,
+)
 
 Scalers = frozenset[Symbolic]
 
@@ -37,7 +43,10 @@ def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) ->
         case "attr" | "unpack":
             return found[term[1]]
         case "call":
-            if may_scale(term, paths.symbols):
+            if may_scale(term, paths.symbols) or adds_up_appended(term, paths.symbols):
+                return None
+            owner = owner_of(term, paths.symbols)  # the sum of losses, of which its mean is taken
+            if owner in found and found[owner] is None and paths.symbols[owner][0] == "call":
                 return None
             # Ex) scaler.scale(loss).mean()
             return frozenset().union(*(found[each] or () for each in operands_of(term)))
@@ -45,6 +54,28 @@ def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) ->
             return frozenset()
         case _:
             return None
+
+
+def owner_of(call: Term, symbols: SymbolicValues) -> Symbolic:
+    """The value whose method is called; `NOTHING` where it is no method."""
+    callee = symbols[call[3]]
+    owner: Symbolic = callee[1] if callee[0] == "attr" else NOTHING
+    return owner
+
+
+def adds_up_appended(call: Term, symbols: SymbolicValues) -> bool:
+    """Whether a function adds up a list that a loop may have filled: terms do not have what was
+    appended to it.
+
+    Ex) sum(losses), torch.stack(losses)
+    """
+    adds_up = symbols[call[3]][-1] in ("sum", "stack", "cat")
+    return adds_up and any(is_left_by_loop(symbols[given]) for given in call[4:])
+
+
+def is_left_by_loop(term: Term) -> bool:
+    """Whether a term is what a loop has left of a variable."""
+    return term[0] == "result" and -1 in term[3]
 
 
 def may_scale(call: Term, symbols: SymbolicValues) -> bool:
