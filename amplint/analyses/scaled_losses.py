@@ -296,7 +296,7 @@ class ScaledIn:
         node, number = self._nodes[user], held.number
         if node.op == ops.CALL:
             return self._report_by_call(held, user) if number in node.arguments else ""
-        if node.op in HOLDING and number in node.operands[1:]:
+        if node.op in HOLDING and number in node.operands and number != node.operands[0]:
             return "the scaled loss is kept here" if self.is_spent(held, user) else ""
         if held.key is not None:
             return ""

@@ -23,6 +23,7 @@ UNSCALED = f"{EXAMPLES}#working-with-unscaled-gradients"
 NUMBERS = f"{DOCS}type_info.html"
 GUIDE = f"{TUTORIALS}recipes/recipes/tuning_guide.html"
 ON_DEVICE = f"{GUIDE}#create-tensors-directly-on-the-target-device"
+NO_SYNC = f"{DOCS}generated/torch.nn.parallel.DistributedDataParallel.html"
 PINNING = f"{TUTORIALS}intermediate/pinmem_nonblock.html"
 
 # By the beginning of a code, of which the longest counts. "" where no page is about it.
@@ -62,6 +63,8 @@ PAGE_OF: Mapping[str, str] = {
     "AMP509": f"{DOCS}generated/torch.nn.Module.html#torch.nn.Module.register_buffer",
     "AMP601": f"{DOCS}generated/torch.nn.DataParallel.html",
     "AMP602": f"{EXAMPLES}#dataparallel-in-a-single-process",
+    "AMP603": NO_SYNC,
+    "AMP604": NO_SYNC,
     "AMP61": "",  # of Lightning's modules
     "AMP611": f"{LIGHTNING}api/lightning.pytorch.trainer.trainer.Trainer.html",
     "AMP612": f"{LIGHTNING}common/trainer.html#precision",

@@ -31,7 +31,19 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from amplint import READ, Finding, Group, Object, Rule, Unrun, View, calls, constant, only
+from amplint import (
+    READ,
+    Finding,
+    Group,
+    Object,
+    Rule,
+    Unrun,
+    View,
+    calls,
+    constant,
+    only,
+    reachable,
+)
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import REDUCES
 
@@ -54,6 +66,7 @@ rule = Rule(
 
 MODULI = (2, 3, 4, 5)  # that are tried for one that is not known
 MAX_FLAGS = 5
+DEEPEST = 8  # operators within operators of a test; `i % n == 0 and not last` has 3
 COMPUTED = frozenset({"binop", "bool", "compare", "const", "unary"})
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "Add": operator.add,
@@ -147,27 +160,26 @@ def computed(at: View) -> View:
 
 def remainders(at: View) -> Iterator[Remainder]:
     """Ex) i and n, of `use and (i + 1) % n == 0`"""
-    at = computed(at)
-    if at.op not in COMPUTED:
-        return
-    if at.op == "binop" and at.operator == "Mod":
-        dividend, modulus = at.operands
-        counters = [each for each in leaves(dividend) if each.op == READ]
-        if len(counters) == 1:
-            yield Remainder(counters[0], computed(modulus))
-    else:
-        for operand in at.operands:
-            yield from remainders(operand)
+    for part in reachable([computed(at)], lambda each: () if is_mod(each) else parts_of(each)):
+        if is_mod(part):
+            dividend, modulus = part.operands
+            counters = [each for each in leaves(dividend) if each.op == READ]
+            if len(counters) == 1:
+                yield Remainder(counters[0], computed(modulus))
+
+
+def is_mod(at: View) -> bool:
+    return at.op == "binop" and at.operator == "Mod"
 
 
 def leaves(at: View) -> Iterator[View]:
     """The parts of an expression that are not computed."""
-    at = computed(at)
-    if at.op in COMPUTED - {"const"}:
-        for operand in at.operands:
-            yield from leaves(operand)
-    elif at.op != "const":
-        yield at
+    return (part for part in reachable([computed(at)], parts_of) if part.op not in COMPUTED)
+
+
+def parts_of(at: View) -> list[View]:
+    """The operands of what is computed."""
+    return [computed(each) for each in at.operands] if at.op in COMPUTED else []
 
 
 def is_of(tests: list[Test], wanted: Remainder) -> bool:
@@ -206,12 +218,15 @@ def flags_of(at: View, numbers: set[str]) -> Iterator[str]:
 
     Ex) use_ddp, of `use_ddp and i % n != 0`
     """
-    at = computed(at)
-    if at.op == "bool" or (at.op == "unary" and at.operator == "Not"):
-        for operand in at.operands:
-            yield from flags_of(operand, numbers)
-    elif at.op != "const" and not depends_on(at, numbers):
-        yield at.text
+    parts = reachable([computed(at)], lambda each: parts_of(each) if is_of_flags(each) else ())
+    for part in parts:
+        if not is_of_flags(part) and part.op != "const" and not depends_on(part, numbers):
+            yield part.text
+
+
+def is_of_flags(at: View) -> bool:
+    """Ex) use_ddp and not last"""
+    return at.op == "bool" or (at.op == "unary" and at.operator == "Not")
 
 
 def depends_on(at: View, numbers: set[str]) -> bool:
@@ -222,8 +237,10 @@ def depends_on(at: View, numbers: set[str]) -> bool:
     return at.is_joined or not names.isdisjoint(numbers)
 
 
-def value_of(at: View, numbers: Numbers) -> int | None:
+def value_of(at: View, numbers: Numbers, depth: int = DEEPEST) -> int | None:
     """The value of an expression for some values of its variables; None where it is unknown."""
+    if depth == 0:
+        return None
     at = computed(at)
     if at.op == "const":
         known = constant(at.value)
@@ -232,7 +249,7 @@ def value_of(at: View, numbers: Numbers) -> int | None:
         return numbers[at.text]
     if at.op not in COMPUTED:
         return None
-    values = [value_of(each, numbers) for each in at.operands]
+    values = [value_of(each, numbers, depth - 1) for each in at.operands]
     if at.op == "bool":
         return joined(values, decisive=at.operator == "Or")
     if None in values:

@@ -415,7 +415,7 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
             "there is no rule `AMP90`; near it: AMP901, AMP902, AMP903, AMP904 (",
         ),
         (["explain", "amp999"], "AMP904, AMP911, AMP912, AMP913 ("),
-        (["explain", "AMP4"], "AMP412 and 6 more (`amplint rules` lists all)"),
+        (["explain", "AMP4"], "AMP412 and 8 more (`amplint rules` lists all)"),
         (["explain", "data-paralel"], "did you mean `data-parallel`?"),
     ],
 )
