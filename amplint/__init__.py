@@ -73,7 +73,7 @@ _EXPORTS = {
     "analyses.own_layers": "GivenToLayer ReturnedByLayer",
     "analyses.provenance": (
         "BFloat16Parameters Choosers DistributedModules ReplicatedModules Sharded "
-        "ShardedParameters StepsOfSharded UnpinnedMoves"
+        "ShardedInFloat16 ShardedParameters StepsOfSharded UnpinnedMoves"
     ),
     "analyses.scaled_losses": "ReportedLosses",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     from amplint.analyses.provenance import DistributedModules as DistributedModules
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import Sharded as Sharded
+    from amplint.analyses.provenance import ShardedInFloat16 as ShardedInFloat16
     from amplint.analyses.provenance import ShardedParameters as ShardedParameters
     from amplint.analyses.provenance import StepsOfSharded as StepsOfSharded
     from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves

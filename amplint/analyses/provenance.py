@@ -188,13 +188,22 @@ class Origins(Fact):
 
     def _steps_sharded(self, function: str, step: Node) -> Sharded | None:
         """Where the parameters of the optimizer that a scaler steps are sharded, in float16."""
-        optimizer = (function, step.argument(0, "optimizer"))
+        for wrap in self._wraps_of((function, step.argument(0, "optimizer"))):
+            if self._is_float16(wrap) or self._opens_float16(function):
+                return self._sharded_by(wrap)
+        return None
+
+    def sharded_in_float16(self, function: str, number: int) -> Evidence | None:
+        """Where FSDP is told to compute in float16, of the parameters of an optimizer."""
+        wraps = filter(self._is_float16, self._wraps_of((function, number)))
+        text = "FSDP computes in float16, gradients too"
+        return next((self.why(*wrap, text, Shows.OPERATION) for wrap in wraps), None)
+
+    def _wraps_of(self, optimizer: At) -> Iterator[At]:
+        """The calls that may have wrapped in FSDP the module whose parameters an optimizer has."""
         for made, number in self._search(optimizer, self._makes_optimizer):
             for module in modules_of(self.inference, made, number):
-                for wrap in self._wraps((made, module)):
-                    if self._is_float16(wrap) or self._opens_float16(function):
-                        return self._sharded_by(wrap)
-        return None
+                yield from self._wraps((made, module))
 
     def _makes_scaler(self, at: At) -> bool:
         return self._is_call_of(at, libraries.SCALERS.keys())
@@ -537,6 +546,16 @@ class StepsOfSharded(CallFact[Sharded]):
 
     def of(self, at: NodePlace) -> Sharded | None:
         return self._origins.scaled_sharded(at.function, at.node)
+
+
+class ShardedInFloat16(NodeFact[Evidence]):
+    """Where FSDP is told to compute in float16, of the parameters of the optimizer that an
+    expression is."""
+
+    _origins = Required(Origins)
+
+    def of(self, at: NodePlace) -> Evidence | None:
+        return self._origins.sharded_in_float16(at.function, at.node)
 
 
 class BFloat16Parameters(NodeFact[Evidence]):

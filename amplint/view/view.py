@@ -354,10 +354,11 @@ class View:
         if self.op != ops.CALL:
             return None
         function = self.called
-        method = only(function.value)
+        value = function.value
+        method = only(value)
         if function.op == ops.ATTR and isinstance(method, Method):
             return f"Tensor.{method.name}" if isinstance(method.of, Tensor | TensorTree) else None
-        return symbol(function.value - {NONE})
+        return symbol(value - {NONE})
 
     @property
     def name(self) -> str | None:
@@ -388,7 +389,7 @@ class View:
     def receiver(self) -> View | None:
         """Of a call of a method: what it is called on."""
         function = self.called
-        return function.operands[0] if function.op == ops.ATTR else None
+        return function._operand_at(0) if function.op == ops.ATTR else None
 
     @property
     def called(self) -> View:

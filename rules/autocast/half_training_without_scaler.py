@@ -17,6 +17,9 @@ gradients again in float32. `torch.autocast("cuda")` is float16 unless a dtype i
 
     with torch.autocast("cuda", dtype=torch.bfloat16):       # or this, which needs no scaler
 
+`MixedPrecision(param_dtype=torch.float16)` of FSDP does the same to gradients as such a region, and
+asks for a `ShardedGradScaler`. Its optimizer's step is reported.
+
 Fix safety: there is no fix: a scaler has to be made, used at the step, and saved.
 
 Known limits: the region has to be opened in the function that runs the backward pass. Files that
@@ -39,6 +42,7 @@ from amplint import (
     Frameworks,
     Group,
     Rule,
+    ShardedInFloat16,
     View,
     calls,
     reachable,
@@ -56,6 +60,9 @@ from .._shared.steps import (
     tests_of,
     without_not,
 )
+
+SHARDED, SHARDED_SCALER = "FullyShardedDataParallel", "ShardedGradScaler"
+SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
 
 rule = Rule(
     "AMP308",
@@ -77,6 +84,18 @@ def check(call: View) -> Iterator[Finding]:
     if how is not None:
         message = f"{how}: small gradients become 0"
         yield call.finding(message, (opened[1].evidence, *heat.chain))
+
+
+@rule.on(calls(".step") & HOT)
+def check_sharded(call: View) -> Iterator[Finding]:
+    """Ex) optimizer.step(), of what FSDP computes in float16"""
+    optimizer = call.receiver
+    if optimizer is None or not call.mentions(SHARDED) or call.mentions(SHARDED_SCALER):
+        return
+    why = optimizer.ask(ShardedInFloat16)
+    if why is not None and call.hotness is not None and not may_be_scaled(call):
+        message = f"`{call.brief}` takes gradients of float16, unscaled: small ones became 0"
+        yield call.finding(message, (why, *call.hotness.chain), help=SHARD)
 
 
 def opened_for(call: View) -> tuple[View, Autocast] | None:

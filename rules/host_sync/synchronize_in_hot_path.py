@@ -19,7 +19,8 @@ Fix safety: none is offered; what the wait was there for is for the author to sa
 Known limits: silent in code that measures (a clock, a profiler or a benchmark is in sight, also in
 the function that calls), in code that has streams of its own, and under a condition that asks for
 it (`if args.sync`). A name that holds the function (`wait = torch.cuda.synchronize`) is followed,
-but not where it may hold another one.
+but not where it may hold another one. `event.synchronize()` and `dist.barrier()` are left alone:
+they wait for one point of a stream and for other processes, which nobody asks for without need.
 """
 
 from __future__ import annotations

@@ -20,7 +20,13 @@ torch.tensor([0.3, 0.7]), persistent=False)`. Often a Python number will do: `to
 numbers, which never need the copy; lists that are the same in every iteration, being made of
 constants, options, fields that only the constructor of a module stores (or of another object that
 is made before the loop), or a configuration; a tensor that is computed from such a list on the CPU
-and then moved; and shapes.
+and then moved; shapes; and a number that is assigned to one element, which is copied to it where a
+slice is filled in on the device (run on an H200, torch 2.11: `x[0, 0] = 1.0` waits, and `x[0] =
+1.0` does not).
+
+    losses[step] = 0.0             # of a tensor with one dimension: a copy, and a wait
+
+    losses[step].fill_(0.0)        # filled in by the device
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
 where the number is not known, for `torch.full` raises on what float32 cannot hold; for
@@ -60,6 +66,7 @@ from amplint import (
     View,
     calls,
     is_open,
+    nodes,
     only,
 )
 from amplint import libcst as cst
@@ -134,6 +141,25 @@ def check(call: View) -> Iterator[Finding]:
         reasons = tuple(each for each in reasons if not stands_at(each, call))
     message = f"`{at.brief}` copies {what or CONSTANTS} to the device in every iteration"
     yield at.finding(message, (built, *reasons), fix)
+
+
+@rule.on(nodes("put") & HOT)
+def check_element(at: View) -> Iterator[Finding]:
+    """Ex) losses[step] = 0.0"""
+    buffer, index, _ = at.operands
+    tensor = buffer.tensor
+    if tensor is None or tensor.device.kind != ACCELERATOR:
+        return
+    indices = index.operands if index.op == "tuple" else [index]
+    if len(indices) != tensor.dims or not all(map(is_number, indices)):
+        return
+    number = at.assigned
+    if number is None or not is_number(number):
+        return
+    reasons = read_of_training(at, tensor)
+    if reasons is not None:
+        message = f"a number is copied to `{at.brief}` on the device in every iteration"
+        yield at.finding(message, reasons, help=f"write `{at.brief}.fill_({number.brief})`")
 
 
 def host_tensor(call: View) -> Evidence | None:

@@ -147,7 +147,9 @@ def region_dtype(region: Region) -> str:
 
 def without_half(value: Value) -> Value:
     """The value, with tensors of 16 bits taken for tensors of an unknown dtype."""
-    if not any(type(atom) is Tensor or type(atom) in NESTS for atom in value):
+    if not any(
+        atom.half_on_a_path if isinstance(atom, Tensor) else type(atom) in NESTS for atom in value
+    ):
         return value
     return normalise(
         replace(atom, dtype=None, dtype_evidence=None, half=None)
