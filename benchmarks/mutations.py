@@ -687,9 +687,15 @@ def micro_batches(program: Program) -> Iterator[MicroBatch]:
             if isinstance(node, ast.Call) and node.lineno < backward.lineno
             if re.fullmatch(MODEL, name := ast.unparse(node.func))
         ]
-        if called:
+        if called and not is_assigned(called[0][1], loops[0]):
             first, model = called[0]
             yield MicroBatch(model, loops[0], inside, first, holding, backward)
+
+
+def is_assigned(written: str, loop: ast.stmt) -> bool:
+    """Whether a loop assigns a variable or an attribute, by how it is written."""
+    targets = (node for node in ast.walk(loop) if isinstance(node, ast.Name | ast.Attribute))
+    return any(isinstance(t.ctx, ast.Store) and ast.unparse(t) == written for t in targets)
 
 
 def position_of(line: ast.stmt, body: list[ast.stmt]) -> int:
@@ -965,7 +971,7 @@ MUTATIONS: tuple[Kind, ...] = (
     ),
     Kind("reported", "scaled loss printed", scaled_loss_told('print(f"loss {_scaled:.4f}")')),
     Kind("reported", "scaled loss kept", scaled_loss_kept),
-    Kind("outside", "backward alone inside", forward_before()),
+    Kind("region", "backward alone inside", forward_before()),
     Kind("outside", "division alone inside", forward_before("{loss} = {loss} / 4")),
     Kind("device", "moved to mps", on_another_device('"mps"')),
     Kind("device", "device chosen", on_another_device("_device", f"_device = {MPS_OR_CUDA}")),

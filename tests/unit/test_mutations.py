@@ -129,6 +129,7 @@ def replaced(old: str, new: str) -> Callable[[str], str]:
         ),
         (["moved to mps", "device chosen"], replaced("model(x)", "model(x[0])")),
         (["backward alone in no_sync"], replaced("model(x)", "f(x)")),
+        (["backward alone in no_sync"], replaced("(x, y) in", "(x, y), model in")),
         (["backward alone in no_sync"], replaced("import torch", "import torch  # no_sync")),
         (["no_sync when it steps"], replaced("loss = (", "i = i * 2; loss = (")),
         (["no_sync when it steps"], replaced("scaler.step(optimizer)", "pass")),
