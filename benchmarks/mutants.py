@@ -43,7 +43,7 @@ class Outcome:
 
 
 def findings(tree: Path, package: Package, cache: Cache) -> Places:
-    """The findings of a package's default rules."""
+    """The findings of every rule in a package, those in preview included."""
     request = request_for(tree, list(sources(package, tree)))
     outcome = engine.run(replace(request, cache=cache))
     return Counter((each.path, each.code, each.message) for each in outcome.findings)

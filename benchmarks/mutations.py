@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from benchmarks import indirections
 from benchmarks.indirections import Indirection, helper, scaler_behind
@@ -60,6 +60,17 @@ class Program:
         """The text with other lines in the place of a statement."""
         before, after = self.lines[: line.lineno - 1], self.lines[line.end_lineno or line.lineno :]
         return "\n".join([*before, *(self.indent(line) + each for each in new), *after])
+
+    def rows(self, block: list[ast.stmt]) -> list[str]:
+        """The lines of statements that follow each other."""
+        return self.lines[block[0].lineno - 1 : block[-1].end_lineno]
+
+    def enclosed(self, block: list[ast.stmt], header: str) -> str:
+        """The text with statements that follow each other in a block."""
+        start, end = block[0].lineno - 1, block[-1].end_lineno or block[-1].lineno
+        inside = [f"    {line}" if line.strip() else line for line in self.rows(block)]
+        opened = f"{self.indent(block[0])}{header}"
+        return "\n".join([*self.lines[:start], opened, *inside, *self.lines[end:]])
 
     def followed(self, line: ast.stmt, new: list[str]) -> str:
         """The text with more lines after a statement."""
@@ -212,7 +223,143 @@ def state_not_saved(program: Program) -> Mutants:
         yield min(rows), "\n".join(kept)
 
 
+def scaled_loss_told(*lines: str) -> Callable[[Program], Mutants]:
+    """What `scaler.scale(loss).backward()` goes back through gets a name, and lines after it report
+    that name: the number is the loss times the scale."""
+
+    def mutate(program: Program) -> Mutants:
+        for body, position, call, function in program.calls("backward"):
+            if scaled_loss(function) is not None:
+                call.func = ast.copy_location(ast.Attribute(ast.Name("_scaled"), "backward"), call)
+                named = f"_scaled = {ast.unparse(function.value)}"
+                new = [named, ast.unparse(call), *lines]
+                yield call.lineno, program.replaced(body[position], new)
+
+    return mutate
+
+
+def scaled_loss_kept(program: Program) -> Mutants:
+    """`scaler.scale(loss).backward()` becomes `loss = scaler.scale(loss)` and `loss.backward()`,
+    where a line after it in the same body, or in that of the loop, reads the loss, and not only
+    whether it is finite."""
+    for body, position, call, function in program.calls("backward"):
+        loss = scaled_loss(function)
+        loops = list(program.loops(body[position]))
+        inside = loops[-1].body if loops else []
+        later = inside[position_of(body[position], inside) + 1 :]
+        after = body[position + 1 :] + (later if inside is not body else [])
+        if isinstance(loss, ast.Name) and is_told(loss.id, after):
+            scaled = f"{loss.id} = {ast.unparse(function.value)}"
+            call.func = ast.copy_location(ast.Attribute(loss, "backward"), call)
+            yield call.lineno, program.replaced(body[position], [scaled, ast.unparse(call)])
+
+
+def is_told(loss: str, lines: list[ast.stmt]) -> bool:
+    """Whether one of some statements reads a loss, before one that assigns it."""
+    read = rf"\b{loss}\.(item|detach|cpu)\(|\bfloat\({loss}\)"
+    for line in lines:
+        if loss in names_of(line, ast.Store):
+            return False
+        text = ast.unparse(line)
+        if re.search(read, text) and not re.search(r"is_?(finite|nan|inf)", text):
+            return True
+    return False
+
+
+def names_of(line: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    """The variables that a statement reads, or that it assigns."""
+    names = (node for node in ast.walk(line) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, context)}
+
+
 # ------------------------------------------------------------------------------- the region
+
+
+def forwards(program: Program) -> Iterator[tuple[list[ast.stmt], ast.With, ast.Call]]:
+    """The regions with a header of one line in which a model is called, each with the body around
+    it and that call. A model is known by its name."""
+    for body in program.bodies:
+        for region in body:
+            if not is_region(region) or region.items[0].context_expr.end_lineno != region.lineno:
+                continue
+            calls = (node for line in region.body for node in ast.walk(line))
+            for call in calls:
+                if isinstance(call, ast.Call) and re.fullmatch(MODEL, ast.unparse(call.func)):
+                    yield body, region, call
+                    break
+
+
+MODEL = r"(self\.)?_?(\w+_)?(model|net|network)"
+
+
+def forward_before(*block: str) -> Callable[[Program], Mutants]:
+    """The block of a region that runs the model and makes the loss stands before the `with`, whose
+    block is the backward pass that followed, or lines that autocast leaves as they are.
+
+    Args:
+        block: those lines; none for the backward pass.
+    """
+
+    def mutate(program: Program) -> Mutants:
+        for body, region, _ in forwards(program):
+            position = body.index(region) + 1
+            after = body[position] if position < len(body) else None
+            back = loss_of(after)
+            if after is None or back is None or back not in made_in(region):
+                continue
+            header, *inside = program.own(region)
+            if len(region.items) == 1 and region.body[0].lineno == region.lineno + 1:
+                lines = [line.format(loss=back) for line in block]
+                last = program.own(after)
+                held = [f"    {line}" for line in lines or last]
+                changed = [*dedented(inside), header, *held, *(last if lines else ())]
+                gone = Program(program.without(after))
+                yield region.lineno, gone.replaced(region, changed)
+
+    return mutate
+
+
+def made_in(region: ast.With) -> set[str]:
+    return set().union(*(names_of(line, ast.Store) for line in region.body))
+
+
+def loss_of(line: ast.stmt | None) -> str | None:
+    """The variable of `loss.backward()`, or of `scaler.scale(loss).backward()`."""
+    call = line.value if isinstance(line, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    loss = scaled_loss(call.func) or call.func.value
+    return loss.id if call.func.attr == "backward" and isinstance(loss, ast.Name) else None
+
+
+def on_another_device(device: str, *lines: str) -> Callable[[Program], Mutants]:
+    """The model of a region, and what it is called with, move right before it to a device that may
+    be no CUDA, and the region is one of CUDA that nothing switches off.
+
+    Args:
+        device: the expression for the device; the text says what kinds it may be.
+        lines: what that needs before.
+    """
+
+    def mutate(program: Program) -> Mutants:
+        for _, region, call in forwards(program):
+            given = call.args[0] if call.args else None
+            if len(region.items) != 1 or not isinstance(given, ast.Name):
+                continue
+            if region.body[0].lineno == region.lineno or is_made_anew(given.id, region):
+                continue
+            names = (ast.unparse(call.func), given.id)
+            moved = [f"{name} = {name}.to({device})" for name in names]
+            inside = program.own(region)[1:]
+            header = 'with torch.autocast("cuda", dtype=torch.float16):'
+            yield region.lineno, program.replaced(region, [*lines, *moved, header, *inside])
+
+    return mutate
+
+
+def is_made_anew(name: str, region: ast.With) -> bool:
+    """Whether a region assigns a variable what is made of other ones."""
+    return any(name in names_of(line, ast.Store) - names_of(line, ast.Load) for line in region.body)
 
 
 def backward_inside(program: Program) -> Mutants:
@@ -237,11 +384,16 @@ def loop_inside(opened: str) -> Callable[[Program], Mutants]:
                 continue
             loops = list(program.loops(body[position]))
             lines = program.own(loops[-1]) if loops else []
-            if loops and not any('"""' in line or line.endswith("\\") for line in lines):
+            if loops and may_be_indented(lines):
                 around = [f"with {opened}:", *(f"    {line}" for line in lines)]
                 yield call.lineno, program.replaced(loops[-1], around)
 
     return mutate
+
+
+def may_be_indented(lines: list[str]) -> bool:
+    """Whether no string, and no statement that goes on by a backslash, spans them."""
+    return not any('"""' in line or line.endswith("\\") for line in lines)
 
 
 DEVICE = r"[\"'\w.]+"  # an argument
@@ -499,6 +651,118 @@ def in_data_parallel(program: Program) -> Mutants:
                 )
 
 
+class MicroBatch(NamedTuple):
+    """A backward pass in a loop, and what stands around it."""
+
+    model: str  # how it is written
+    outermost: ast.stmt  # the loop before which it is wrapped
+    body: list[ast.stmt]  # of the innermost loop
+    forward: int  # the position in it of the statement that first speaks of the model
+    holding: int  # and of the one that holds the backward pass
+    backward: ast.stmt
+
+    def in_no_sync(self, program: Program, block: list[ast.stmt], opened: str) -> str:
+        """The file with statements of the loop in a context of the model, which is wrapped in
+        DistributedDataParallel before it."""
+        changed = Program(program.enclosed(block, f"with {opened}:"))
+        loop = changed.at_row(self.outermost.lineno)
+        assert loop is not None  # it stands where it stood
+        made = f"{self.model} = torch.nn.parallel.DistributedDataParallel({self.model})"
+        return changed.preceded(loop, ["import contextlib", made])
+
+
+def micro_batches(program: Program) -> Iterator[MicroBatch]:
+    """The backward passes in loops that call a model before them, in a file without `no_sync`."""
+    for body, position, _, _ in program.calls("backward") if "no_sync" not in program.text else ():
+        backward = body[position]
+        if program.indent(backward).strip():
+            continue  # Ex) else: loss.backward()
+        loops = [each for each in program.loops(backward) if not crosses(each, backward)]
+        inside = loops[-1].body if loops else []
+        holding = position_of(backward, inside)
+        called = [
+            (n, name)
+            for n, line in enumerate(inside[: holding + 1])
+            for node in ast.walk(line)
+            if isinstance(node, ast.Call) and node.lineno < backward.lineno
+            if re.fullmatch(MODEL, name := ast.unparse(node.func))
+        ]
+        if called and not is_assigned(called[0][1], loops[0]):
+            first, model = called[0]
+            yield MicroBatch(model, loops[0], inside, first, holding, backward)
+
+
+def is_assigned(written: str, loop: ast.stmt) -> bool:
+    """Whether a loop assigns a variable or an attribute, by how it is written."""
+    targets = (node for node in ast.walk(loop) if isinstance(node, ast.Name | ast.Attribute))
+    return any(isinstance(t.ctx, ast.Store) and ast.unparse(t) == written for t in targets)
+
+
+def position_of(line: ast.stmt, body: list[ast.stmt]) -> int:
+    """That of the statement that is another one, or holds it; -1 if none does."""
+    found = (n for n, each in enumerate(body) if each is line or holds(each, line))
+    return next(found, -1)
+
+
+def crosses(loop: ast.stmt, line: ast.stmt) -> bool:
+    """Whether a function begins between a loop and a statement in it."""
+    functions = (n for n in ast.walk(loop) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return any(holds(function, line) for function in functions)
+
+
+def backward_in_no_sync(program: Program) -> Mutants:
+    """The backward pass alone stands in `no_sync()` of a model that is wrapped before the loop, and
+    whose forward pass is another statement."""
+    for batch in micro_batches(program):
+        text = batch.in_no_sync(program, [batch.backward], f"{batch.model}.no_sync()")
+        yield batch.backward.lineno, text
+
+
+def step_not_synced(skips: Callable[[ast.expr], str | None]) -> Mutation:
+    """The forward and backward passes of a model that is wrapped before the loop stand in
+    `no_sync()` for the micro-batch after which the optimizer steps: it steps in an `if` of the same
+    loop, whose test is one of variables that nothing between assigns.
+
+    Args:
+        skips: the condition of `no_sync()`, for that test; None where it has none.
+    """
+
+    def mutate(program: Program) -> Mutants:
+        seen: set[int] = set()
+        for batch in micro_batches(program):
+            after = batch.body[batch.holding + 1 :]
+            step = next((line for line in after if is_step(line)), None)
+            condition = skips(step.test) if isinstance(step, ast.If) else None
+            block = batch.body[batch.forward : batch.holding + 1]
+            if not isinstance(step, ast.If) or condition is None or block[0].lineno in seen:
+                continue
+            seen.add(block[0].lineno)
+            between = batch.body[batch.forward : batch.body.index(step)]
+            assigned = set().union(*(names_of(line, ast.Store) for line in between))
+            if not assigned & names_of(step.test, ast.Load) and may_be_indented(
+                program.rows(block)
+            ):
+                opened = f"{batch.model}.no_sync() if {condition} else contextlib.nullcontext()"
+                yield batch.backward.lineno, batch.in_no_sync(program, block, opened)
+
+    return mutate
+
+
+def is_step(line: ast.stmt) -> bool:
+    return re.search(r"\b(scaler|optim\w*)\.step\(", ast.unparse(line)) is not None
+
+
+def when_it_steps(test: ast.expr) -> str:
+    """The wrong way round."""
+    return f"({ast.unparse(test)})"
+
+
+def counted_from_one_less(test: ast.expr) -> str | None:
+    """Ex) i % n != 0, of `(i + 1) % n == 0`: after i = n - 1, for which it holds, it steps."""
+    found = re.fullmatch(r"\((\w+) \+ 1\) % ([\w.]+) == 0", ast.unparse(test))
+    return f"{found[1]} % {found[2]} != 0" if found else None
+
+
 CUDA = r"\(([\"'])cuda\1(, )?"  # the first argument
 
 
@@ -585,6 +849,9 @@ BUILDERS = """def _zeros(*size, dtype=None):
 def _ones(*size, dtype=None):
     return torch.ones(*size, dtype=dtype)"""
 
+MPS_OR_CUDA = 'torch.device("mps" if torch.backends.mps.is_available() else "cuda")'
+DEVICE_OF = f"def _device():\n    return {MPS_OR_CUDA}"
+
 # The codes of which a new finding counts.
 CODES: dict[str, tuple[str, ...]] = {
     "scaler": ("AMP4",),
@@ -594,6 +861,12 @@ CODES: dict[str, tuple[str, ...]] = {
     "placement": ("AMP5",),
     "migration": ("AMP7",),
     "parallel": ("AMP6",),
+    # Of the rules that have a family for themselves, so that no other one's finding counts.
+    "reported": ("AMP419",),
+    "outside": ("AMP315",),
+    "device": ("AMP316",),
+    "reduced": ("AMP603",),
+    "skipped": ("AMP604",),
 }
 
 MUTATIONS: tuple[Kind, ...] = (
@@ -690,4 +963,20 @@ MUTATIONS: tuple[Kind, ...] = (
         renamed("from torch.cuda.amp import {name} as old", "old", True),
     ),
     Kind("parallel", "DataParallel", in_data_parallel),
+    Kind(
+        "reported",
+        "scaled loss in a list",
+        scaled_loss_told("_losses.append(_scaled.item())"),
+        helper("_losses = []"),
+    ),
+    Kind("reported", "scaled loss printed", scaled_loss_told('print(f"loss {_scaled:.4f}")')),
+    Kind("reported", "scaled loss kept", scaled_loss_kept),
+    Kind("region", "backward alone inside", forward_before()),
+    Kind("outside", "division alone inside", forward_before("{loss} = {loss} / 4")),
+    Kind("device", "moved to mps", on_another_device('"mps"')),
+    Kind("device", "device chosen", on_another_device("_device", f"_device = {MPS_OR_CUDA}")),
+    Kind("device", "device of a helper", on_another_device("_device()"), helper(DEVICE_OF)),
+    Kind("reduced", "backward alone in no_sync", backward_in_no_sync),
+    Kind("skipped", "no_sync when it steps", step_not_synced(when_it_steps)),
+    Kind("skipped", "no_sync one too early", step_not_synced(counted_from_one_less)),
 )

@@ -1,0 +1,143 @@
+"""Each mutation for a rule that has a family of its own breaks a small file as its name says."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.mutations import MUTATIONS, Kind, Program
+
+TRAINING = """\
+import torch
+
+
+def train(model, optimizer, scaler, loader, n):
+    total = 0.0
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = (model(x) - y).abs().amax()
+        scaler.scale(loss).backward()
+        if (i + 1) % n == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        total += loss.item()
+    return total
+"""
+KINDS = {kind.name: kind for kind in MUTATIONS}
+
+
+def mutants_of(kind: Kind, text: str = TRAINING) -> list[str]:
+    """The mutants that a kind makes of a file; all of them are Python."""
+    base = kind.behind(text)
+    assert base is not None
+    mutants = [mutant for _, mutant in kind.mutate(Program(base))]
+    for mutant in mutants:
+        ast.parse(mutant)
+    return mutants
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        (
+            "scaled loss in a list",
+            """
+            _scaled = scaler.scale(loss)
+            _scaled.backward()
+            _losses.append(_scaled.item())
+            """,
+        ),
+        ("scaled loss printed", 'print(f"loss {_scaled:.4f}")'),
+        (
+            "scaled loss kept",
+            """
+            loss = scaler.scale(loss)
+            loss.backward()
+            """,
+        ),
+        (
+            "backward alone inside",
+            """
+            loss = (model(x) - y).abs().amax()
+            with torch.autocast("cuda", dtype=torch.float16):
+                scaler.scale(loss).backward()
+            """,
+        ),
+        (
+            "division alone inside",
+            """
+            loss = (model(x) - y).abs().amax()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = loss / 4
+            scaler.scale(loss).backward()
+            """,
+        ),
+        (
+            "moved to mps",
+            """
+            model = model.to("mps")
+            x = x.to("mps")
+            with torch.autocast("cuda", dtype=torch.float16):
+            """,
+        ),
+        ("device chosen", "x = x.to(_device)"),
+        ("device of a helper", "x = x.to(_device())"),
+        (
+            "backward alone in no_sync",
+            """
+            with model.no_sync():
+                scaler.scale(loss).backward()
+            """,
+        ),
+        (
+            "no_sync when it steps",
+            """
+            with model.no_sync() if ((i + 1) % n == 0) else contextlib.nullcontext():
+                with torch.autocast("cuda", dtype=torch.float16):
+            """,
+        ),
+        (
+            "no_sync one too early",
+            "with model.no_sync() if i % n != 0 else contextlib.nullcontext():",
+        ),
+    ],
+)
+def test_the_mistake_is_written(name: str, written: str) -> None:
+    [mutant] = mutants_of(KINDS[name])
+    lines = textwrap.indent(textwrap.dedent(written).strip(), " " * 8)
+    assert lines in mutant
+
+
+def replaced(old: str, new: str) -> Callable[[str], str]:
+    return lambda text: text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("names", "change"),
+    [
+        (["scaled loss kept"], replaced("loss.item()", "1")),
+        (["scaled loss kept"], replaced("loss.item()", "torch.isfinite(loss.item())")),
+        (["scaled loss kept"], replaced("total +=", "loss = loss * 2; total +=")),
+        (["division alone inside", "backward alone inside"], replaced("model(x)", "f(x)")),
+        (
+            ["division alone inside", "backward alone inside"],
+            replaced("            loss =", "            other ="),
+        ),
+        (["moved to mps", "device chosen"], replaced("model(x)", "model(x[0])")),
+        (["backward alone in no_sync"], replaced("model(x)", "f(x)")),
+        (["backward alone in no_sync"], replaced("(x, y) in", "(x, y), model in")),
+        (["backward alone in no_sync"], replaced("import torch", "import torch  # no_sync")),
+        (["no_sync when it steps"], replaced("loss = (", "i = i * 2; loss = (")),
+        (["no_sync when it steps"], replaced("scaler.step(optimizer)", "pass")),
+        (["no_sync one too early"], replaced("(i + 1) % n == 0", "i % n == 0")),
+    ],
+)
+def test_no_mutant_without_its_premise(names: list[str], change: Callable[[str], str]) -> None:
+    changed = change(TRAINING)
+    assert changed != TRAINING
+    for name in names:
+        assert mutants_of(KINDS[name], changed) == []
