@@ -12,6 +12,7 @@ from amplint.gradscaler.symbolic_values import (
     Term,
     operands_of,
 )
+from amplint.knowledge.vocabulary import WEIGHT
 
 Scalers = frozenset[Symbolic]
 
@@ -37,7 +38,12 @@ def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) ->
         case "op" if term[2] == "Div":
             return found[term[3]]  # nobody divides by a loss
         case "op" | "choice":
-            parts = [found[each] for each in operands_of(term)]
+            is_product = term[0] == "op" and term[2] == "Mult"
+            parts = [
+                found[each]
+                for each in operands_of(term)
+                if not (is_product and is_weight(paths.symbols[each]))
+            ]
             known = [each for each in parts if each is not None]
             return frozenset().union(*known) if len(known) == len(parts) else None
         case "attr" | "unpack":
@@ -63,6 +69,16 @@ def owner_of(call: Term, symbols: SymbolicValues) -> Symbolic:
     return owner
 
 
+def is_weight(factor: Term) -> bool:
+    """Whether a factor is named after what weights a term of a loss, and not after a scale.
+
+    Ex) self.critic_coef * critic_loss
+    """
+    name = str(factor[-1]) if factor[0] in ("attr", "param", "name", "free") else ""
+    is_loss = name.lower().endswith("loss")  # Ex) weight_loss
+    return WEIGHT.search(name) is not None and not is_loss and not scales(name)
+
+
 def adds_up_appended(call: Term, symbols: SymbolicValues) -> bool:
     """Whether a function adds up a list that a loop may have filled: terms do not have what was
     appended to it.
@@ -80,6 +96,9 @@ def is_left_by_loop(term: Term) -> bool:
 
 def may_scale(call: Term, symbols: SymbolicValues) -> bool:
     """Whether a function, by its name or by what it is given, may return a scaled loss."""
-    name = str(symbols[call[3]][-1])
     given = (symbols[part][0] == "scaled" for part in call[4:])
-    return "scal" in name.lower() or any(given)
+    return scales(str(symbols[call[3]][-1])) or any(given)
+
+
+def scales(name: str) -> bool:
+    return "scal" in name.lower()
