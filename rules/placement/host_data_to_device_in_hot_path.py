@@ -156,7 +156,7 @@ def check_element(at: View) -> Iterator[Finding]:
     number = at.assigned
     if number is None or not is_number(number):
         return
-    reasons = read_of_training(at, tensor)
+    reasons = read_of_training(buffer, tensor)
     if reasons is not None:
         message = f"a number is copied to `{at.brief}` on the device in every iteration"
         yield at.finding(message, reasons, help=f"write `{at.brief}.fill_({number.brief})`")
