@@ -61,6 +61,8 @@ class Built:
 
 
 Ask = Callable[[str], Built | None]  # gives the result of a function, if it is built so
+# Gives the results of the functions of the project that a call runs, if all are built so.
+Called = Callable[[int], list[Built]]
 
 
 class HostBuilt(NodeFact[Evidence]):
@@ -93,7 +95,7 @@ class HostBuilt(NodeFact[Evidence]):
         called = partial(self._called, function, ask=self._returned)
         if any(map(called, made_of(state, number, called) or ())):
             return True
-        others = computed_from(state, number) - {number}
+        others = computed_from(state, number, called) - {number}
         twice = any(is_read_twice(state, each) for each in others)
         return twice and not is_read_twice(state, number)
 
@@ -105,6 +107,10 @@ class HostBuilt(NodeFact[Evidence]):
         if any(MEMOISES.search(name) for name in self.inference.functions[function].decorated):
             return None
         returned = [state.graph.nodes[each].operands[0] for each in state.graph.returns]
+        called = partial(self._called, function, ask=ask)
+        whole = set().union(*(computed_from(state, each, called) for each in returned))
+        if any(is_other_use(state, user, whole) for each in returned for user in state.users[each]):
+            return None
         found = [self._made(function, each, ask) for each in returned]
         made = [each for each in found if each is not None]
         return joined(made) if len(made) == len(found) else None
@@ -142,17 +148,12 @@ def joined(parts: Iterable[Built]) -> Built | None:
     return Built(factories[0] if factories else None, any(each.is_given for each in all_parts))
 
 
-def made_of(state: State, number: int, is_built: Callable[[int], object]) -> list[int] | None:
+def made_of(state: State, number: int, called: Called) -> list[int] | None:
     """The factories, the calls of functions of the project and the parameters that a value is made
-    of; None where it is made of anything else.
-
-    Args:
-        is_built: whether what a call of functions of the project gives is built by them, from
-            what they are given.
-    """
+    of; None where it is made of anything else."""
     nodes = state.graph.nodes
     parts: list[int] = []
-    made = computed_from(state, number)
+    made = computed_from(state, number, called)
     for each in made:
         node = nodes[each]
         if each != number and any(is_other_use(state, user, made) for user in state.users[each]):
@@ -162,7 +163,7 @@ def made_of(state: State, number: int, is_built: Callable[[int], object]) -> lis
         elif node.op != ops.CALL:
             if node.op not in COMPUTED:
                 return None
-        elif is_factory(state, each) or is_built(each):
+        elif is_factory(state, each) or called(each):
             parts.append(each)
         else:
             value = state.values[node.operands[0]]
@@ -171,9 +172,9 @@ def made_of(state: State, number: int, is_built: Callable[[int], object]) -> lis
     return sorted(parts)
 
 
-def computed_from(state: State, number: int) -> set[int]:
+def computed_from(state: State, number: int, called: Called) -> set[int]:
     """A value and what it is computed from, except sizes and other numbers, and for what factories
-    are given."""
+    are given, or functions of the project that put nothing of it into what they build."""
     nodes = state.graph.nodes
 
     def operands(each: int) -> list[int]:
@@ -181,7 +182,8 @@ def computed_from(state: State, number: int) -> set[int]:
         if nodes[each].op == ops.CALL:
             callee = nodes[given[0]]
             owner = callee.operands if callee.op == ops.ATTR else ()
-            if is_factory(state, each):
+            built = called(each)
+            if is_factory(state, each) or (built and not any(one.is_given for one in built)):
                 return []
             given = owner if callee.data in SHAPE_METHODS else (*owner, *given[1:])
         return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]

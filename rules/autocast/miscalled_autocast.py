@@ -5,6 +5,7 @@ and its second parameter is the dtype; that of `torch.cuda.amp.autocast` was the
 its first one was `enabled`.
 
     torch.autocast("cuda", use_amp)       # TypeError at the `with`: a flag is no dtype
+    torch.autocast("cuda", use_amp, dtype=torch.float16)  # TypeError: the dtype is given twice
     torch.autocast(x.device)              # ValueError: a torch.device is no name
     torch.autocast("gpu")                 # RuntimeError: no such device type
     torch.autocast(use_amp)               # ValueError: which device?
@@ -30,7 +31,8 @@ Unsafe as well for `and` between two contexts, where a comma is meant: what neve
 then does. Not offered for a region that is in a line of its own.
 
 Known limits: a device that is one by annotation alone may be a name after all, and is left alone;
-likewise a flag of the command line.
+likewise a flag of the command line or of a configuration, unless the same name is given to
+`enabled=` elsewhere.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ from amplint import (
     Safety,
     Tensor,
     TensorTree,
+    Unknown,
     Value,
     View,
     calls,
@@ -85,6 +88,7 @@ NAME_DTYPE = "name it: `dtype=torch.bfloat16`"
 
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
+PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")  # of `torch.autocast`
 
 
 rule = Rule(
@@ -105,7 +109,7 @@ def check_call(call: View) -> Iterator[Finding]:
     if api is None or call.has_star:
         return
     if api.device is None:  # the new signature, where the caller names the device
-        found = [*check_device(call), *check_dtype(call)]
+        found = [*check_twice(call)] or [*check_device(call), *check_dtype(call)]
         yield from found or check_enabled(call, 2)
     else:
         yield from check_enabled(call, 0)
@@ -209,6 +213,17 @@ def raising(at: View, is_known: bool = True) -> dict[str, bool]:
     return {RAISES: is_known, UNCAUGHT: not is_caught(at)}
 
 
+def check_twice(call: View) -> Iterator[Finding]:
+    """Ex) torch.autocast("cuda", use_amp, dtype=torch.float16)"""
+    given = {keyword for _, keyword, _ in call.arguments}
+    for position, keyword, argument in call.arguments:
+        if keyword is None and position < len(PARAMETERS) and PARAMETERS[position] in given:
+            name = PARAMETERS[position]
+            message = f"`{argument.brief}` is taken for `{name}`, which is given twice"
+            fix = name_flags(call, argument) if may_be_flag(argument) else None
+            yield call.finding(f"{message}: raises TypeError", fix=fix)
+
+
 # ------------------------------------------------------------------------------ the device type
 
 
@@ -289,7 +304,7 @@ def check_dtype(call: View) -> Iterator[Finding]:
     name = constant(given.value) if given is not None else None
     if given is None:
         return
-    if is_flag(given.value):
+    if is_flag(given.value) or is_switch(given):
         message = f"`{given.brief}` is taken for the dtype: raises TypeError"
         yield call.finding(message, fix=name_flags(call, given))
     elif isinstance(name, str):
@@ -320,9 +335,30 @@ def is_flag(value: Value) -> bool:
     return bool(value) and all(isinstance(atom, Host) and atom.kind == "bool" for atom in value)
 
 
+def may_be_flag(at: View) -> bool:
+    return is_flag(at.value) or all(isinstance(atom, Unknown) for atom in at.value)
+
+
+def is_switch(at: View) -> bool:
+    """Whether what is not known is a flag all the same: the same name is given to `enabled=`
+    elsewhere, that of a variable in the same function.
+
+    Ex) self.use_amp, where the scaler is `GradScaler(enabled=self.use_amp)`
+    """
+    if not all(isinstance(atom, Unknown) for atom in at.value):
+        return False
+    given = re.compile(rf"\benabled ?= ?{re.escape(at.text)} ?[,)]")
+    if isinstance(at.cst, cst.Attribute):
+        return at.source.says(given)
+    function = at.source.function(at.cst) if isinstance(at.cst, cst.Name) else None
+    return function is not None and given.search(at.source.text(function)) is not None
+
+
 def is_surely_flag(at: View) -> bool:
     """Whether a flag is none of a parameter that may be given a dtype."""
     param = at.origin
+    if not is_flag(at.value):
+        return False
     return param.op != "param" or any(each.name == "builtins.bool" for each in param.operands)
 
 
