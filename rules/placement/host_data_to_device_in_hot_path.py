@@ -45,6 +45,7 @@ copied with `non_blocking=True`, kept in a cache, or read back from the device j
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Views
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -68,6 +69,7 @@ from amplint import (
     is_open,
     nodes,
     only,
+    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
@@ -151,7 +153,7 @@ def check_element(at: View) -> Iterator[Finding]:
     if tensor is None or tensor.device.kind != ACCELERATOR:
         return
     indices = index.operands if index.op == "tuple" else [index]
-    if len(indices) != tensor.dims or not all(map(is_number, indices)):
+    if len(indices) != tensor.dims or not all(map(is_number, indices)) or not is_made_here(buffer):
         return
     number = at.assigned
     if number is None or not is_number(number):
@@ -160,6 +162,29 @@ def check_element(at: View) -> Iterator[Finding]:
     if reasons is not None:
         message = f"a number is copied to `{at.brief}` on the device in every iteration"
         yield at.finding(message, reasons, help=f"write `{at.brief}.fill_({number.brief})`")
+
+
+def is_made_here(buffer: View) -> bool:
+    """Whether a call in its function makes a tensor, and no default puts that on the CPU: a memory
+    that outlives the step is often kept on the host, by an option."""
+    origins = reachable([buffer.origin], lambda each: [part.origin for part in written(each)])
+    makers = [each for each in origins if not written(each)]
+    return all(made.op == "call" and not is_for_host(made) for made in makers)
+
+
+def written(at: View) -> Views[View]:
+    """What is written into by `x[i] = y`, joined, or of which it is an element."""
+    if at.op == "phi":
+        return at.operands
+    return at.operands[:1] if at.op in ("put", "subscript") else ()
+
+
+def is_for_host(made: View) -> bool:
+    """Ex) torch.zeros(n, device=device), of `def f(n, device="cpu")`"""
+    device = made.arg("device")
+    param = parameter_of(device) if device is not None else None
+    default = param.default if param is not None else None
+    return default is not None and "cpu" in made.source.text(default)
 
 
 def host_tensor(call: View) -> Evidence | None:
