@@ -38,7 +38,7 @@ likewise a flag of the command line or of a configuration, unless the same name 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from amplint import (
     CalledTexts,
@@ -88,7 +88,6 @@ NAME_DTYPE = "name it: `dtype=torch.bfloat16`"
 
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
 DTYPES = frozenset({"float16", "bfloat16", "float32"})
-PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")  # of `torch.autocast`
 
 
 rule = Rule(
@@ -109,7 +108,7 @@ def check_call(call: View) -> Iterator[Finding]:
     if api is None or call.has_star:
         return
     if api.device is None:  # the new signature, where the caller names the device
-        found = [*check_twice(call)] or [*check_device(call), *check_dtype(call)]
+        found = [*check_twice(call, api.parameters)] or [*check_device(call), *check_dtype(call)]
         yield from found or check_enabled(call, 2)
     else:
         yield from check_enabled(call, 0)
@@ -213,12 +212,12 @@ def raising(at: View, is_known: bool = True) -> dict[str, bool]:
     return {RAISES: is_known, UNCAUGHT: not is_caught(at)}
 
 
-def check_twice(call: View) -> Iterator[Finding]:
+def check_twice(call: View, parameters: Sequence[str]) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda", use_amp, dtype=torch.float16)"""
     given = {keyword for _, keyword, _ in call.arguments}
-    for position, keyword, argument in call.arguments:
-        if keyword is None and position < len(PARAMETERS) and PARAMETERS[position] in given:
-            name = PARAMETERS[position]
+    by_position = (argument for _, keyword, argument in call.arguments if keyword is None)
+    for name, argument in zip(parameters, by_position, strict=False):
+        if name in given:
             message = f"`{argument.brief}` is taken for `{name}`, which is given twice"
             fix = name_flags(call, argument) if may_be_flag(argument) else None
             yield call.finding(f"{message}: raises TypeError", fix=fix)

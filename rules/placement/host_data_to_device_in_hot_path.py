@@ -173,7 +173,7 @@ def is_made_here(buffer: View) -> bool:
 
 
 def written(at: View) -> Views[View]:
-    """What is written into by `x[i] = y`, joined, or of which it is an element."""
+    """The values that are joined in it, or that an element is of, or is written into."""
     if at.op == "phi":
         return at.operands
     return at.operands[:1] if at.op in ("put", "subscript") else ()
