@@ -121,16 +121,14 @@ class Facts:
     def __getitem__(self, kind: type[Known]) -> Known:
         """The fact of a class. Raises what its constructor has raised, each time."""
         self._forget_given_up()
-        found = self._built.get(kind)
-        if type(found) is kind:
-            return found
-        if found is None:
+        if kind not in self._built:
             try:
-                found = self.surviving(kind, lambda: self._build(kind))
+                built: Fact | Exception = self.surviving(kind, lambda: self._build(kind))
             except Exception as error:
-                found = error
+                built = error
             self._forget_given_up()
-            self._built[kind] = found
+            self._built[kind] = built
+        found = self._built[kind]
         if isinstance(found, Exception):
             raise found.with_traceback(None)
         assert isinstance(found, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING
@@ -260,3 +260,8 @@ def tests_around(at: View) -> Iterator[View]:
             if not always:
                 yield at.of(ancestor.test)
         inner = ancestor
+
+
+def speaks_of(at: View, names: Collection[str]) -> bool:
+    """Whether a file of the project has the last word of one of these dotted names."""
+    return any(at.mentions(word) for word in {name.rpartition(".")[2] for name in names})

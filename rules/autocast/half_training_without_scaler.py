@@ -47,9 +47,11 @@ from amplint import (
     calls,
     reachable,
 )
+from amplint.knowledge.libraries import FULLY_SHARDED, SHARDED_SCALERS
 from amplint.knowledge.vocabulary import AMP_FLAG, SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
+from .._shared.guards import speaks_of
 from .._shared.scalers import scaler_at
 from .._shared.steps import (
     calls_around,
@@ -61,7 +63,6 @@ from .._shared.steps import (
     without_not,
 )
 
-SHARDED, SHARDED_SCALER = "FullyShardedDataParallel", "ShardedGradScaler"
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
 
 rule = Rule(
@@ -90,7 +91,7 @@ def check(call: View) -> Iterator[Finding]:
 def check_sharded(call: View) -> Iterator[Finding]:
     """Ex) optimizer.step(), of what FSDP computes in float16"""
     optimizer = call.receiver
-    if optimizer is None or not call.mentions(SHARDED) or call.mentions(SHARDED_SCALER):
+    if optimizer is None or not speaks_of(call, FULLY_SHARDED) or speaks_of(call, SHARDED_SCALERS):
         return
     why = optimizer.ask(ShardedInFloat16)
     if why is not None and call.hotness is not None and not may_be_scaled(call):

@@ -219,7 +219,8 @@ def check_twice(call: View, parameters: Sequence[str]) -> Iterator[Finding]:
     for name, argument in zip(parameters, by_position, strict=False):
         if name in given:
             message = f"`{argument.brief}` is taken for `{name}`, which is given twice"
-            fix = name_flags(call, argument) if may_be_flag(argument) else None
+            is_named = name == "dtype" and (is_flag(argument.value) or is_switch(argument))
+            fix = name_flags(call, argument) if is_named else None
             yield call.finding(f"{message}: raises TypeError", fix=fix)
 
 
@@ -332,10 +333,6 @@ def is_surely_dtype(at: View) -> bool:
 
 def is_flag(value: Value) -> bool:
     return bool(value) and all(isinstance(atom, Host) and atom.kind == "bool" for atom in value)
-
-
-def may_be_flag(at: View) -> bool:
-    return is_flag(at.value) or all(isinstance(atom, Unknown) for atom in at.value)
 
 
 def is_switch(at: View) -> bool:

@@ -42,10 +42,10 @@ from amplint import (
     calls,
     constant,
 )
-from amplint.knowledge.libraries import NORM_CLIPPING, SCALERS, SHARDED_SCALERS
+from amplint.knowledge.libraries import FULLY_SHARDED, NORM_CLIPPING, SCALERS, SHARDED_SCALERS
 from amplint.knowledge.vocabulary import ASKS_SHARDED
 
-from .._shared.guards import tests_around, tests_before
+from .._shared.guards import speaks_of, tests_around, tests_before
 
 rule = Rule(
     "AMP420",
@@ -61,14 +61,13 @@ rule = Rule(
     supersedes=("AMP404",),
     preview=True,
 )
-WRAPPER = "FullyShardedDataParallel"
 
 
 @rule.on(calls(*NORM_CLIPPING))
 def check_clipping(call: View) -> Iterator[Finding]:
     """Ex) clip_grad_norm_(model.parameters(), 1.0), of model = FSDP(net)"""
     given = call.arg("parameters", 0)
-    if given is None or not call.mentions(WRAPPER):
+    if given is None or not speaks_of(call, FULLY_SHARDED):
         return
     sharded = given.ask(ShardedParameters)
     if sharded is None or may_be_whole(call, sharded):
@@ -83,7 +82,7 @@ def check_clipping(call: View) -> Iterator[Finding]:
 def check_scaler(call: View) -> Iterator[Finding]:
     """Ex) scaler = GradScaler(), of scaler.step(AdamW(FSDP(net).parameters()))"""
     api = SCALERS.get(call.callee or "")
-    if api is None or not call.mentions(WRAPPER):
+    if api is None or not speaks_of(call, FULLY_SHARDED):
         return
     switch = call.arg("enabled", api.parameters.index("enabled"))
     sharded = call.ask(StepsOfSharded)

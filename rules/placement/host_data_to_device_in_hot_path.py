@@ -20,11 +20,11 @@ torch.tensor([0.3, 0.7]), persistent=False)`. Often a Python number will do: `to
 numbers, which never need the copy; lists that are the same in every iteration, being made of
 constants, options, fields that only the constructor of a module stores (or of another object that
 is made before the loop), or a configuration; a tensor that is computed from such a list on the CPU
-and then moved; shapes; and a number that is assigned to one element, which is copied to it where a
-slice is filled in on the device (run on an H200, torch 2.11: `x[0, 0] = 1.0` waits, and `x[0] =
-1.0` does not).
+and then moved; shapes; and a number that is assigned to one element of a tensor. That is a copy,
+while the device fills in a slice by itself (run on an H200 with torch 2.11: `x[0, 0] = 1.0` waits
+for a tensor with two dimensions, and `x[0] = 1.0` does not).
 
-    losses[step] = 0.0             # of a tensor with one dimension: a copy, and a wait
+    losses[step] = 0.0             # losses has one dimension: a copy, and a wait
 
     losses[step].fill_(0.0)        # filled in by the device
 
@@ -40,12 +40,13 @@ cannot record `torch.full` of one.
 
 Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
 copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
+An element is reported where the function itself has made the tensor, and it is known how many
+dimensions that has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from collections.abc import Sequence as Views
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -106,6 +107,7 @@ PLACED = "it is moved to what certainly is a device, without a dtype"
 LEAF = "no gradient is asked for before it is moved"
 
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
+FILL = "fill it in on the device: `x[i].fill_(y)` for `x[i] = y`"
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 
 
@@ -161,7 +163,7 @@ def check_element(at: View) -> Iterator[Finding]:
     reasons = read_of_training(buffer, tensor)
     if reasons is not None:
         message = f"a number is copied to `{at.brief}` on the device in every iteration"
-        yield at.finding(message, reasons, help=f"write `{at.brief}.fill_({number.brief})`")
+        yield at.finding(message, reasons, help=FILL)
 
 
 def is_made_here(buffer: View) -> bool:
@@ -172,11 +174,11 @@ def is_made_here(buffer: View) -> bool:
     return all(made.op == "call" and not is_for_host(made) for made in makers)
 
 
-def written(at: View) -> Views[View]:
-    """The values that are joined in it, or that an element is of, or is written into."""
+def written(at: View) -> list[View]:
+    """The values that are joined; of an element, and of `x[i] = y`, the tensor."""
     if at.op == "phi":
-        return at.operands
-    return at.operands[:1] if at.op in ("put", "subscript") else ()
+        return [*at.operands]
+    return [at.operands[0]] if at.op in ("put", "subscript") else []
 
 
 def is_for_host(made: View) -> bool:

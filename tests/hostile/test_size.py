@@ -28,8 +28,8 @@ IMPORT = "import torch\n"
 def within(seconds: float) -> Iterator[None]:
     """Of CPU, many times what it takes, and a small part of what it would take otherwise.
 
-    What earlier tests have left is kept out of garbage collection: one pass over the heap of a
-    whole suite takes seconds, and would be counted here.
+    What earlier tests have left is kept out of garbage collection, for a pass over all of it would
+    be counted here.
     """
     gc.freeze()
     begun = time.process_time()
