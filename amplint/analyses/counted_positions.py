@@ -91,8 +91,8 @@ class CountedPositions(NodeFact[Counted]):
         return self.why(*at, "counted here", Shows.OPERATION)
 
     def _handed(self, function: str, name: str, ask: Ask) -> Counted | None:
-        """The positions that all calls of a function that are seen hand for a parameter: those of the
-        call that counts furthest."""
+        """The positions that each call of a function that is seen hands for a parameter: those of
+        the call that counts furthest."""
         sites = self._callers.sites.get(function, ())
         if len(sites) > MOST_CALLS:
             return None

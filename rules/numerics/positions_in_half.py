@@ -50,6 +50,7 @@ from .._shared.dtypes import finding_on_dtype, operation
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
+POWERS = frozenset({"exp", "exp2", "pow"})
 CASTING = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 ELEMENTWISE = frozenset(
     {"torch.outer", "torch.mul", "torch.multiply", "Tensor.outer", "Tensor.mul", "Tensor.multiply"}
@@ -132,7 +133,7 @@ def is_count(at: View) -> bool:
 def angle_of(at: View) -> View | None:
     """Where the sine or cosine of what is computed of an expression is taken."""
     results = islice(reachable([at], results_of), READS)
-    return next((each for each in results if called(each) in ANGLES), None)
+    return next((each for each in results if each.op == "call" and called(each) in ANGLES), None)
 
 
 def results_of(at: View) -> Iterator[View]:
@@ -144,8 +145,13 @@ def results_of(at: View) -> Iterator[View]:
 
 
 def takes_part(at: View, use: View) -> bool:
-    """Whether the value of an expression takes part in that of an operation which is given it."""
+    """Whether the value of an expression takes part in that of an operation which is given it. (As
+    an exponent it is no position: base ** (-torch.arange(0, dim, 2) / dim) are frequencies.)"""
     is_first = use.operands[0].is_same(at)
+    if use.op == "binop" and use.operator == "Pow" and not is_first:
+        return False
+    if use.op in ("attr", "call") and called(use) in POWERS:
+        return False
     if use.op == "call" and not is_first:
         done = operation(use)  # by torch; of what a layer learns, nothing is known
         return done is not None and done.module is None
@@ -153,5 +159,5 @@ def takes_part(at: View, use: View) -> bool:
 
 
 def called(at: View) -> str:
-    """The last identifier of what is called."""
-    return at.method or (at.callee or "").rpartition(".")[2] if at.op == "call" else ""
+    """The last identifier of what is called, or of an attribute."""
+    return at.method or (at.callee or "").rpartition(".")[2]
