@@ -121,7 +121,7 @@ def upcast(operand: View) -> View | None:
 
 
 def divided(part: View) -> View | None:
-    """What an element of the parts of a tensor is a part of.
+    """The tensor that is divided, of an element of its parts.
 
     Ex) x.float() for a, after `a, b = torch.chunk(x.float(), 2, dim=-1)`
     """
