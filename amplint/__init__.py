@@ -61,6 +61,7 @@ _EXPORTS = {
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
     "analyses.backward_support": "BackwardSupport Support",
+    "analyses.cast_modules": "CastModules",
     "analyses.classes": "Classes",
     "analyses.counted_positions": "CountedPositions",
     "analyses.grad_mode": "GradSurelyOn",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
+    from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.counted_positions import CountedPositions as CountedPositions
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
