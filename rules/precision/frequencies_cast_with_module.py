@@ -1,7 +1,7 @@
-"""Frequencies are a buffer of a module that is cast to half as a whole: each angle is a wrong one.
+"""Frequencies are a buffer of a module that is cast to half as a whole: far angles are wrong.
 
-`model.half()` and `model.to(torch.bfloat16)` cast buffers too. bfloat16 keeps three digits of a
-frequency, so that its product with a position of 1000 is off by several radians: a rotary
+`model.half()` and `model.to(torch.bfloat16)` cast buffers too. bfloat16 keeps two or three digits
+of a frequency, so that its product with a position of 1000 is off by a radian or more: a rotary
 embedding then turns by angles that belong to other positions, in training and in inference. That
 the angles are computed in float32 later does not help.
 
