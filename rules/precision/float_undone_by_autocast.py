@@ -69,7 +69,7 @@ from .._shared.region_casts import cast_product, is_cast_by, is_hard_coded
 
 DIVIDING_METHODS = frozenset({"chunk", "split", "tensor_split", "unbind"})
 DIVIDING = frozenset(f"torch.{name}" for name in DIVIDING_METHODS)
-BY_REGION = frozenset({Shows.AUTOCAST, Shows.SIGN, Shows.SETTINGS})
+BY_REGION = frozenset({Shows.AUTOCAST, Shows.SIGN, Shows.SETTINGS, Shows.ACTIVATION})
 MOST_USES = 20  # of a product, which are searched for a cast back
 
 rule = Rule(
@@ -168,7 +168,8 @@ def is_of_region(at: View) -> bool:
 
 
 def is_by_region(tensor: Tensor) -> bool:
-    """Whether a tensor is half since a region makes it so, be it one that is presumed."""
+    """Whether a tensor is half since a region makes it so, be it one that is presumed, or the
+    settings wish activations to be taken for half."""
     evidence = evidence_of(tensor.dtype_evidence) if tensor.dtype in HALF else None
     return evidence is not None and evidence.kind in BY_REGION
 
