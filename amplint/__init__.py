@@ -45,6 +45,7 @@ _EXPORTS = {
     "analyses.candidates": (
         "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
+    "core.arithmetic": "OPERATORS computed",
     "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
     "core.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
@@ -60,7 +61,9 @@ _EXPORTS = {
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
     "analyses.backward_support": "BackwardSupport Support",
+    "analyses.cast_modules": "CastModules",
     "analyses.classes": "Classes",
+    "analyses.counted_positions": "CountedPositions",
     "analyses.grad_mode": "GradSurelyOn",
     "analyses.growing_fields": "KeptArguments LastingFields",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
@@ -103,7 +106,9 @@ if TYPE_CHECKING:
     from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
+    from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
+    from amplint.analyses.counted_positions import CountedPositions as CountedPositions
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.growing_fields import KeptArguments as KeptArguments
     from amplint.analyses.growing_fields import LastingFields as LastingFields
@@ -142,6 +147,8 @@ if TYPE_CHECKING:
     from amplint.analyses.thin_readers import ReadsOfCallers as ReadsOfCallers
     from amplint.analyses.thread_escape import ThreadWork as ThreadWork
     from amplint.analyses.unknown_when_hot import UnknownWhenHot as UnknownWhenHot
+    from amplint.core.arithmetic import OPERATORS as OPERATORS
+    from amplint.core.arithmetic import computed as computed
     from amplint.core.candidate import Candidates as Candidates
     from amplint.core.candidate import calls as calls
     from amplint.core.candidate import calls_with as calls_with

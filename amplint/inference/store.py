@@ -466,6 +466,11 @@ class Store(ABC):
         slot = self.slots.get(key)
         return slot.parts if slot is not None else {}
 
+    def written(self, kind: KeyKind) -> Iterator[tuple[Key, Value]]:
+        """The keys of a kind in order, each with all that is contributed to it."""
+        for key in sorted(each for each in self.slots if each.kind == kind):
+            yield from ((key, part) for part in self.slots[key].parts.values())
+
     def calls_in_regions(self, function: str, presumed: bool = False) -> Sequence[SiteId]:
         """The calls of a function that stand in a region, be it one that is seen or presumed."""
         calls = self._regions.get(function)

@@ -239,6 +239,10 @@ AUTOCAST: dict[str, dict[str, str]] = {
     for device, table in (("cuda", _CUDA), ("cpu", _CPU))
 }
 
+CAST_WITHIN_ON_CPU: frozenset[str] = frozenset({"torch.einsum"})
+"""What the CPU's autocast does not cast itself, but only where it comes to a product inside:
+`einsum("ij,jk->ik", a, b)` is half there, `einsum("i,j->ij", a, b)` is not (run, torch 2.13.0)."""
+
 # --------------------------------------------------------------------------- lookups
 
 

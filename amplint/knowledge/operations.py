@@ -700,6 +700,11 @@ SHAPE_METHODS: frozenset[str] = words_of(
 SAME_VALUES: frozenset[str] = SHAPE_METHODS | words_of("clone contiguous detach double float")
 """Methods of a tensor that give its numbers, in another shape or a dtype that holds them."""
 
+COUNTED_ALIKE: frozenset[str] = SAME_VALUES | words_of(
+    "bfloat16 cuda half int long to type type_as"
+)
+"""Methods of a tensor of positions that give these positions, in another shape, dtype or place."""
+
 OF_IT_ALONE: frozenset[str] = words_of(
     "mean sum cpu cuda to clone float double half bfloat16 squeeze unsqueeze view reshape flatten"
 )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping
 
-from amplint import DType, Host, View, known, only
+from amplint import OPERATORS, DType, Host, View, computed, known, only
 from amplint import libcst as cst
 
 from .local_values import resolved
@@ -21,13 +19,6 @@ LIMITS = {
     "tiny": 2.0**-126,
     "smallest_normal": 2.0**-126,
     "eps": 2.0**-23,
-}
-OPERATIONS: Mapping[str, Callable[[float, float], object]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mult": operator.mul,
-    "Div": operator.truediv,
-    "Pow": operator.pow,
 }
 OF_MATH = re.compile(r"(math|np|numpy|torch)\.(pi|e|inf|nan)")
 
@@ -57,9 +48,9 @@ def number_of(at: View) -> float | None:
     if at.op == "unary" and at.operator == "USub":
         positive = number_of(at.operands[0])
         return None if positive is None else -positive
-    if at.op == "binop" and at.operator in OPERATIONS:
+    if at.op == "binop" and at.operator in OPERATORS:
         left, right = map(number_of, at.operands)
-        return None if left is None or right is None else _computed(at.operator, left, right)
+        return None if left is None or right is None else computed(at.operator, left, right)
     if at.callee == "builtins.float" and not at.has_star:
         return next((number_of(given) for _, _, given in at.arguments), None)
     if at.op == "attr" and at.method in LIMITS and _is_of_float32(at.operands[0]):
@@ -69,15 +60,6 @@ def number_of(at: View) -> float | None:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return float(number)
-
-
-def _computed(name: str, left: float, right: float) -> float | None:
-    """The result of an operator on two numbers, if it is a number that a float can hold."""
-    try:
-        result = OPERATIONS[name](left, right)
-    except ArithmeticError:
-        return None
-    return result if isinstance(result, float) else None
 
 
 def _is_of_float32(info: View) -> bool:

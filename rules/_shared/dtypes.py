@@ -82,7 +82,7 @@ def finding_on_dtype(
     tensor: Tensor,
     message: str,
     fix: Fix | None = None,
-    because: Iterable[Related] = (),
+    because: Iterable[Reason | Related] = (),
     help: str = "",
     group: Group | None = None,
 ) -> Finding:

@@ -19,47 +19,46 @@ that each position is multiplied by each number of a table (`einsum("i,j->ij", t
 Fix safety: there is no fix; where the numbers become half again is for the author.
 
 Known limits: positions are what `torch.arange` counts, and integers whose sine or cosine is taken;
-how they become angles has to be seen in one function, except for such a table.
+of a parameter, what all calls that are seen hand for it. How they become angles has to be seen in
+one function, except for such a table.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from amplint import (
-    READ,
     WITH_HALF,
+    CountedPositions,
     Differs,
     Finding,
     Group,
     Presumes,
+    Reason,
+    Related,
     Rule,
     View,
     constant,
-    least,
     nodes,
     reachable,
 )
 from amplint.knowledge.casts import EQUAL_DTYPES
-from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
+from amplint.knowledge.dtypes import half_on_a_path
 
-from .._shared.constants import number_of
-from .._shared.dtypes import SAME_DTYPE, finding_on_dtype, operation
+from .._shared.dtypes import finding_on_dtype, operation
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
+POWERS = frozenset({"exp", "exp2", "pow"})
 CASTING = frozenset({"half", "bfloat16", "to", "type", "type_as"})
-SAME_COUNT = SAME_DTYPE | CASTING | {"float", "double", "long", "int"}
 ELEMENTWISE = frozenset(
     {"torch.outer", "torch.mul", "torch.multiply", "Tensor.outer", "Tensor.mul", "Tensor.multiply"}
 )
 MULTIPLYING = ELEMENTWISE.union(EQUAL_DTYPES)
-COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}  # how many of its operands an operator counts
-COMPUTING = frozenset({*COUNTED, "MatMult"})
-EXPRESSIONS = frozenset({"attr", "aug", "binop", "call", "phi", "subscript", "unary"})
-NAMES = ("start", "end", "step")
+COMPUTING = frozenset({"Add", "Sub", "Mult", "Div", "MatMult"})
+# Functions without any of these neither count, nor take an angle, nor multiply by a table.
+WORDS = ANGLES | {"arange", "einsum"}
 READS = 100  # on the way from there to an angle
 
 
@@ -78,21 +77,19 @@ rule = Rule(
 def check(at: View) -> Iterator[Finding]:
     result = at.tensor
     dtype = half_on_a_path(result.dtype) if result is not None else None
-    # Most functions neither count nor take an angle.
-    if result is None or dtype is None or at.function.words.isdisjoint({*ANGLES, "arange"}):
+    if result is None or dtype is None or at.function.words.isdisjoint(WORDS):
         return
     limit, is_table = EXACT[dtype], is_outer_product(at)
-    for counted in filter(None, map(count, made_half(at))):
-        highest = last_number(counted)
-        if highest is not None and highest <= limit:
+    for operand in made_half(at):
+        counted = operand.ask(CountedPositions)
+        if counted is None or (counted.last is not None and counted.last <= limit):
             continue
         angle = angle_of(at)
-        if highest is None and angle is None and not is_table:
+        if counted.last is None and angle is None and not is_table:
             continue
-        verb = "counts in" if counted == at else "turns positions into"
+        verb = "counts in" if is_count(at) else "turns positions into"
         message = f"`{at.brief}` {verb} {dtype}, exact only up to {limit}"
-        is_shown = counted != at and counted.is_written  # one of several values may not be
-        places = [counted.related("counted here")] if is_shown else []
+        places: list[Reason | Related] = [] if is_count(at) else [counted.evidence]
         places += [angle.related("an angle here")] if angle is not None else []
         yield finding_on_dtype(at, result, message, because=places)
         return
@@ -133,59 +130,10 @@ def is_count(at: View) -> bool:
     return at.callee == "torch.arange"
 
 
-def count(at: View) -> View | None:
-    """Where the numbers of an expression are counted, or where they are known to be integers.
-
-    Ex) torch.arange(n), for t[:, None] + offset
-    """
-
-    def counted(part: View, ask: Callable[[View], View | None]) -> View | None:
-        if is_count(part):
-            return part
-        before = [found for each in made_of(part) if (found := ask(each)) is not None]
-        if before:
-            return before[0]
-        tensor = part.tensor
-        return part if tensor is not None and tensor.dtype in INTEGERS_BEYOND_HALF else None
-
-    return least(at, counted, None)
-
-
-def made_of(at: View) -> Sequence[View]:
-    """The parts of an expression that are counted where it is."""
-    if at.op == READ:
-        return [at.origin] if at.origin.op in EXPRESSIONS else []
-    if at.op == "phi":
-        return at.operands
-    if at.op == "call":
-        return [at.receiver] if at.receiver is not None and at.method in SAME_COUNT else []
-    if at.op == "subscript":
-        return at.operands[:1]
-    if at.op in ("aug", "binop"):
-        return at.operands[: COUNTED.get(at.operator, 0)]
-    return []
-
-
-def last_number(counting: View) -> float | None:
-    """How far `torch.arange` counts, in steps that half has as long as it has their number."""
-    if not is_count(counting) or counting.has_star:
-        return None
-    given = [argument for _, keyword, argument in counting.arguments if keyword is None]
-    named = {keyword: argument for _, keyword, argument in counting.arguments}
-    named |= zip(("end",) if len(given) == 1 else NAMES, given, strict=False)
-    numbers = {name: number_of(named[name]) for name in NAMES if name in named}
-    if "end" not in numbers or None in numbers.values():
-        return None
-    known = {name: number for name, number in numbers.items() if number is not None}
-    highest = max(abs(known.get("start", 0.0)), abs(known["end"]) - 1)
-    step = known.get("step", 1.0)
-    return highest / step if math.frexp(step)[0] == 0.5 and not known.get("start") else highest
-
-
 def angle_of(at: View) -> View | None:
     """Where the sine or cosine of what is computed of an expression is taken."""
     results = islice(reachable([at], results_of), READS)
-    return next((each for each in results if called(each) in ANGLES), None)
+    return next((each for each in results if each.op == "call" and called(each) in ANGLES), None)
 
 
 def results_of(at: View) -> Iterator[View]:
@@ -197,8 +145,13 @@ def results_of(at: View) -> Iterator[View]:
 
 
 def takes_part(at: View, use: View) -> bool:
-    """Whether the value of an expression takes part in that of an operation which is given it."""
+    """Whether the value of an expression takes part in that of an operation which is given it. (As
+    an exponent it is no position: base ** (-torch.arange(0, dim, 2) / dim) are frequencies.)"""
     is_first = use.operands[0].is_same(at)
+    if use.op == "binop" and use.operator == "Pow" and not is_first:
+        return False
+    if use.op in ("attr", "call") and called(use) in POWERS:
+        return False
     if use.op == "call" and not is_first:
         done = operation(use)  # by torch; of what a layer learns, nothing is known
         return done is not None and done.module is None
@@ -206,5 +159,5 @@ def takes_part(at: View, use: View) -> bool:
 
 
 def called(at: View) -> str:
-    """The last identifier of what is called."""
-    return at.method or (at.callee or "").rpartition(".")[2] if at.op == "call" else ""
+    """The last identifier of what is called, or of an attribute."""
+    return at.method or (at.callee or "").rpartition(".")[2]

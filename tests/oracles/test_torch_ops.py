@@ -42,6 +42,7 @@ from amplint.inference.ranks import Call
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
 from amplint.knowledge.casts import (
     AUTOCAST,
+    CAST_WITHIN_ON_CPU,
     EPSILONS,
     EQUAL_DTYPES,
     FACTORISES_PRODUCTS,
@@ -830,6 +831,14 @@ def test_what_half_lacks_raises(name: str, low: str) -> None:
                 call(name, space(rank, own, other))
             raised += 1
     assert raised
+
+
+def test_what_the_cpu_casts_only_where_it_multiplies() -> None:
+    assert {"torch.einsum"} == CAST_WITHIN_ON_CPU
+    rows = torch.ones(2, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.einsum("ij,jk->ik", rows, rows).dtype == torch.bfloat16
+        assert torch.einsum("i,j->ij", rows[0], rows[0]).dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", sorted(NO_BFLOAT16))

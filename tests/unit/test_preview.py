@@ -1,4 +1,4 @@
-"""Rules in preview, and rules that were cut out of other ones: both on AMP115, out of AMP106."""
+"""Rules in preview, and rules cut out of other ones: AMP115 out of AMP106, AMP211 out of AMP205."""
 
 from __future__ import annotations
 
@@ -140,6 +140,55 @@ def test_known_findings_of_the_other_are_known(amplint: Amplint, project: Path) 
     assert codes(amplint) == []
     (project / "train.py").write_text(TRAINING.format(comment="") * 2)
     assert codes(amplint) == [NEW]
+
+
+UNDONE = """import torch
+
+
+def score(proj: torch.nn.Linear, x):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        q = proj(x)
+        return q.float() @ q.float().t(){comment}
+"""
+
+
+@pytest.mark.parametrize("word", ["AMP205", "hard-coded-cast-in-autocast", "AMP211"])
+def test_comments_on_casts_go_on_to_hold(amplint: Amplint, project: Path, word: str) -> None:
+    (project / "train.py").write_text(UNDONE.format(comment=""))
+    assert codes(amplint) == ["AMP211"]
+    ignored = f"  # amplint: ignore[{word}] float32 where the region is off"
+    (project / "train.py").write_text(UNDONE.format(comment=ignored))
+    assert codes(amplint) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ('ignore = ["AMP205"]', []),
+        ('select = ["AMP205"]', ["AMP211"]),
+        ('per-file-ignores = {"train.py" = ["hard-coded-cast-in-autocast"]}', []),
+        ('ignore = ["AMP205"]\nextend-select = ["AMP211"]', ["AMP211"]),
+    ],
+)
+def test_settings_on_casts_go_on_to_hold(
+    amplint: Amplint, project: Path, settings: str, found: list[str]
+) -> None:
+    write(project, settings)
+    (project / "train.py").write_text(UNDONE.format(comment=""))
+    assert codes(amplint) == found
+
+
+def test_known_casts_go_on_to_be_known(amplint: Amplint, project: Path) -> None:
+    train = project / "train.py"
+    train.write_text(UNDONE.format(comment=""))
+    assert "1 known finding" in amplint("baseline").err
+    baseline = project / ".amplint-baseline.json"
+    baseline.write_text(
+        baseline.read_text()
+        .replace("AMP211", "AMP205")
+        .replace("float-undone-by-autocast", "hard-coded-cast-in-autocast")
+    )
+    assert codes(amplint) == []
 
 
 def test_other_rules_are_cut_from_nothing() -> None:

@@ -1,0 +1,129 @@
+"""Which modules of the project are cast to half as a whole, with all that they hold, and where.
+
+class Model(nn.Module):
+    def __init__(self):
+        self.rotary = Rotary()    # so is this one
+
+model = Model().cuda()
+model.half()                      # here
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from amplint.analyses.fact import Fact
+from amplint.core.lattice import inner
+from amplint.core.values import Atom, Evidence, Instance, Shows, Value, ordered
+from amplint.core.walks import reachable
+from amplint.gradscaler.events import CASTS, MODULE_CASTS, Kind, event
+from amplint.inference import SiteId
+from amplint.inference.state import Key
+from amplint.ir import ops
+from amplint.knowledge.vocabulary import TEST_PATH
+
+DTYPES = {Kind.HALF: "float16", Kind.BFLOAT16: "bfloat16"}
+# A module that has one of these says itself what a cast does to it; who asks for its buffers one
+# by one may keep some of them.
+OWN_CASTS = frozenset({"_apply", "to", "half", "bfloat16"})
+BUFFERS = frozenset({"buffers", "named_buffers", "_buffers", "_apply"})
+
+
+class CastModules(Fact):
+    """The modules of the project that are cast to half, as a whole or with one that holds them."""
+
+    def of_class(self, cls: str) -> tuple[str, Evidence] | None:
+        """The dtype that instances of a class are cast to, and where; None where that is not seen,
+        or where one of them is cast by itself to something else."""
+        if cls in self._cast_otherwise:
+            return None
+        return self._cast.get(cls)
+
+    def is_set_elsewhere(self, cls: str, field: str) -> bool:
+        """Whether something but a constructor gives a field of a class its value."""
+        infer = self.inference
+        family = (*infer.mro(cls), *infer.subclasses(cls))
+        keys = [Key("field", each, field) for each in family]
+        writers = {site[0] for key in keys for site in infer.sites_of(key)}
+        named = {infer.functions[each].name for each in writers if each in infer.functions}
+        return named != {"__init__"} or infer.is_stored_from_outside(field)
+
+    @cached_property
+    def _cast(self) -> dict[str, tuple[str, Evidence]]:
+        """By class: the dtype, and the first cast to it."""
+        found: dict[str, tuple[str, Evidence]] = {}
+        for site, kind, value in self._casts:
+            if kind not in DTYPES or not BUFFERS.isdisjoint(
+                self.inference.functions[site[0]].words
+            ):
+                continue
+            evidence = self.why(*site, f"cast to {DTYPES[kind]} here", Shows.DTYPE)
+            for cls in self._held(classes_in(value)):
+                found.setdefault(cls, (DTYPES[kind], evidence))
+        return found
+
+    @cached_property
+    def _cast_otherwise(self) -> frozenset[str]:
+        """The classes of which an instance is cast to another dtype, and not with the whole model
+        that is cast to half elsewhere."""
+        wholes = {
+            cls for _, kind, value in self._casts if kind in DTYPES for cls in classes_in(value)
+        }
+        others = (value for _, kind, value in self._casts if kind not in DTYPES)
+        parts = {cls for value in others for cls in classes_in(value) if cls not in wholes}
+        return frozenset(self._held(parts))
+
+    @cached_property
+    def _casts(self) -> list[tuple[SiteId, Kind, Value]]:
+        """The casts of modules, but in tests and by methods of their own."""
+        found: list[tuple[SiteId, Kind, Value]] = []
+        infer = self.inference
+        for function, state in sorted(infer.states.items()):
+            facts = infer.functions[function]
+            if facts.words.isdisjoint(MODULE_CASTS) or TEST_PATH.search(facts.path):
+                continue
+            for number, node in enumerate(state.graph.nodes):
+                callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+                if callee is node or callee.op != ops.ATTR or callee.data not in MODULE_CASTS:
+                    continue
+                seen = event(infer, state, number)
+                is_own = bool(infer.edges.get((function, number)))
+                if seen is not None and seen.kind in CASTS and not is_own:
+                    value = state.values[callee.operands[0]]
+                    found.append(((function, number), seen.kind, value))
+        return found
+
+    def _held(self, classes: Iterable[str]) -> Iterator[str]:
+        """Classes, and those of the modules that their instances hold, as far as a cast goes."""
+        casting = (cls for cls in classes if self._is_cast_plainly(cls))
+        return reachable(casting, self._parts)
+
+    def _parts(self, cls: str) -> Iterator[str]:
+        for each in self.inference.mro(cls):
+            for value in self._fields.get(each, ()):
+                yield from (part for part in classes_in(value) if self._is_cast_plainly(part))
+
+    @cached_property
+    def _fields(self) -> dict[str, list[Value]]:
+        """By class: the values of its fields."""
+        found: dict[str, list[Value]] = {}
+        for key, value in self.inference.written("field"):
+            found.setdefault(key.owner, []).append(value)
+        return found
+
+    def _is_cast_plainly(self, cls: str) -> bool:
+        infer = self.inference
+        own = (infer.classes[each].methods for each in infer.mro(cls))
+        return infer.is_module(cls) and all(OWN_CASTS.isdisjoint(methods) for methods in own)
+
+
+def classes_in(value: Value) -> Iterator[str]:
+    """The classes of the project whose instances a value is, or holds in containers."""
+    atoms = reachable(ordered(value), held_by)
+    return (atom.cls for atom in atoms if isinstance(atom, Instance))
+
+
+def held_by(atom: Atom) -> Iterator[Atom]:
+    if not isinstance(atom, Instance):  # what its constructor was given is no part of it
+        yield from (each for value in inner(atom) for each in ordered(value))

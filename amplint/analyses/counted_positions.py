@@ -1,0 +1,160 @@
+"""Where the positions that a value holds are counted, by `torch.arange`, also in callers.
+
+def angles(t, inv_freq):
+    return torch.outer(t, inv_freq)
+
+angles(torch.arange(length), inv_freq)    # counted here, for `t`
+
+A parameter is counted where each call that is seen hands counted positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from amplint.analyses.call_guards import CallGuards
+from amplint.analyses.callers import Callers
+from amplint.analyses.fact import Fact, NodeFact, Required
+from amplint.core.arithmetic import computed
+from amplint.core.lattice import known, only
+from amplint.core.values import Evidence, Host, Shows, Symbol, Tensor
+from amplint.core.walks import Solver
+from amplint.inference import Inference, State
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import Node
+from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
+from amplint.knowledge.operations import COUNTED_ALIKE
+
+# How many of the operands of an operator decide whether its result is counted.
+COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}
+OF_THE_FIRST = frozenset({ops.NARROW, ops.SUBSCRIPT})
+MOST_CALLS = 8  # of one function, beyond which nothing is said
+NAMES = ("start", "end", "step")
+
+
+class Counted(NamedTuple):
+    """Positions.
+
+    Args:
+        evidence: where they are counted, or are known to be integers.
+        last: how far they go, in steps that half has as long as it has their number; None where
+            that is not known.
+    """
+
+    evidence: Evidence
+    last: float | None
+
+
+At = tuple[str, int]  # a function, and a node of it
+Ask = Callable[[At], Counted | None]
+
+
+class CountedPositions(NodeFact[Counted]):
+    """Where the numbers of an expression are counted, or where they are known to be integers.
+
+    Ex) torch.arange(n), for t[:, None] + offset
+    """
+
+    _callers = Required(Callers)
+    _guards = Required(CallGuards)
+
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
+        self._counted: Solver[At, Counted | None] = Solver(self._find, None)
+
+    def of(self, at: NodePlace) -> Counted | None:
+        return self._counted((at.function, at.node))
+
+    def _find(self, at: At, ask: Ask) -> Counted | None:
+        function, number = at
+        state = self.inference.states.get(function)
+        if state is None:
+            return None
+        node = state.graph.nodes[number]
+        if is_count(state, node):
+            return Counted(self._here(at), last_number(state, node))
+        before = [ask((function, each)) for each in parts(state, node)]
+        found = next((each for each in before if each is not None), None)
+        if found is None and node.op == ops.PARAM:
+            found = self._handed(function, str(node.data), ask)
+        if found is not None:
+            return found
+        tensor = only(known(state.values[number]))
+        is_integer = isinstance(tensor, Tensor) and tensor.dtype in INTEGERS_BEYOND_HALF
+        return Counted(self._here(at), None) if is_integer else None
+
+    def _here(self, at: At) -> Evidence:
+        return self.why(*at, "counted here", Shows.OPERATION)
+
+    def _handed(self, function: str, name: str, ask: Ask) -> Counted | None:
+        """The positions that each call of a function that is seen hands for a parameter: those of
+        the call that counts furthest."""
+        sites = self._callers.sites.get(function, ())
+        if len(sites) > MOST_CALLS:
+            return None
+        given = [(site[0], self._guards.given(site, function, name)) for site in sites]
+        handed = [ask((caller, n)) if n is not None and n >= 0 else None for caller, n in given]
+        counted = [each for each in handed if each is not None]
+        if len(counted) < len(handed) or not counted:
+            return None
+        return max(counted, key=lambda each: math.inf if each.last is None else each.last)
+
+
+def is_count(state: State, node: Node) -> bool:
+    if node.op != ops.CALL:
+        return False
+    atom = only(known(state.values[node.operands[0]]))
+    return isinstance(atom, Symbol) and canonical(atom.name) == "torch.arange"
+
+
+def parts(state: State, node: Node) -> Iterator[int]:
+    """The parts of an expression that are counted where it is."""
+    if node.op == ops.CALL:
+        callee = state.graph.nodes[node.operands[0]]
+        if callee.op == ops.ATTR and callee.data in COUNTED_ALIKE:
+            yield callee.operands[0]
+    elif node.op in OF_THE_FIRST:
+        yield node.operands[0]
+    elif node.op == ops.PHI:
+        yield from node.operands
+    elif node.op in (ops.AUG, ops.BINOP):
+        yield from node.operands[: COUNTED.get(str(node.data), 0)]
+
+
+def last_number(state: State, counting: Node) -> float | None:
+    """How far `torch.arange` counts, in steps that half has as long as it has their number."""
+    if counting.data.stars:
+        return None
+    given = counting.positional
+    named = dict(counting.named)
+    named |= zip(("end",) if len(given) == 1 else NAMES, given, strict=False)
+    numbers = {name: number_of(state, named[name]) for name in NAMES if name in named}
+    if "end" not in numbers or None in numbers.values():
+        return None
+    told = {name: number for name, number in numbers.items() if number is not None}
+    highest = max(abs(told.get("start", 0.0)), abs(told["end"]) - 1)
+    step = told.get("step", 1.0)
+    return highest / step if math.frexp(step)[0] == 0.5 and not told.get("start") else highest
+
+
+def number_of(state: State, number: int) -> float | None:
+    """The number that an expression is: written, held by a variable, or computed of two such."""
+    node = state.graph.nodes[state.graph.narrowed(number)]
+    operands = [constant_of(state, each) for each in node.operands]
+    if node.op == ops.UNARY and node.data == "USub" and operands[0] is not None:
+        return -operands[0]
+    if node.op == ops.BINOP and operands[0] is not None and operands[1] is not None:
+        return computed(str(node.data), operands[0], operands[1])
+    return constant_of(state, number)
+
+
+def constant_of(state: State, number: int) -> float | None:
+    atom = only(known(state.values[number])) if number >= 0 else None
+    number_or_not = atom.const if isinstance(atom, Host) else None
+    if isinstance(number_or_not, bool) or not isinstance(number_or_not, int | float):
+        return None
+    return float(number_or_not)
