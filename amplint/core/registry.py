@@ -109,7 +109,36 @@ file name.
     safe_if=("the code is suppressed by nothing, and nothing but a comment goes",),
 )
 
-ENGINE_RULES = (UNPARSABLE, UNUSED)
+OVERFLOW = Rule(
+    code="AMP807",
+    name="half-overflow",
+    doc="""An operation results in infinity or NaN in half, and in a number in float32.
+
+float16 ends at 65504. What is larger becomes infinity, the loss NaN, and the step is skipped, or
+the weights are lost where no scaler skips it.
+
+    with torch.autocast("cuda", dtype=torch.float16):
+        energy = (h @ h.T).square().sum()          # the products are half, and so are their squares
+
+    with torch.autocast("cuda", dtype=torch.float16):
+        energy = (h @ h.T).float().square().sum()
+
+Whether it happens depends on the values. So no text shows it: `amplint observe` reports it of a run
+in which it has happened, and `amplint check` never does. Operands that are not finite themselves
+say nothing, nor does the backward pass of a scaled loss: its overflow is what the scaler waits for.
+
+Fix safety: there is no fix; where float32 has to begin is for the author.
+
+Known limits: operations that change their operands are not looked at. A back end that computes with
+the CPU's kernels rounds as these do (`policy`).
+""",
+    group=Group.CORRECTNESS,
+    since="0.1.0",
+    help="compute it in float32: `.float()` on the operands, or an island with autocast disabled",
+    witness=Unrun("it is reported of a run that has shown it", "amplint observe"),
+)
+
+ENGINE_RULES = (UNPARSABLE, UNUSED, OVERFLOW)
 
 
 @cache

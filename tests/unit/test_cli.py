@@ -385,7 +385,7 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--select", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
         (["check", "--target-torch", "two"], "`target-torch` must be a version such as 2.4, not"),
         (["check", "--target-torch", "99"], "must be a version such as 2.4, not '99'\n"),
-        (["check", "--select", "AMP777"], "there is no rule `AMP777`; did you mean `AMP70"),
+        (["check", "--select", "AMP777"], "there is no rule `AMP777`; did you mean `AMP807"),
         (["check", ""], "'': there is no such file or directory"),
         (["check", "--select", " , "], "Invalid value for '--select': names no rule"),
         (["check", "--fail-on", "perf"], "there is no group `perf`; did you mean `performance`?"),

@@ -6,7 +6,7 @@ import pytest
 
 from amplint import Finding, Group, Rule, Unrun
 from amplint.core.finding import Position, RuleName, Span
-from amplint.core.registry import ENGINE_RULES
+from amplint.core.registry import UNPARSABLE, UNUSED
 from amplint.project.config import ConfigError, Settings, check_selectors
 from amplint.project.hierarchy import Hierarchy
 
@@ -16,7 +16,8 @@ def rule(code: str, name: str, group: Group) -> Rule:
 
 
 RULES = (
-    *ENGINE_RULES,
+    UNPARSABLE,
+    UNUSED,
     rule("AMP101", "host-read", Group.PERFORMANCE),
     rule("AMP102", "host-read-in-eval", Group.PEDANTIC),
     rule("AMP103", "tensor-truth", Group.PERFORMANCE),

@@ -26,6 +26,7 @@ LAYERS = (
     "run",
     "output",
     "verify",
+    "observe",
     "server",
     "cli",
 )
@@ -109,15 +110,19 @@ def test_the_documentation_has_the_rooms_in_their_order() -> None:
     assert rooms == [room for room in LAYERS if room != "source"]
 
 
-@pytest.mark.parametrize("room", ["server", "verify"])
+@pytest.mark.parametrize("room", ["observe", "server", "verify"])
 def test_nothing_but_commands_imports(room: str) -> None:
-    """As docs/architecture.md says of both."""
+    """As docs/architecture.md says of them; `observe` runs programs by what `verify` has."""
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in modules()
         if room in {room_of(dotted) for dotted in imports(path)}
     }
-    assert {user.partition("/")[0] for user in users} <= {room, "cli"}
+    assert {user.partition("/")[0] for user in users} <= {
+        room,
+        "cli",
+        *(["observe"] if room == "verify" else []),
+    }
 
 
 def test_the_automaton_and_the_explorer_of_paths_know_nothing_of_each_other() -> None:

@@ -64,7 +64,7 @@ def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
     write(package, "my_pattern", GOOD)
     write(package, "_shared", "1 / 0")  # modules with an underscore are no rules
     rules = registry.collect(package)
-    assert [rule.code for rule in rules] == ["AMP000", "AMP001", "AMP901"]
+    assert [rule.code for rule in rules] == ["AMP000", "AMP001", "AMP807", "AMP901"]
     assert rules[-1].name == "my-pattern"
     assert sys.modules["rules_under_test.my_pattern"].rule is rules[-1]
 

@@ -29,6 +29,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from amplint.verify.backends import standin
 from amplint.verify.backends.standin import NotSimulableError, is_cuda
+from amplint.verify.recording.graph import leaves_of
 from amplint.verify.recording.observation import Wait
 from amplint.verify.recording.record import MASKS, Recorder, on_cuda, waiting_functions
 
@@ -284,25 +285,6 @@ class Reads(TorchFunctionMode):
         with fake_tensor.unset_fake_temporarily():
             filler = self.sim.number(x.dtype)
             return torch.full(tuple(x.shape), filler, dtype=x.dtype).numpy()
-
-
-def leaves_of(roots: Any) -> list[torch.Tensor]:
-    """The leaves of the graphs that end in the given tensors."""
-    found: dict[int, torch.Tensor] = {}
-    seen: set[Any] = set()
-    stack = [root.grad_fn for root in roots if root.grad_fn is not None]
-    for root in roots:
-        if root.grad_fn is None and root.requires_grad:
-            found[id(root)] = root
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):  # AccumulateGrad
-            found[id(node.variable)] = node.variable
-        stack += [following for following, _ in node.next_functions if following is not None]
-    return list(found.values())
 
 
 def backward(run: Callable[..., Any]) -> Callable[..., Any]:

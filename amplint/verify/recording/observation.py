@@ -15,6 +15,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
+from amplint.verify.recording.sightings import Sighting
+
 SCHEMA = 1
 T = TypeVar("T")
 
@@ -191,6 +193,8 @@ class Observation:
         ran: the parts of the text that ran (`tracing.Place`), by path below the root, of the files
             for which that was asked.
         notes: what a reader should know of the run itself.
+        sightings: what the program did that a rule is about, where that was asked for.
+        steps: how many steps of training it made, likewise.
         schema: of this document.
     """
 
@@ -214,6 +218,8 @@ class Observation:
     guesses: int = 0
     ran: Mapping[str, tuple[tuple[int, ...], ...]] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    steps: int = 0
     schema: int = SCHEMA
 
     @property

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, ClassVar, NamedTuple
@@ -24,9 +25,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from amplint.verify.recording.observation import Count, Flag, Row, Wait
+from amplint.verify.recording.sightings import Site
 
 MAX_ROWS = 200_000
-HARNESS = str(Path(__file__).parents[1]) + os.sep
+HARNESS = str(Path(__file__).parents[2]) + os.sep  # amplint
 TORCH = str(Path(torch.__file__).parent) + os.sep
 # What a DataLoader reads (the seed of its workers, its permutation) never was on a device.
 OF_THE_HOST = str(Path(torch.utils.data.__file__).parent) + os.sep
@@ -271,19 +273,41 @@ class Places:
 
     def here(self) -> SourceLine:
         """The line below the root that asks; without path where none does."""
-        frame: FrameType | None = sys._getframe(1)
         direct, of_host = True, False
-        while frame is not None:
-            code = frame.f_code
-            path = self.path(code)
+        for frame in frames():
+            path = self.path(frame.f_code)
             if path is not None:
                 return SourceLine(path, frame.f_lineno, direct, of_host)
-            name = code.co_filename
+            name = frame.f_code.co_filename
             if name not in WRAPPERS and not name.startswith(HARNESS):
                 direct = False
             of_host = of_host or name.startswith(OF_THE_HOST)
-            frame = frame.f_back
         return SourceLine("", 0, False, of_host)
+
+    def sites(self) -> Iterator[Site]:
+        """The expressions below the root that are being evaluated, the innermost first."""
+        for frame in frames():
+            path = self.path(frame.f_code)
+            if path is not None:
+                yield site_of(frame, path)
+
+
+def frames() -> Iterator[FrameType]:
+    """The frames of the callers, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def site_of(frame: FrameType, path: str) -> Site:
+    """The expression that a frame evaluates; its row alone before Python 3.11."""
+    positions: Any = getattr(frame.f_code, "co_positions", None)
+    found = next(islice(positions(), frame.f_lasti // 2, None), None) if positions else None
+    if found is None or None in found:
+        return Site(path, frame.f_lineno, frame.f_lineno)
+    row, end_row, column, end_column = found
+    return Site(path, row, end_row, column, end_column)
 
 
 # ------------------------------------------------------------------------------- the recorder
@@ -337,7 +361,7 @@ class Recorder(TorchDispatchMode):
         if copied:
             wait = copied[0]
             self.bytes[wait] += copied[1]
-        self._write(Row(path, row, str(func), inputs, described(result), wait, direct))
+        self.write(Row(path, row, str(func), inputs, described(result), wait, direct))
         return result
 
     def waited(
@@ -349,9 +373,10 @@ class Recorder(TorchDispatchMode):
             return
         self.bytes[wait] += size
         inputs = () if tensor is None else described(tensor)
-        self._write(Row(path, row, op, inputs, (), wait, direct))
+        self.write(Row(path, row, op, inputs, (), wait, direct))
 
-    def _write(self, row: Row) -> None:
+    def write(self, row: Row) -> None:
+        """Keep what was seen of one operation."""
         if row.wait is not None:
             self.waits[row.wait, row.direct] += 1
         if len(self.rows) < MAX_ROWS:

@@ -28,11 +28,13 @@ from typing import Any, cast
 
 import torch
 
-from amplint.verify.backends.choice import BACKENDS
+from amplint.verify.backends.choice import BACKENDS, Aspect, Shows
 from amplint.verify.recording.observation import Observation, RunOutcome, from_json
 from amplint.verify.recording.tracing import Tracer, traced
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
+
+IN_TIME = 0.9  # of the time that a watched program has, after which it is ended
 
 # ------------------------------------------------------------------------------- one program
 
@@ -43,7 +45,7 @@ def observe(spec: Spec) -> Observation:
     from amplint.verify.recording.record import Recorder  # noqa: PLC0415
 
     root = Path(os.path.realpath(spec.root))
-    recorder = Recorder(root)
+    recorder = watcher(root, spec) if spec.watched else Recorder(root)
     tracer = Tracer(recorder.places.path, frozenset(spec.traced))
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
@@ -54,6 +56,8 @@ def observe(spec: Spec) -> Observation:
             stack.enter_context(BACKEND_CONTEXTS[spec.backend](recorder, spec, extra))
             for name in spec.contexts:
                 stack.enter_context(named(name)())
+            if spec.watched:
+                stack.enter_context(watched(recorder, spec))
             target = named(spec.target)
             recorder.clear()
             stack.enter_context(traced(tracer))
@@ -76,6 +80,39 @@ def observe(spec: Spec) -> Observation:
         rng=rng,
         ran=tracer.seen(),
     )
+
+
+class OutOfTime(BaseException):
+    """The time is nearly up: what was seen until now is worth more than the rest."""
+
+
+def watcher(root: Path, spec: Spec) -> Any:
+    from amplint.verify.recording.watching import Watcher  # noqa: PLC0415
+
+    shows_values = BACKENDS[spec.backend].shows[Aspect.VALUES] is Shows.YES
+    return Watcher(root, shows_values)
+
+
+@contextmanager
+def watched(recorder: Any, spec: Spec) -> Iterator[None]:
+    """Watch the program, and end it before it is killed."""
+    from amplint.verify.recording.watching import watching  # noqa: PLC0415
+
+    def ring(*_: Any) -> None:
+        raise OutOfTime(f"no end within {spec.seconds:g} s")
+
+    timer: Any = getattr(signal, "setitimer", None)
+    if timer is None:  # Windows: what takes too long is killed
+        with watching(recorder):
+            yield
+        return
+    signal.signal(signal.SIGALRM, ring)
+    timer(signal.ITIMER_REAL, spec.seconds * IN_TIME)
+    try:
+        with watching(recorder):
+            yield
+    finally:
+        timer(signal.ITIMER_REAL, 0)
 
 
 def prepare(root: Path, spec: Spec) -> None:
@@ -135,6 +172,8 @@ def in_place(value: Any, spec: Spec) -> Any:
 def ended(error: BaseException, spec: Spec) -> dict[str, Any]:
     """The outcome that an exception stands for."""
     kind, text = type(error).__name__, message(error)
+    if isinstance(error, OutOfTime):
+        return {"outcome": RunOutcome.TIMEOUT, "error": "timeout", "text": text}
     if isinstance(error, SystemExit):
         return {"outcome": RunOutcome.NO_RESULT, "error": kind, "text": f"sys.exit({error.code!r})"}
     if spec.backend == "sim":

@@ -198,12 +198,13 @@ class Runner:
 
     def run(self, spec: Spec) -> Observation:
         """The observation of a spec. On `sim`, both guesses are tried if any was needed."""
-        first = self._once(spec)
+        first = self.once(spec)
         if spec.backend != "sim" or not (first.guesses or first.outcome is not RunOutcome.OK):
             return first
-        return merged(first, self._once(replace(spec, guess=not spec.guess)))
+        return merged(first, self.once(replace(spec, guess=not spec.guess)))
 
-    def _once(self, spec: Spec) -> Observation:
+    def once(self, spec: Spec) -> Observation:
+        """The observation of a spec, with the guess that it names."""
         if spec.backend == "cuda" or not hasattr(os, "fork"):
             return fresh(spec)
         with self._turns[spec.backend]:

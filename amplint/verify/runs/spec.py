@@ -24,6 +24,7 @@ class Spec:
         traced: the files below the root of which is written down what ran. Slows their code down,
             before Python 3.12 many times.
         record: whether to record operations; without, times are the program's own.
+        watched: whether to watch for what rules are about, in place of keeping each operation.
         seconds: of wall time, after which the process is killed.
         memory: bytes of address space that the process may have beyond what it has at the start;
             on a GPU, of GPU memory.
@@ -39,5 +40,6 @@ class Spec:
     contexts: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
     record: bool = True
+    watched: bool = False
     seconds: float = 120.0
     memory: int = 8 << 30

@@ -1,0 +1,93 @@
+"""The command `amplint observe`. Nothing here needs torch until there is something to run."""
+
+# The command imports what it needs when it runs, so that it can say what to install.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplint.cli.adoption import baseline_options
+from amplint.cli.options import (
+    PROGRAM,
+    Running,
+    behind,
+    make_request,
+    outputs_of,
+    program_options,
+    report_options,
+    settings_options,
+)
+from amplint.core.errors import Failure
+from amplint.output.console import Output
+
+if TYPE_CHECKING:
+    from amplint.run.request import Request
+    from amplint.verify.projects import Options
+
+
+@click.command(cls=Running)
+@settings_options
+@baseline_options
+@program_options
+@report_options
+@click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
+def observe(
+    formats: list[Output],
+    output_file: Path | None,
+    sort: str,
+    quiet: bool,
+    no_baseline: bool,
+    **given: Any,
+) -> int:
+    """Run a program once, and report the mistakes that it shows.
+
+    \b
+    PATHS with one of
+      --entry    a function: package.module:function
+      --script   a script and its arguments: --script train.py --epochs 1
+      --pytest   the tests: --pytest -k small
+
+    Without a GPU, tensors without values stand for those on one: PyTorch's own kernels of CUDA
+    autocast say what dtype each result has. What is named is run with your rights, in a copy of the
+    project. Nothing is written to your files.
+
+    Exit status: as that of `check`; 2 also if the program comes to no end.
+    """
+    program = {name: given.pop(name) for name in PROGRAM}
+    outputs = outputs_of(formats, output_file, statistics=False)
+    from amplint.observe import project
+    from amplint.output import baseline, console
+    from amplint.verify import projects
+    from amplint.verify.compare.lab import NotStartedError
+
+    request, text = make_request(**given)
+    if text is not None:
+        raise click.UsageError("standard input is no project that could be run")
+    options = projects.options(request, unsafe=False, arguments=behind(), **program)
+    if request.project.problems:
+        raise Failure("; ".join(request.project.problems))
+    known = {} if no_baseline else baseline.of_run(request)
+    if not quiet:
+        click.echo(announcement(request, options), err=True)
+    try:
+        found = project.observed(request, options)
+    except OSError as error:
+        raise Failure(f"the project cannot be copied: {error}") from error
+    except NotStartedError as error:
+        raise Failure(str(error)) from error
+    outcome = baseline.without_known(found.outcome, known, request)
+    console.show(outcome, request, outputs, quiet, sort)
+    return outcome.status
+
+
+def announcement(request: Request, options: Options) -> str:
+    """A description of the run to come, for the user to read first."""
+    return (
+        f"amplint: runs `{options.program}` in a copy of {request.project.root}\n"
+        f"amplint: this runs your code with your rights; it may take {options.seconds:g} s and "
+        f"{options.memory / 2**30:g} GiB, and is no sandbox"
+    )

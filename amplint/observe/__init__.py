@@ -1,0 +1,5 @@
+"""One run of a program, and the mistakes that it has shown.
+
+`verify` compares two runs; this watches one, and says what it saw in the words and by the codes of
+the rules. Nothing in here is imported by `amplint check` or `amplint fix`.
+"""

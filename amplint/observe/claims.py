@@ -1,0 +1,68 @@
+"""The rules that a run can decide: by which act, on which back ends, and in which words.
+
+docs/observe.md shows this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amplint.verify.recording.sightings import Act
+
+DEVICES = ("sim", "cuda")  # they know what is on the device and what on the host
+VALUES = ("cuda", "policy")  # they compute with values under CUDA's policy
+ALL = ("sim", "cuda", "policy", "cpu")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The meaning of an act.
+
+    Args:
+        code: of the rule that makes the claim.
+        seen: what was seen, for a message; `{detail}` stands for that of the sighting.
+        backends: those that show it.
+        every_step: whether it is a mistake only where it is done in most steps.
+    """
+
+    code: str
+    seen: str
+    backends: tuple[str, ...] = ALL
+    every_step: bool = False
+
+
+CLAIMS: Mapping[Act, Claim] = {
+    Act.READ: Claim("AMP101", "made the host wait", DEVICES, every_step=True),
+    Act.TRUTH: Claim("AMP103", "made the host wait for a test", DEVICES, every_step=True),
+    Act.FORMATTED: Claim("AMP104", "made the host wait for a text", DEVICES, every_step=True),
+    Act.AS_NUMBER: Claim(
+        "AMP105", "made the host wait for a number on the device", DEVICES, every_step=True
+    ),
+    Act.SHAPE: Claim(
+        "AMP106", "made the host wait for the shape of its result", DEVICES, every_step=True
+    ),
+    Act.SYNCHRONIZE: Claim("AMP108", "made the host wait for the device", every_step=True),
+    Act.EMPTY_CACHE: Claim("AMP111", "gave the cached memory back", every_step=True),
+    Act.MIXED_WHERE: Claim("AMP203", "mixed {detail}: the result is float32"),
+    Act.FLOAT64: Claim("AMP208", "made float64 of {detail}, which no region casts", DEVICES),
+    Act.BACKWARD_IN_REGION: Claim("AMP301", "ran in an autocast region of {detail}"),
+    Act.STEP_IN_REGION: Claim("AMP303", "stepped in an autocast region of {detail}"),
+    Act.STEP_PAST_SCALER: Claim("AMP401", "used gradients that are still scaled"),
+    Act.BACKWARD_PAST_SCALER: Claim(
+        "AMP402", "made gradients of a loss that was not scaled, which the scaler then divided"
+    ),
+    Act.SCALED_CLIP: Claim("AMP404", "clipped gradients that are still scaled"),
+    Act.OVERFLOW: Claim(
+        "AMP807", "left the range of {detail}; in float32 the result is finite", VALUES
+    ),
+}
+
+# What torch says where it refuses, and the rule that explains it (torch 2.13).
+REFUSALS: Mapping[str, str] = {
+    "are unsafe to autocast": "AMP304",  # ATen/autocast_mode.cpp, binary_cross_entropy_banned
+    "step() has already been called since the last update()": "AMP403",  # amp/grad_scaler.py
+    "unscale_() has already been called": "AMP405",
+    "unscale_() is being called after step()": "AMP406",
+    "Attempting to unscale FP16 gradients": "AMP410",
+}

@@ -1,0 +1,209 @@
+"""From what was seen to findings, with the codes and the words of the rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
+from amplint.core.rule import Rule
+from amplint.core.text import Text
+from amplint.observe.claims import CLAIMS, REFUSALS, Claim
+from amplint.verify.recording.observation import Observation
+from amplint.verify.recording.sightings import Act, Sighting, Site
+
+LONGEST = 60  # characters of an expression in a message
+REFUSED = "torch refuses this: "
+BUILTINS = ("all(", "any(", "list(", "max(", "min(", "sorted(", "sum(")  # AMP107's
+
+
+def findings_of(
+    observation: Observation, rules: Sequence[Rule], texts: Mapping[str, Text]
+) -> Iterator[Finding]:
+    """The mistakes that a run has shown, each once, with how often it was made."""
+    by_code = {rule.code: rule for rule in rules}
+    for seen in observation.sightings:
+        claim, text = CLAIMS[seen.act], texts.get(seen.site.path)
+        if text is None or not speaks(claim, seen, observation):
+            continue
+        sighting = replace(seen, site=narrowed(seen.site, text))
+        rule = by_code[code_of(claim, sighting, text)]
+        yield finding(rule, sighting.site, said(claim, sighting, text, observation), text, sighting)
+    code = next((code for words, code in REFUSALS.items() if words in observation.text), None)
+    site = raised_at(observation)
+    if code is not None and site is not None and site.path in texts:
+        message = REFUSED + first_line(observation.text)
+        yield finding(by_code[code], site, message, texts[site.path])
+
+
+def speaks(claim: Claim, sighting: Sighting, observation: Observation) -> bool:
+    """Whether a claim can be made of what was seen.
+
+    What is a mistake only in every step has to be seen in two of them, and in at least half: a loop
+    that logs every tenth step reads nothing in the others.
+    """
+    if observation.backend not in claim.backends:
+        return False
+    enough = max(2, observation.steps / 2)
+    return not claim.every_step or sighting.steps >= enough
+
+
+def code_of(claim: Claim, sighting: Sighting, text: Text) -> str:
+    """The code of the rule: that of Python's functions over a tensor where one of these asked."""
+    at_builtin = expression(sighting.site, text).startswith(BUILTINS)
+    return "AMP107" if at_builtin and sighting.act in (Act.READ, Act.TRUTH) else claim.code
+
+
+def said(claim: Claim, sighting: Sighting, text: Text, observation: Observation) -> str:
+    """The message: the expression, what it was seen to do, and how often."""
+    shown = brief(expression(sighting.site, text))
+    seen = claim.seen.format(detail=sighting.detail)
+    times = "once" if sighting.count == 1 else f"{sighting.count:,} times"
+    among = f" in {counted(observation.steps, 'step')}" if observation.steps else ""
+    return f"`{shown}` {seen} ({times}{among}{megabytes(sighting)})"
+
+
+def megabytes(sighting: Sighting) -> str:
+    """The memory that each time costs, if that is known and large enough to be told."""
+    size = sighting.size / sighting.count / 1e6
+    return f", {size:.1f} MB each time" if size >= 0.1 else ""
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def raised_at(observation: Observation) -> Site | None:
+    """The line of the user's at which the run ended by an error."""
+    path, _, row = observation.place.rpartition(":")
+    return Site(path, int(row), int(row)) if path else None
+
+
+# ------------------------------------------------------------------------------- one finding
+
+
+def finding(
+    rule: Rule, site: Site, message: str, text: Text, sighting: Sighting | None = None
+) -> Finding:
+    callers = sighting.callers if sighting is not None else ()
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        group=rule.group,
+        path=site.path,
+        span=span_of(site, text),
+        message=message,
+        scope=scope_of(site, text),
+        related=tuple(related(callers)),
+        help=rule.help,
+        cost=rule.cost or (Cost.RUN if rule.group is Group.CORRECTNESS else Cost.STEP),
+        url=rule.page,
+    )
+
+
+def related(callers: Iterable[Site]) -> Iterator[Related]:
+    """The calls that led to a place, the nearest first."""
+    for site in callers:
+        row = Position(site.row, 1)
+        yield Related(site.path, Span(row, row), "called here", leads=True)
+
+
+def span_of(site: Site, text: Text) -> Span:
+    """The expression; where Python does not say which one it is, the row without its margins."""
+    if site.column < 0:
+        line = text.line(site.row)
+        first = len(line) - len(line.lstrip()) + 1
+        start = Position(site.row, first)
+        return Span(start, Position(site.row, max(len(line.rstrip()), first) + 1))
+    start = text.position(text.offset(site.row, site.column))
+    return Span(start, text.position(text.offset(site.end_row, site.end_column)))
+
+
+def expression(site: Site, text: Text) -> str:
+    """The text of an expression; the whole row where Python does not say which it is."""
+    if site.column < 0:
+        return text.line(site.row).strip()
+    start = text.offset(site.row, site.column)
+    return text.text[start : text.offset(site.end_row, site.end_column)]
+
+
+def narrowed(site: Site, text: Text) -> Site:
+    """The test alone, of a statement that tests: Python gives the statement's place."""
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.If | ast.While | ast.Assert) and begins_at(node, site):
+            test = node.test
+            end_row, end_column = test.end_lineno or test.lineno, test.end_col_offset or -1
+            return replace(
+                site,
+                row=test.lineno,
+                column=test.col_offset,
+                end_row=end_row,
+                end_column=end_column,
+            )
+    return site
+
+
+def begins_at(node: ast.stmt, site: Site) -> bool:
+    return (node.lineno, node.col_offset) == (site.row, site.column)
+
+
+def brief(text: str) -> str:
+    """An expression in one line, cut where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def scope_of(site: Site, text: Text) -> str:
+    """The qualified name of the definition that holds a row; "" of none."""
+    names: list[str] = []
+    pending: list[ast.AST] = [parsed(text)]
+    while pending:
+        for child in ast.iter_child_nodes(pending.pop()):
+            if isinstance(child, ast.stmt) and child.lineno <= site.row <= (child.end_lineno or 0):
+                if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    names.append(child.name)
+                pending = [child]
+                break
+            if not isinstance(child, ast.expr | ast.stmt):
+                pending.append(child)  # the handlers of a `try`, the cases of a `match`
+    return ".".join(names)
+
+
+def parsed(text: Text) -> ast.Module:
+    try:
+        return ast.parse(text.text)
+    except SyntaxError:  # of another Python than this one
+        return ast.Module([], [])
+
+
+def explained(
+    observed: Iterable[Finding], static: Iterable[Finding], rules: Iterable[Rule]
+) -> Iterator[Finding]:
+    """The findings, with the fix of `check` where it reports the same; and with the code of a rule
+    that speaks before theirs, where that one reports the place. Torch's own words for a refusal may
+    stand for several mistakes: the rule that reports the row knows which one it is.
+    """
+    before = {(rule.code, code) for rule in rules for code in rule.supersedes}
+    at_row: dict[tuple[str, int], list[Finding]] = {}
+    for each in static:
+        at_row.setdefault((each.path, each.span.start.row), []).append(each)
+    for each in observed:
+        there = at_row.get((each.path, each.span.start.row), ())
+        same = (one for one in there if one.code == each.code)
+        nearer = (one for one in there if (one.code, each.code) in before)
+        refusals = (one for one in there if is_refusal(each) and one.group is Group.CORRECTNESS)
+        found = next(chain(same, nearer, refusals), None)
+        if found is None:
+            yield each
+        else:
+            yield replace(found, message=each.message, related=each.related or found.related)
+
+
+def is_refusal(finding: Finding) -> bool:
+    return finding.message.startswith(REFUSED)

@@ -1,0 +1,69 @@
+"""Sightings of a watched program: plain data, which needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Act(Enum):
+    """Something that a program did and that a rule is about."""
+
+    READ = "read"  # item(), tolist(), float(), cpu(): values of the device go to the host
+    TRUTH = "truth"  # a test of a tensor
+    FORMATTED = "formatted"
+    AS_NUMBER = "as-number"  # an operation of torch reads a number that it is given as a tensor
+    SHAPE = "shape"  # the host waits for the shape of a result
+    SYNCHRONIZE = "synchronize"
+    EMPTY_CACHE = "empty-cache"
+    MIXED_WHERE = "mixed-where"
+    FLOAT64 = "float64"
+    BACKWARD_IN_REGION = "backward-in-region"
+    STEP_IN_REGION = "step-in-region"
+    STEP_PAST_SCALER = "step-past-scaler"
+    BACKWARD_PAST_SCALER = "backward-past-scaler"
+    SCALED_CLIP = "scaled-clip"
+    OVERFLOW = "overflow"  # infinity or NaN in half, of finite operands, and not in float32
+
+
+@dataclass(frozen=True)
+class Site:
+    """The expression of the user's that asked for something.
+
+    Args:
+        path: of its file, relative to the root.
+        row, end_row: the first and the last row, from 1.
+        column, end_column: in bytes of UTF-8, from 0, the end exclusive; -1 where Python does not
+            say (before 3.11).
+    """
+
+    path: str
+    row: int
+    end_row: int
+    column: int = -1
+    end_column: int = -1
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The things seen at one place, however often.
+
+    Args:
+        act: what was done.
+        site: where.
+        detail: words that the message needs, such as the dtypes.
+        count: how often.
+        steps: in how many steps of training.
+        first: the first of these, from 1.
+        size: bytes that were moved or made, each time together.
+        callers: the lines of the project from which it was reached, the nearest first.
+    """
+
+    act: Act
+    site: Site
+    detail: str = ""
+    count: int = 1
+    steps: int = 1
+    first: int = 1
+    size: int = 0
+    callers: tuple[Site, ...] = ()

@@ -1,0 +1,440 @@
+"""Watch a program for what rules are about: waits, dtypes, regions, and the protocol of a scaler.
+
+A `Recorder` keeps every operation; this keeps what was done where, and how often, so that a run may
+be long. Calls of torch are seen as the program writes them, above autocast (a `TorchFunctionMode`),
+and operations below it. Of optimizers and scalers the calls themselves are watched: a wrapper, or a
+framework, has to make them in the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from amplint.verify.recording.graph import leaves_of, nodes_of
+from amplint.verify.recording.observation import Row, Wait
+from amplint.verify.recording.record import Recorder
+from amplint.verify.recording.sightings import Act, Sighting, Site
+
+CALLERS = 4  # lines on the way to a place that are kept
+NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
+KEPT_NODES = 64  # multiplications whose backward pass is awaited
+aten = torch.ops.aten
+# What they return holds whatever the memory has held.
+UNWRITTEN = frozenset(
+    {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
+)
+HALF = (torch.float16, torch.bfloat16)
+# The function of torch that was called when an operation reads one number of the device.
+TESTING = frozenset({"__bool__", "__contains__", "allclose", "equal", "is_nonzero"})
+FORMATTING = frozenset({"__format__", "__repr__", "__str__"})
+READING = frozenset(
+    {"__complex__", "__float__", "__index__", "__int__", "cpu", "item", "numpy", "to", "tolist"}
+)
+ACTS = {
+    Wait.TO_HOST: Act.READ,
+    Wait.SHAPE_READ: Act.SHAPE,
+    Wait.BOOL_INDEX: Act.SHAPE,
+    Wait.SYNCHRONIZE: Act.SYNCHRONIZE,
+    Wait.EMPTY_CACHE: Act.EMPTY_CACHE,
+}
+
+
+@dataclass
+class Tally:
+    """The count of what was seen at one place until now; as in `Sighting`."""
+
+    first: int
+    callers: tuple[Site, ...]
+    count: int = 0
+    steps: int = 0
+    last: int = 0
+    size: int = 0
+
+
+class Call(NamedTuple):
+    """The call of torch that is under way.
+
+    Args:
+        name: of the function, e.g. "item".
+        region: the dtype of the autocast region it was called in; "" outside of any.
+    """
+
+    name: str
+    region: str
+
+
+class Watcher(Recorder):
+    """A recorder that keeps what was done, and no single operation.
+
+    Args:
+        root: of the program.
+        has_values: whether the tensors have values, so that these can be looked at.
+    """
+
+    def __init__(self, root: Path, has_values: bool) -> None:
+        super().__init__(root)
+        self.has_values = has_values
+        self.call = Call("", "")
+
+    def clear(self) -> None:
+        super().clear()
+        self.tallies: dict[tuple[Act, Site, str], Tally] = {}
+        self.steps_of: dict[int, int] = {}  # by identity of the optimizer
+
+    @property
+    def steps(self) -> int:
+        """How many steps of training were made: those of the optimizer that made the most."""
+        return max(self.steps_of.values(), default=0)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if self.has_values and overflows(func, args, kwargs or {}, result):
+            self.sight(Act.OVERFLOW, short(result.dtype))
+        return result
+
+    def write(self, row: Row) -> None:
+        act = act_of(row, self.call.name) if row.direct and row.path else None
+        if act is not None:
+            self.sight(act)
+
+    def sight(self, act: Act, detail: str = "", size: int = 0, site: Site | None = None) -> None:
+        """Count what was done at a place; at the innermost of the user's if none is given."""
+        sites = list(islice(self.places.sites(), CALLERS + 1)) if site is None else [site]
+        if not sites:
+            return
+        step = self.steps + 1
+        key = act, sites[0], detail
+        tally = self.tallies.setdefault(key, Tally(step, tuple(sites[1:])))
+        tally.count += 1
+        tally.steps += step != tally.last
+        tally.last = step
+        tally.size += size
+
+    def here(self) -> Site | None:
+        """The innermost expression of the user's."""
+        return next(self.places.sites(), None)
+
+    def seen(self) -> dict[str, Any]:
+        told = super().seen()
+        sightings = (
+            Sighting(act, site, detail, t.count, t.steps, t.first, t.size, t.callers)
+            for (act, site, detail), t in self.tallies.items()
+        )
+        return {**told, "sightings": tuple(sightings), "steps": self.steps}
+
+
+def act_of(row: Row, function: str) -> Act | None:
+    """The meaning of an operation that makes the host wait; None where it is no rule's.
+
+    Args:
+        row: the operation.
+        function: of torch, which was called.
+    """
+    if row.wait is None or not row.wait.reads:
+        return None
+    if function in TESTING:
+        return Act.TRUTH
+    if function in FORMATTING:
+        return Act.FORMATTED
+    if row.wait is not Wait.SCALAR_READ:
+        return ACTS.get(row.wait)
+    if function in READING or not function:
+        return Act.READ
+    # What a kernel reads by itself (a check of `torch.linalg.svd`) no argument can mend.
+    return Act.AS_NUMBER if row.op.startswith("aten._local_scalar_dense") else None
+
+
+def overflows(func: Any, args: Any, kwargs: Any, result: Any) -> bool:
+    """Whether the result is half and not finite, and is finite if the same is done in float32.
+
+    Not asked of backward passes, whose overflow a scaler is there to skip; of what changes its
+    operands, which are gone; and of operands that are not finite themselves.
+    """
+    if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
+        return False
+    if func._schema.is_mutable or func.overloadpacket in UNWRITTEN:
+        return False
+    backward = torch._C._current_graph_task_id() != -1
+    if (
+        backward
+        or bool(result.isfinite().all())
+        or not all(map(finite, tree_leaves((args, kwargs))))
+    ):
+        return False
+    wide, wide_kwargs = tree_map(widened, (args, kwargs))
+    try:
+        again = func(*wide, **wide_kwargs)
+    except (RuntimeError, TypeError):
+        return False  # it asks for a dtype that is given elsewhere
+    return isinstance(again, torch.Tensor) and bool(again.isfinite().all())
+
+
+def finite(leaf: Any) -> bool:
+    if isinstance(leaf, torch.Tensor):
+        return bool(leaf.isfinite().all())
+    return not isinstance(leaf, float) or math.isfinite(leaf)
+
+
+def widened(leaf: Any) -> Any:
+    """Half as float32: of tensors, and of a dtype that is asked for."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.float() if leaf.dtype in HALF else leaf
+    return torch.float32 if leaf in HALF else leaf
+
+
+def region() -> str:
+    """The dtype of the autocast region around, "" outside of any."""
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return short(torch.get_autocast_dtype(device))
+    return ""
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+# ------------------------------------------------------------------------------- calls of torch
+
+
+class Calls(TorchFunctionMode):
+    """Sees the calls of torch as the program writes them."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        super().__init__()
+        self.watcher = watcher
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func.__name__ == "__get__":  # an attribute
+            return func(*args, **kwargs)
+        watcher, before = self.watcher, self.watcher.call
+        watcher.call = Call(func.__name__, region())
+        try:
+            result = func(*args, **kwargs)
+            self.compare(func, args, kwargs, result)
+            return result
+        finally:
+            watcher.call = before
+
+    def compare(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Look at the dtypes of what went in and what came out."""
+        if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return
+        if func in (torch.where, torch.Tensor.where) and result.dtype == torch.float32:
+            dtypes = dtypes_of(args, kwargs)
+            if dtypes - {torch.float32} and dtypes.issubset({torch.float32, *HALF}):
+                size = result.numel() * result.element_size()
+                self.watcher.sight(Act.MIXED_WHERE, in_words(dtypes), size)
+        elif result.dtype == torch.float64 and self.watcher.call.region and result.dim():
+            dtypes = dtypes_of(args, kwargs)
+            promoted = torch.float64 in dtypes and len(dtypes) > 1
+            if promoted and self.watcher.on_device(result):
+                size = result.numel() * result.element_size()
+                self.watcher.sight(Act.FLOAT64, in_words(dtypes), size)
+
+
+def dtypes_of(*nests: Any) -> set[torch.dtype]:
+    """The floating dtypes of tensors with dimensions: one without decides no other dtype."""
+    return {
+        leaf.dtype
+        for leaf in tree_leaves(nests)
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dim()
+    }
+
+
+def in_words(dtypes: Iterable[torch.dtype]) -> str:
+    return " and ".join(sorted(map(short, dtypes)))
+
+
+# ------------------------------------------------------------------------------- the protocol
+
+
+@dataclass
+class Protocol:
+    """Follows gradients from backward passes to steps.
+
+    Args:
+        watcher: is told what is wrong.
+        multiplied: the nodes that multiply by a scale, whose backward pass is awaited.
+        scaled: by identity, the parameters whose gradients are multiplied by it.
+        plain: likewise, those with gradients of a loss that was not, and where that happened.
+        stepping: whether a scaler makes the step.
+    """
+
+    watcher: Watcher
+    multiplied: list[Any] = field(default_factory=list)
+    scaled: dict[int, torch.Tensor] = field(default_factory=dict)
+    plain: dict[int, tuple[torch.Tensor, Site]] = field(default_factory=dict)
+    stepping: bool = False
+
+    def after_scale(self, scaler: Any, result: Any) -> None:
+        if scaler.is_enabled():
+            roots = (leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+            self.multiplied += [root.grad_fn for root in roots if root.grad_fn is not None]
+            del self.multiplied[:-KEPT_NODES]
+
+    def before_backward(self, tensors: Any) -> None:
+        low = region()
+        if low:
+            self.watcher.sight(Act.BACKWARD_IN_REGION, low)
+        roots = [leaf for leaf in tree_leaves(tensors) if isinstance(leaf, torch.Tensor)]
+        near = set(islice(nodes_of(roots), NEAR))
+        scaled = [node for node in self.multiplied if node in near]
+        self.multiplied = [node for node in self.multiplied if node not in near]
+        site = self.watcher.here()
+        for leaf in leaves_of(roots):
+            if scaled:
+                self.scaled[id(leaf)] = leaf
+                self.plain.pop(id(leaf), None)
+            elif site is not None:
+                self.plain[id(leaf)] = leaf, site
+
+    def before_scaler_step(self, scaler: Any, optimizer: Any) -> None:
+        self.stepping = True
+        if not scaler.is_enabled():
+            return
+        owned = [self.plain[id(p)] for p in parameters_of(optimizer) if id(p) in self.plain]
+        for site in {site for parameter, site in owned if parameter.grad is not None}:
+            self.watcher.sight(Act.BACKWARD_PAST_SCALER, site=site)
+
+    def after_scaler_step(self, *_: Any) -> None:
+        self.stepping = False
+
+    def before_step(self, optimizer: Any, *_: Any) -> None:
+        low = region()
+        if low:
+            self.watcher.sight(Act.STEP_IN_REGION, low)
+        if not self.stepping and self.has_scaled(parameters_of(optimizer)):
+            self.watcher.sight(Act.STEP_PAST_SCALER)
+
+    def after_step(self, optimizer: Any, *_: Any) -> None:
+        made = self.watcher.steps_of
+        made[id(optimizer)] = made.get(id(optimizer), 0) + 1
+
+    def before_clip(self, parameters: Iterable[torch.Tensor]) -> None:
+        if self.has_scaled(parameters):
+            self.watcher.sight(Act.SCALED_CLIP)
+
+    def has_scaled(self, parameters: Iterable[torch.Tensor]) -> bool:
+        return any(id(p) in self.scaled and p.grad is not None for p in parameters)
+
+    def divided(self, _: Any, optimizer: Any) -> None:
+        """The gradients of an optimizer were divided by the scale."""
+        for parameter in parameters_of(optimizer):
+            self.scaled.pop(id(parameter), None)
+
+    def cleared(self, optimizer: Any, *_: Any) -> None:
+        """The gradients of an optimizer are gone."""
+        for parameter in parameters_of(optimizer):
+            self.scaled.pop(id(parameter), None)
+            self.plain.pop(id(parameter), None)
+
+
+def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
+    return (each for group in optimizer.param_groups for each in group["params"])
+
+
+Told = Callable[..., None]
+
+
+def followed(function: Callable[..., Any], before: Told | None, after: Told | None) -> Any:
+    """A method with something told of its arguments before and after it."""
+
+    @wraps(function)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())[:1]
+        if before is not None:
+            before(self, *given)
+        try:
+            return function(self, *args, **kwargs)
+        finally:
+            if after is not None:
+                after(self, *given)
+
+    return called
+
+
+def scaling(function: Callable[..., Any], protocol: Protocol) -> Any:
+    """The method `scale`, with its result told."""
+
+    @wraps(function)
+    def called(self: Any, outputs: Any) -> Any:
+        result = function(self, outputs)
+        protocol.after_scale(self, result)
+        return result
+
+    return called
+
+
+def clipping(function: Callable[..., Any], protocol: Protocol) -> Any:
+    """A function that clips the gradients of its first argument."""
+
+    @wraps(function)
+    def called(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        one = isinstance(parameters, torch.Tensor)
+        parameters = parameters if one else list(parameters)
+        protocol.before_clip([parameters] if one else parameters)
+        return function(parameters, *args, **kwargs)
+
+    return called
+
+
+def passing_back(function: Callable[..., Any], protocol: Protocol) -> Any:
+    """`torch.autograd.backward`, with its roots told."""
+
+    @wraps(function)
+    def called(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        protocol.before_backward(tensors)
+        return function(tensors, *args, **kwargs)
+
+    return called
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Watch the code inside, which runs on a back end that the watcher records."""
+    protocol = Protocol(watcher)
+    scaler, optimizer = torch.amp.GradScaler, torch.optim.Optimizer
+    utils = torch.nn.utils
+    with ExitStack() as stack:
+
+        def replace(owner: Any, name: str, value: Any) -> None:
+            stack.enter_context(mock.patch.object(owner, name, value))
+
+        replace(scaler, "scale", scaling(scaler.scale, protocol))
+        replace(scaler, "unscale_", followed(scaler.unscale_, None, protocol.divided))
+        replace(
+            scaler,
+            "step",
+            followed(scaler.step, protocol.before_scaler_step, protocol.after_scaler_step),
+        )
+        replace(optimizer, "zero_grad", followed(optimizer.zero_grad, None, protocol.cleared))
+        replace(torch.autograd, "backward", passing_back(torch.autograd.backward, protocol))
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            clip = clipping(getattr(utils, name), protocol)
+            replace(utils, name, clip)
+            replace(utils.clip_grad, name, clip)
+        for handle in (
+            register_optimizer_step_pre_hook(protocol.before_step),
+            register_optimizer_step_post_hook(protocol.after_step),
+        ):
+            stack.callback(handle.remove)
+        stack.enter_context(Calls(watcher))
+        yield
