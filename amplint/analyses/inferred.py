@@ -119,11 +119,21 @@ class Regions(PlaceFact[Region]):
 
     _reasons = Required(Reasons)
 
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
+        # A block has many nodes.
+        self._known: dict[tuple[str, int], tuple[Region, Region]] = {}
+
     def of(self, at: NodePlace) -> Region | None:
         region = self.inference.states[at.function].regions.get(at.block)
         if region is None:
             return None
-        return replace(region, evidence=self._reasons.explanations.of_region(at.function, at.block))
+        block = at.function, at.block
+        known = self._known.get(block)
+        if known is None or known[0] is not region:
+            evidence = self._reasons.explanations.of_region(*block)
+            known = self._known[block] = region, replace(region, evidence=evidence)
+        return known[1]
 
 
 class OutsideRegions(PlaceFact[bool]):

@@ -129,7 +129,9 @@ class Onlooker:
             return self._inference.read(key)
         if self._call is not None and self._call in parts:
             parts = {self._call: parts[self._call]}
-        first = heapq.nsmallest(MAX_WRITERS, parts.items(), key=lambda part: part[0])
+        first = [*parts.items()]
+        if len(parts) > 1:  # what a function returns has one writer
+            first = heapq.nsmallest(MAX_WRITERS, first, key=lambda part: part[0])
         marked_parts = [self._marks.on(part, (key, site)) for site, part in first]
         if len(parts) > len(first):
             marked_parts.append(self._inference.read(key))

@@ -404,7 +404,10 @@ def region_around(
 
 def opened_by(contexts: Value) -> Region | None:
     """The region that a context, or what may be one, opens."""
-    return next((as_region(atom) for atom in entered(contexts) if isinstance(atom, Autocast)), None)
+    for atom in entered(contexts) if contexts else ():
+        if isinstance(atom, Autocast):
+            return as_region(atom)
+    return None
 
 
 def as_region(context: Autocast) -> Region:

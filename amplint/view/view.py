@@ -324,14 +324,15 @@ class View:
     @property
     def operands(self) -> Sequence[View]:
         """Its operands, as `amplint.core.operations.Op` lists them; none of a variable."""
-        if self.op == READ:
-            return ()
-        numbers = self._spot.node.operands
-        return [self._operand(*pair) for pair in zip_longest(numbers, self._parts[: len(numbers)])]
+        return self._operands_from(0) if self.op != READ else ()
 
-    @property
-    def _parts(self) -> Sequence[ast.expr | None]:
-        return parts_of(self._thing) if self._thing is not None else ()
+    def _operands_from(self, first: int) -> Sequence[View]:
+        """The operands from that index on."""
+        numbers = self._spot.node.operands[first:]
+        if self._thing is None:
+            return [self._operand(number, None) for number in numbers]
+        parts = parts_of(self._thing)[first : first + len(numbers)]
+        return [self._operand(*pair) for pair in zip_longest(numbers, parts)]
 
     def _operand_at(self, index: int) -> View:
         """The operand of that index; the others are not looked at: this is asked often."""
@@ -409,7 +410,7 @@ class View:
         unpacked)."""
         if self.op != ops.CALL:
             return
-        node, given = self._spot.node, self.operands[1:]
+        node, given = self._spot.node, self._operands_from(1)
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument

@@ -50,6 +50,7 @@ from .._shared.dtypes import SAME_DTYPE, finding_on_dtype, operation
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})
+WORDS = {*ANGLES, "arange"}  # most functions neither count nor take an angle
 CASTING = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 SAME_COUNT = SAME_DTYPE | CASTING | {"float", "double", "long", "int"}
 ELEMENTWISE = frozenset(
@@ -76,10 +77,11 @@ rule = Rule(
 
 @rule.on(nodes("call", "binop") & WITH_HALF)
 def check(at: View) -> Iterator[Finding]:
+    if at.function.words.isdisjoint(WORDS):
+        return
     result = at.tensor
     dtype = half_on_a_path(result.dtype) if result is not None else None
-    # Most functions neither count nor take an angle.
-    if result is None or dtype is None or at.function.words.isdisjoint({*ANGLES, "arange"}):
+    if result is None or dtype is None:
         return
     limit, is_table = EXACT[dtype], is_outer_product(at)
     for counted in filter(None, map(count, made_half(at))):
