@@ -435,6 +435,9 @@ class Calls(OfFrameworks):
     def arguments_of(self, graph: Graph, node: Node, values: list[Value]) -> Arguments:
         """How a call is given the values of its operands."""
         shape: CallShape = node.data
+        if not shape.stars:  # as in most calls
+            named = zip(shape.keywords, values[shape.positional :], strict=True)
+            return Arguments(tuple(values[: shape.positional]), dict(named), hint=shape.hint)
         positional: list[Value] = []
         counted = True
         for number, value in zip(node.positional, values, strict=False):
@@ -946,8 +949,10 @@ class Calls(OfFrameworks):
         Args:
             sources: the nodes of the helper that the result is of.
         """
+        if not any(map(is_made_of_arguments, result)):
+            return result
         state = self.inference.states.get(function.id)
-        if state is None or not any(map(is_made_of_arguments, result)):
+        if state is None:
             return result
         given = self.given(function, arguments)
         made: list[Value] = []
@@ -1127,6 +1132,8 @@ def by_keyword(
     Args:
         filled: the parameters that are given by place.
     """
+    if not arguments.keywords:  # as in most calls
+        return
     named = {p.name: p for p in params if p.kind in ("positional", "keyword")}
     rest = arguments.named
     for name in [name for name in rest if name in named]:
