@@ -46,7 +46,7 @@ _EXPORTS = {
         "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "core.arithmetic": "OPERATORS computed",
-    "core.candidate": "Candidates calls calls_with in_functions_with nodes where",
+    "core.candidate": "Candidates calls calls_of calls_with in_functions_with nodes where",
     "core.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
     "core.rule": "Change Differs Dtype Presumes Raises Rule Same Syncs Unrun Warns",
@@ -151,6 +151,7 @@ if TYPE_CHECKING:
     from amplint.core.arithmetic import computed as computed
     from amplint.core.candidate import Candidates as Candidates
     from amplint.core.candidate import calls as calls
+    from amplint.core.candidate import calls_of as calls_of
     from amplint.core.candidate import calls_with as calls_with
     from amplint.core.candidate import in_functions_with as in_functions_with
     from amplint.core.candidate import nodes as nodes

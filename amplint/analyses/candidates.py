@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from amplint.analyses.fact import Facts
@@ -22,6 +23,7 @@ from amplint.core.errors import describe
 from amplint.core.rule import Judge, Rule
 from amplint.core.values import (
     UNKNOWN,
+    Atom,
     Host,
     Method,
     Object,
@@ -84,8 +86,12 @@ class Spot:
     def names(self) -> Iterator[str]:
         """Of a call: the names of what is called: "torch.zeros", "Tensor.item", "torch.nn.Linear",
         ".item"; and "torch.FloatTensor" of a string that names it."""
-        number = self.node.operands[0]
-        return names_of_callee(self.state.graph.nodes[number], self.state.values[number] or UNKNOWN)
+        return names_of_callee(self.state.graph.nodes[self.node.operands[0]], self.callees)
+
+    @property
+    def callees(self) -> Value:
+        """Of a call: what may be called."""
+        return self.state.values[self.node.operands[0]] or UNKNOWN
 
     @property
     def enabled_region(self) -> Region | None:
@@ -187,13 +193,14 @@ class Entry(NamedTuple):
 
 class Table:
     """The ways of rules that can hold in functions with certain traits, in which something is one
-    of some library names; by operation and name."""
+    of some library names; by operation, and by the names and the kinds of callees."""
 
     def __init__(
         self, rules: Iterable[Rule], traits: frozenset[Trait], symbols: frozenset[str]
     ) -> None:
         self.by_op: dict[str, list[Entry]] = {}
         self.by_name: dict[str, list[Entry]] = {}
+        self.by_kind: dict[type[Atom], list[Entry]] = {}
         for rule in rules:
             for check, way in ways_of(rule):
                 if not way.traits <= traits or way.ops is None:
@@ -203,7 +210,9 @@ class Table:
                 entry = Entry(rule, check, way.holds)
                 for name in way.names or ():
                     self.by_name.setdefault(name, []).append(entry)
-                for op in way.ops if way.names is None else ():
+                for kind in way.kinds or ():
+                    self.by_kind.setdefault(kind, []).append(entry)
+                for op in way.ops if way.of_callees is None else ():
                     self.by_op.setdefault(op, []).append(entry)
         self._calls: dict[tuple[str | None, Value], Sequence[Entry]] = {}
 
@@ -212,7 +221,8 @@ class Table:
         key = callee.data if callee.op == ops.ATTR else None, value
         if key not in self._calls:
             named = (self.by_name.get(name, ()) for name in names_of_callee(callee, value))
-            self._calls[key] = [*self.by_op.get(ops.CALL, ()), *(e for each in named for e in each)]
+            of_kind = (self.by_kind.get(kind, ()) for kind in {*map(type, value)})
+            self._calls[key] = [*self.by_op.get(ops.CALL, ()), *chain(*named, *of_kind)]
         return self._calls[key]
 
 

@@ -10,7 +10,7 @@ import ast
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from amplint.core.values import Evidence, Shows
 from amplint.inference import Inference
@@ -99,7 +99,7 @@ class Facts:
 
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
-        self._built: dict[type[Fact], Fact | Exception] = {}
+        self._built: dict[type[Fact], Any] = {}  # one of that class, or what building it raised
         self._given_up = 0
 
     def after(self, inference: Inference, edit: Edit) -> Facts:
@@ -120,33 +120,39 @@ class Facts:
 
     def __getitem__(self, kind: type[Known]) -> Known:
         """The fact of a class. Raises what its constructor has raised, each time."""
-        self._forget_given_up()
-        if kind not in self._built:
-            try:
-                built: Fact | Exception = self.surviving(kind, lambda: self._build(kind))
-            except Exception as error:
-                built = error
-            self._forget_given_up()
-            self._built[kind] = built
-        found = self._built[kind]
+        if len(self.inference.failures) > self._given_up:
+            self._forget()
+        found: Known | Exception | None = self._built.get(kind)
+        if found is None:
+            found = self._first(kind)
         if isinstance(found, Exception):
             raise found.with_traceback(None)
-        assert isinstance(found, kind)
         return found
+
+    def _first(self, kind: type[Known]) -> Known | Exception:
+        """The fact of a class, built and kept, or what its constructor has raised."""
+        built: Known | Exception
+        try:
+            built = self.surviving(kind, lambda: self._build(kind))
+        except Exception as error:
+            built = error
+        if len(self.inference.failures) > self._given_up:
+            self._forget()
+        self._built[kind] = built
+        return built
 
     def surviving(self, kind: type[Fact], work: Callable[[], Result]) -> Result:
         """The result of work that a fact does on all functions, except for those it fails on."""
         return self.inference.surviving(f"the analysis {kind.__name__}", work)
 
-    def _build(self, kind: type[Fact]) -> Fact:
+    def _build(self, kind: type[Known]) -> Known:
         while True:
             failures = len(self.inference.failures)
             required = {name: self[each] for name, each in kind.requires.items()}
             if len(self.inference.failures) == failures:  # else some are of before
                 return kind(self.inference, **required)
 
-    def _forget_given_up(self) -> None:
+    def _forget(self) -> None:
         """Forget what was built when fewer functions had been given up."""
-        if len(self.inference.failures) > self._given_up:
-            self._given_up = len(self.inference.failures)
-            self._built.clear()
+        self._given_up = len(self.inference.failures)
+        self._built.clear()

@@ -29,6 +29,7 @@ FREEZING = frozenset({"requires_grad", "requires_grad_", "freeze"})
 OVERWRITING = frozenset(
     {"copy_", "mul_", "add_", "clamp_", "sub_", "lerp_", "normal_", "uniform_", "zero_"}
 )
+USING = frozenset({ops.CALL, ops.STORE})  # what may run a module, or change its weights
 EXITS = frozenset({ops.RETURN, ops.RAISE, ops.BREAK, ops.CONTINUE})
 OF_LOOPS = frozenset({ops.BREAK, ops.CONTINUE})
 ON_SOME_PATHS = SIDES | {"handler"}
@@ -118,15 +119,18 @@ class ModuleUses(Fact):
         """The calls of modules in a function, and what overwrites their weights."""
         state = self.inference.states[function]
         for number, node in enumerate(state.graph.nodes):
-            for changed in overwritten(state, number):
+            if node.op not in USING:
+                continue
+            changed = overwritten(state, node)
+            if changed >= 0:
                 place = self.inference.place(function, number)
                 yield Call(number, {known_once(state.graph, changed): Uses(changed=place)})
-            if node.op != ops.CALL or is_switched_off(state, node.block):
+            if node.op != ops.CALL:
                 continue
             called = state.graph.nodes[node.operands[0]]
             is_method = called.op == ops.ATTR and called.data == "forward"
             callee = called.operands[0] if is_method else node.operands[0]
-            if not self._is_module(state, callee):
+            if not self._is_module(state, callee) or is_switched_off(state, node.block):
                 continue
             on = self._has_gradients(function, node.block)
             if on is not None:
@@ -309,31 +313,26 @@ def name_of(graph: Graph, module: Named) -> str:
     return next(bound, "")
 
 
-def overwritten(state: State, number: int) -> Iterator[int]:
-    """The module whose weights a node overwrites in place.
+def overwritten(state: State, node: Node) -> int:
+    """The module whose weights a call or a store overwrites in place; -1 where it does not.
 
     Ex) model.load_state_dict(best); p.data.copy_(s) of `for p in model.parameters()`; p.data = s
     """
     graph = state.graph
-    node = graph.nodes[number]
-    written = graph.nodes[node.operands[0]] if node.op in (ops.CALL, ops.STORE) else None
-    if written is None:
-        return
+    written = graph.nodes[node.operands[0]]
     if node.op == ops.STORE:
         weight = node.operands[0] if node.data == "data" else -1
     elif written.op != ops.ATTR:
-        return
+        return -1
     elif written.data == "load_state_dict":
-        yield written.operands[0]
-        return
+        return written.operands[0]
     else:
         weight = written.operands[0] if written.data in OVERWRITING else -1
-    if weight >= 0:
-        of = graph.nodes[weight]
-        is_data = of.op == ops.ATTR and of.data == "data"
-        module = owner_of_each(graph, of.operands[0] if is_data else weight)
-        if module >= 0:
-            yield module
+    if weight < 0:
+        return -1
+    of = graph.nodes[weight]
+    is_data = of.op == ops.ATTR and of.data == "data"
+    return owner_of_each(graph, of.operands[0] if is_data else weight)
 
 
 def owner_of_each(graph: Graph, weight: int) -> int:

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from amplint.analyses.cast_cache import autocast_in
 from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.analyses.module_uses import (
     ON_SOME_PATHS,
@@ -49,6 +50,8 @@ class OverwrittenWeights(NodeFact[Overwritten]):
         self._found: dict[str, Mapping[int, Overwritten]] = {}
 
     def of(self, at: NodePlace) -> Overwritten | None:
+        if autocast_in(self.inference.states[at.function].values[at.node]) is None:
+            return None
         if at.function not in self._found:
             self._found[at.function] = dict(self._changes(at.function))
         return self._found[at.function].get(at.node)

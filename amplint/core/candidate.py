@@ -8,12 +8,13 @@ something about has a candidate in its unit, but a candidate need not lead to a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from amplint.core.operations import NAMES
+from amplint.core.values import Atom
 
 if TYPE_CHECKING:
     from amplint.analyses.candidates import Spot
@@ -39,6 +40,7 @@ class Way:
         ops: the operations (`amplint.ir.model.Node`) and spots of their own kind
             (`amplint.analyses.candidates.Spot`) that it is about; None for any.
         names: of calls: the names of which the callee has one (`Spot.names`); None for any.
+        kinds: of calls: the kinds of which the callee may be one (`Spot.callees`); None for any.
         traits: what the function has to hold.
         symbols: the library names of which something in the function has to be one; None for any.
         tests: what the node has to pass, the cheapest first.
@@ -46,9 +48,15 @@ class Way:
 
     ops: frozenset[str] | None = None
     names: frozenset[str] | None = None
+    kinds: frozenset[type[Atom]] | None = None
     traits: frozenset[Trait] = frozenset()
     symbols: frozenset[str] | None = None
     tests: tuple[Test, ...] = ()
+
+    @property
+    def of_callees(self) -> Collection[str] | Collection[type[Atom]] | None:
+        """The names or the kinds of callees that it is about; None for any."""
+        return self.names if self.names is not None else self.kinds
 
     def holds(self, spot: Spot) -> bool:
         """Whether a spot passes the tests."""
@@ -71,14 +79,16 @@ class Way:
             return None
         if self.names is not None and self.names.isdisjoint(spot.names):
             return None
+        if self.kinds is not None and self.kinds.isdisjoint(map(type, spot.callees)):
+            return None
         lacking = [trait.value for trait in Trait if trait in self.traits - traits]
         if self.symbols is not None and self.symbols.isdisjoint(symbols):
             lacking.append(f"something in the function is one of {sorted(self.symbols)}")
         return [*lacking, *(in_words(test) for test in self.tests if not test(spot))]
 
     def __and__(self, other: Way) -> Way:
-        if self.names is not None and other.names is not None:
-            raise ValueError("a call has one list of names")
+        if self.of_callees is not None and other.of_callees is not None:
+            raise ValueError("a call has one list of names, or of kinds")
         if self.symbols is not None and other.symbols is not None:
             raise ValueError("a function has one list of symbols")
         both = self.ops is not None and other.ops is not None
@@ -89,6 +99,7 @@ class Way:
             if both
             else self.ops or other.ops,
             self.names if self.names is not None else other.names,
+            self.kinds if self.kinds is not None else other.kinds,
             self.traits | other.traits,
             self.symbols if self.symbols is not None else other.symbols,
             (*first.tests, *second.tests),
@@ -151,6 +162,12 @@ def calls(*names: str) -> Candidates:
                 f'nothing is called {name!r}: a builtin is "builtins.{name}", a method ".{name}"'
             )
     return Candidates((Way(ops=frozenset({"call"}), names=frozenset(names)),))
+
+
+def calls_of(*kinds: type[Atom]) -> Candidates:
+    """The calls of what may be of one of these kinds: `Function`, `Class` and `Instance` are what
+    the project defines itself, and most calls are of something else."""
+    return Candidates((Way(ops=frozenset({"call"}), kinds=frozenset(kinds)),))
 
 
 def calls_with(*keywords: str) -> Candidates:

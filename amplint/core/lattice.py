@@ -136,12 +136,18 @@ def united(values: list[Value]) -> Value:
     if len({id(atom) for value in values for atom in value}) == len(union):
         return union
     first: dict[Atom, Atom] = {}
+    texts: dict[Atom, str] = {}  # of those that were compared
     for value in values:
         for atom in value:
             if type(atom) not in PLAIN:
                 before = first.setdefault(atom, atom)
-                if before is not atom and evidence_text(atom) < evidence_text(before):
-                    first[atom] = atom
+                if before is not atom:
+                    text, text_before = evidence_text(atom), texts.get(atom)
+                    if text_before is None:
+                        text_before = evidence_text(before)
+                    texts[atom] = min(text, text_before)
+                    if text < text_before:
+                        first[atom] = atom
     if not first:
         return union
     return frozenset([*first.values(), *(atom for atom in union if type(atom) in PLAIN)])

@@ -399,7 +399,7 @@ POSITION = {kind: f"{position:02}" for position, kind in enumerate(KINDS)}
 
 
 def _order_of_device(device: Device) -> tuple[str, str]:
-    return str(device.kind), " ".join(sorted(device.others))
+    return str(device.kind), " ".join(sorted(device.others)) if device.others else ""
 
 
 def _order(atom: Atom) -> tuple[str, ...]:

@@ -297,9 +297,9 @@ class Calls(OfFrameworks):
             elif (
                 isinstance(atom, Method)
                 and atom.of in ANY_MODULE
-                and infer.module_methods(atom.name)
+                and (methods := infer.module_methods(atom.name))
             ):
-                results.append(self.call_by_name(atom.name, arguments, node))
+                results.append(self.call_by_name(methods, arguments, node))
             elif isinstance(atom, Unknown) and self.graph.nodes[node.operands[0]].op == ops.ATTR:
                 results.append(self.call_overridden(arguments, node))
             else:
@@ -423,10 +423,10 @@ class Calls(OfFrameworks):
             if option.is_off:
                 self.inference.off_flags[site] = option.name
 
-    def call_by_name(self, name: str, arguments: Arguments, node: Node) -> Value:
+    def call_by_name(self, methods: Iterable[str], arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
         results: list[Value] = []
-        for identity in self.inference.module_methods(name):
+        for identity in methods:
             cls = self.inference.functions[identity].cls
             assert cls is not None
             results.append(self.call_function(Function(identity, Instance(cls)), arguments, node))
@@ -435,6 +435,9 @@ class Calls(OfFrameworks):
     def arguments_of(self, graph: Graph, node: Node, values: list[Value]) -> Arguments:
         """How a call is given the values of its operands."""
         shape: CallShape = node.data
+        if not shape.stars:  # as in most calls
+            named = zip(shape.keywords, values[shape.positional :], strict=True)
+            return Arguments(tuple(values[: shape.positional]), dict(named), hint=shape.hint)
         positional: list[Value] = []
         counted = True
         for number, value in zip(node.positional, values, strict=False):
@@ -924,12 +927,12 @@ class Calls(OfFrameworks):
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
         """The result of a call. Where it runs in no region, and another call of the same function
         does, or a framework runs it in one, half is what the function returns to that one."""
+        of_unknown_dtype = transfer.without_half(result)
+        if of_unknown_dtype is result or of_unknown_dtype == result:
+            return result  # whatever the region: nobody has to hear of it
         region = self.region_of_call(node, function)
         if region is not None and region.enabled is not False:
             return result
-        of_unknown_dtype = transfer.without_half(result)
-        if of_unknown_dtype == result:
-            return result  # whatever the region: nobody has to hear of it
         infer = self.inference
         facts = infer.functions[function]
         if facts.decorated and opened_by(infer.read(Key("decorators", function))) is not None:
@@ -946,8 +949,10 @@ class Calls(OfFrameworks):
         Args:
             sources: the nodes of the helper that the result is of.
         """
+        if not any(map(is_made_of_arguments, result)):
+            return result
         state = self.inference.states.get(function.id)
-        if state is None or not any(map(is_made_of_arguments, result)):
+        if state is None:
             return result
         given = self.given(function, arguments)
         made: list[Value] = []
@@ -1127,6 +1132,8 @@ def by_keyword(
     Args:
         filled: the parameters that are given by place.
     """
+    if not arguments.keywords:  # as in most calls
+        return
     named = {p.name: p for p in params if p.kind in ("positional", "keyword")}
     rest = arguments.named
     for name in [name for name in rest if name in named]:

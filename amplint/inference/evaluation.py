@@ -184,16 +184,17 @@ class Evaluation(Calls):
             marked = self.marked(number)
             if marked is not None:
                 value = self.settled(join([known(value), marked]))
-        if number in self.marks.backward:
+        marks = self.marks
+        if number in marks.backward:
             value = self.as_loss(number, self.backpropagated(number, value))
             value = self.settled(value)
-        if self.marks.nodes.get(number) in CONTAINERS:
+        if marks.nodes.get(number) in CONTAINERS:
             value = self.settled(self.with_terms(number, value))
-        if number in self.marks.own_networks and self.is_never_moved(node.operands[0]):
+        if number in marks.own_networks and self.is_never_moved(node.operands[0]):
             value = frozenset(
                 moved(a, CPU) if isinstance(a, Tensor | TensorTree) else a for a in value
             )
-        if number in self.marks.no_nests:
+        if number in marks.no_nests:
             value = self.settled(transfer.without_nests(value))
         return value
 

@@ -23,6 +23,7 @@ from amplint.core.values import (
     Arguments,
     Atom,
     Evidence,
+    Function,
     LazyEvidence,
     Place,
     Reason,
@@ -128,7 +129,9 @@ class Onlooker:
             return self._inference.read(key)
         if self._call is not None and self._call in parts:
             parts = {self._call: parts[self._call]}
-        first = heapq.nsmallest(MAX_WRITERS, parts.items(), key=lambda part: part[0])
+        first = [*parts.items()]
+        if len(parts) > 1:  # what a function returns has one writer
+            first = heapq.nsmallest(MAX_WRITERS, first, key=lambda part: part[0])
         marked_parts = [self._marks.on(part, (key, site)) for site, part in first]
         if len(parts) > len(first):
             marked_parts.append(self._inference.read(key))
@@ -142,6 +145,11 @@ class Onlooker:
     def write(self, key: Key, _site: SiteId, value: Value) -> None:
         if key == self._wanted:
             self.written.append(value)
+
+    def wants_arguments(self, function: str) -> bool:
+        """Whether it is noted what calls pass for some parameter of a function."""
+        wanted = self._wanted
+        return wanted is not None and wanted.kind == "param" and wanted.owner == function
 
     def write_region(self, *_: object) -> None: ...
 
@@ -179,10 +187,24 @@ class Again(Evaluation):
         marks: EvidenceMarks,
     ) -> None:
         super().__init__(cast(Inference, inference), facts, state)
+        self._onlooker = inference
         self._marks_given = marks
         operands = (n for n in state.graph.nodes[node].operands if n >= 0)
         overlay = {n: marks.on(state.values[n], n) for n in dict.fromkeys(operands)}
         self.values = cast("list[Value]", Overlay(state.values, overlay))
+
+    # Of what a call does to what it may run, nothing is noted but arguments that somebody wants: a
+    # method that is called by its name may be any of 200.
+
+    def enter(
+        self, identity: str, _node: Node, arguments: Arguments | None, bound: Atom | None
+    ) -> None:
+        if arguments is not None:
+            self.bind(Function(identity, bound), arguments)
+
+    def bind(self, function: Function, arguments: Arguments) -> None:
+        if self._onlooker.wants_arguments(function.id):
+            super().bind(function, arguments)
 
     def settled(self, value: Value) -> Value:
         return shallow(value)

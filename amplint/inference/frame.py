@@ -208,13 +208,12 @@ class Frame:
         """The value that the uses of a node suggest, where nothing else is known of it."""
         kind = self.marks.nodes.get(number)
         node = self.graph.nodes[number]
-        if kind is None and node.op == ops.ATTR and self.facts.cls is not None:
-            path = self.marks.path(number)
-            if path is not None and path.startswith("self."):
+        path = self.marks.path(number) if kind is None else None
+        if path is not None:
+            if node.op == ops.ATTR and self.facts.cls is not None and path.startswith("self."):
                 kind = self.inference.marks_of_class(self.facts.cls).get(path[5:])
-        if kind is None:
-            path = self.marks.path(number)
-            kind = self.marks.paths.get(path) if path is not None else None
+            if kind is None:
+                kind = self.marks.paths.get(path)
         if kind is None and number in self.inference.given_for_losses(self.facts.id):
             return self.term(node)
         if kind == "loss" and number not in self.marks.backward:
@@ -247,14 +246,13 @@ class Frame:
         if kind is None:
             if number in self.marks.results:
                 return one(Tensor())
-            return MAYBE_NUMBER if self.is_used_as_number(number) else None
+            return MAYBE_NUMBER if self.is_used_as_number(number, path) else None
         return self.mark_value(kind)
 
-    def is_used_as_number(self, number: int) -> bool:
+    def is_used_as_number(self, number: int, path: str | None) -> bool:
         """Whether a node, or another one of the same dotted path, is used as a number."""
         if number in self.marks.numbers:
             return True
-        path = self.marks.path(number)
         if path is None:
             return False
         if path in self.marks.number_paths:
@@ -404,7 +402,10 @@ def region_around(
 
 def opened_by(contexts: Value) -> Region | None:
     """The region that a context, or what may be one, opens."""
-    return next((as_region(atom) for atom in entered(contexts) if isinstance(atom, Autocast)), None)
+    for atom in entered(contexts) if contexts else ():
+        if isinstance(atom, Autocast):
+            return as_region(atom)
+    return None
 
 
 def as_region(context: Autocast) -> Region:

@@ -364,9 +364,11 @@ class Hierarchy(Bindings):
                 constructor.
         """
         graph = self.files[self.classes[cls].path].graph(cls)
-        bound = graph.bindings.get(name, ())
+        bound = graph.bindings.get(name)
+        if not bound:  # as in most classes
+            return False
         counts_all = not by_value or self.is_dataclass(cls)
-        return any(counts_all or graph.nodes[number].op != ops.PARAM for number in bound)
+        return counts_all or any(graph.nodes[number].op != ops.PARAM for number in bound)
 
     def methods(self, cls: str, name: str, overridden: bool = True) -> list[str]:
         """The definitions that `instance.name` may mean: the class's own or inherited one, and,

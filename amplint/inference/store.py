@@ -161,7 +161,7 @@ def gone(before: Sequence[Slot], now: Sequence[Slot]) -> list[Slot]:
 
     A call that may mean hundreds of methods writes to thousands of keys: hence a set.
     """
-    if before == now:
+    if not before or before == now:
         return []
     kept = set(now)
     return [slot for slot in before if slot not in kept]

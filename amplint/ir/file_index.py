@@ -17,7 +17,7 @@ from amplint.core.text import LINE_END, code_of, without_comments
 from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
-from amplint.ir.ssa import build, last_name, where
+from amplint.ir.ssa import build, last_name, own_nodes, where
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -186,7 +186,7 @@ class File:
             return self._record.stored_from_outside
         return frozenset(
             node.attr
-            for node in ast.walk(self.parsed.module)
+            for node in own_nodes(self.parsed.module.body, nested=True)
             if isinstance(node, ast.Attribute)
             and isinstance(node.ctx, ast.Store)
             and not (isinstance(node.value, ast.Name) and node.value.id == "self")

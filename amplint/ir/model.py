@@ -249,7 +249,7 @@ class FunctionFacts:
         """The parameter of that name."""
         return self._params_by_name.get(name)
 
-    @property
+    @cached_property
     def takes_receiver(self) -> bool:
         """Whether the first parameter is what it is called on: `self`, or `cls`."""
         return self.cls is not None and "staticmethod" not in self.decorated

@@ -965,13 +965,17 @@ BINDERS = (
 )  # fmt: skip
 
 
-def own_nodes(body: Sequence[ast.stmt]) -> Iterable[ast.AST]:
-    """The nodes of a body without what stands in nested scopes."""
+def own_nodes(body: Sequence[ast.stmt], nested: bool = False) -> Iterable[ast.AST]:
+    """The nodes of a body without what stands in nested scopes.
+
+    Args:
+        nested: whether with that, instead: twice as fast as `ast.walk`.
+    """
     stack: list[ast.AST] = list(body)
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, NESTED_SCOPES):
+        if nested or not isinstance(node, NESTED_SCOPES):
             # As `ast.iter_child_nodes`, without the fields that bind nothing.
             for field in FIELDS[type(node)]:
                 child = getattr(node, field, None)

@@ -30,7 +30,7 @@ from amplint.analyses.candidates import (
 )
 from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
-from amplint.analyses.fact import Answer_co, CallFact, Known, NodeFact, PlaceFact
+from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.lost_gradients import Lost, LostGradients
@@ -121,7 +121,7 @@ class View:
         node: the LibCST node that it was asked for by.
     """
 
-    __slots__ = ("_asked_by", "_code", "_spot", "_thing", "op", "rule")
+    __slots__ = ("_asked_by", "_called", "_code", "_spot", "_thing", "op", "rule")
 
     def __init__(
         self,
@@ -138,12 +138,13 @@ class View:
         self._code = code
         self._thing = thing
         self._asked_by = node
+        self._called: View | None = None  # once somebody has asked
 
     # -- what is known of it
 
     def ask(self, kind: type[NodeFact[Answer_co]]) -> Answer_co | None:
         """The answer of a fact about it; None where nothing is known."""
-        if issubclass(kind, CallFact) and self.op != ops.CALL:
+        if self.op != ops.CALL and kind.about is ast.Call:
             return None
         if self._code is None:
             return self._spot.search.facts[kind].of(self._place)
@@ -323,20 +324,23 @@ class View:
     @property
     def operands(self) -> Sequence[View]:
         """Its operands, as `amplint.core.operations.Op` lists them; none of a variable."""
-        if self.op == READ:
-            return ()
-        numbers = self._spot.node.operands
-        return [self._operand(*pair) for pair in zip_longest(numbers, self._parts[: len(numbers)])]
+        return self._operands_from(0) if self.op != READ else ()
 
-    @property
-    def _parts(self) -> Sequence[ast.expr | None]:
-        return parts_of(self._thing) if self._thing is not None else ()
+    def _operands_from(self, first: int) -> Sequence[View]:
+        """The operands from that index on."""
+        numbers = self._spot.node.operands[first:]
+        if self._thing is None:
+            return [self._operand(number, None) for number in numbers]
+        parts = parts_of(self._thing)[first : first + len(numbers)]
+        return [self._operand(*pair) for pair in zip_longest(numbers, parts)]
 
     def _operand_at(self, index: int) -> View:
         """The operand of that index; the others are not looked at: this is asked often."""
-        parts = self._parts
-        part = parts[index] if index < len(parts) else None
-        return self._operand(self._spot.node.operands[index], part)
+        number = self._spot.node.operands[index]
+        if self._thing is None:
+            return self._operand(number, None)
+        parts = parts_of(self._thing)
+        return self._operand(number, parts[index] if index < len(parts) else None)
 
     @property
     def operator(self) -> str:
@@ -394,7 +398,11 @@ class View:
     @property
     def called(self) -> View:
         """Of a call: what is called; of all else, it itself."""
-        return self._operand_at(0) if self.op == ops.CALL else self
+        if self.op != ops.CALL:
+            return self
+        if self._called is None:
+            self._called = self._operand_at(0)
+        return self._called
 
     @property
     def arguments(self) -> Iterator[tuple[int, str | None, View]]:
@@ -402,7 +410,7 @@ class View:
         unpacked)."""
         if self.op != ops.CALL:
             return
-        node, given = self._spot.node, self.operands[1:]
+        node, given = self._spot.node, self._operands_from(1)
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
@@ -416,13 +424,13 @@ class View:
     def _operand(self, number: int, thing: ast.expr | None) -> View:
         spot = self._spot
         node = spot.state.graph.nodes[number]
-        if isinstance(thing, ast.Name):
-            is_read = reads(thing, node)
+        if thing is None:
+            is_read = not is_within(node.location, spot.location)
         else:
-            is_read = thing is None and not is_within(node.location, spot.location)
+            is_read = reads(thing, node)
         if not is_read:
             at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
-            return View(self.rule, at, self._code, thing)
+            return View(self.rule, at, self._code, thing, node.op)
         # A read has no node, and so no block, of its own.
         if self.op in WITH_BLOCKS and self._code is None:
             raise NeedsCodeError

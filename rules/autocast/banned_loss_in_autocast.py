@@ -44,6 +44,7 @@ from amplint import (
     Fix,
     FunctionTexts,
     Group,
+    Instance,
     Object,
     Presumes,
     Raises,
@@ -51,10 +52,11 @@ from amplint import (
     Safety,
     Symbol,
     View,
+    calls,
+    calls_of,
     canonical,
     evidence_of,
     known,
-    nodes,
     tensors_in,
 )
 from amplint import libcst as cst
@@ -101,7 +103,9 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("call") & IN_REGION)
+@rule.on(
+    (calls(LOSS, *BANNED, *(f".{name}" for name in FORWARDING)) | calls_of(Instance)) & IN_REGION
+)
 def check(call: View) -> Iterator[Finding]:
     name, region = loss_of(call), call.enabled_region
     if name is None or region is None:

@@ -42,6 +42,7 @@ from collections.abc import Iterator, Sequence
 
 from amplint import (
     CalledTexts,
+    Class,
     Device,
     DType,
     Edit,
@@ -50,6 +51,7 @@ from amplint import (
     Function,
     Group,
     Host,
+    Instance,
     Object,
     Raises,
     Rule,
@@ -60,6 +62,7 @@ from amplint import (
     Value,
     View,
     calls,
+    calls_of,
     constant,
     is_autocast,
     nodes,
@@ -121,7 +124,7 @@ def check_call(call: View) -> Iterator[Finding]:
         yield from yielded(call)
 
 
-@rule.on(nodes("call"))
+@rule.on(calls_of(Function, Class, Instance))
 def check_made(call: View) -> Iterator[Finding]:
     """Ex) self.autocast(), which returns a region, alone in a line"""
     if not is_autocast(call.value) or any(call.uses) or is_entered(call):

@@ -38,6 +38,7 @@ from amplint import (
     Change,
     Finding,
     Fix,
+    Function,
     Group,
     HandedReads,
     Host,
@@ -49,6 +50,7 @@ from amplint import (
     Syncs,
     Tensor,
     View,
+    calls_of,
     nodes,
     only,
     reachable,
@@ -96,7 +98,7 @@ def check(call: View) -> Iterator[Finding]:
     yield call.finding(told(call), reasons, keep_on_device(call), advice_on(call))
 
 
-@rule.on(nodes("call") & HOT)
+@rule.on(calls_of(Function) & HOT)
 def check_reader(call: View) -> Iterator[Finding]:
     """Ex) to_numpy(loss), where that is `loss.detach().cpu().numpy()`"""
     read = call.ask(HandedReads)

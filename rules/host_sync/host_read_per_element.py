@@ -38,6 +38,7 @@ from amplint import (
     Cost,
     Finding,
     Fix,
+    Function,
     Group,
     HandedReads,
     Host,
@@ -47,6 +48,7 @@ from amplint import (
     TensorCertainty,
     View,
     calls,
+    calls_of,
     nodes,
     only,
 )
@@ -94,7 +96,7 @@ def check_number(call: View) -> Iterator[Finding]:
     yield from reading(call, element_read(call))
 
 
-@rule.on(nodes("call"))
+@rule.on(calls_of(Function))
 def check_handed(call: View) -> Iterator[Finding]:
     if call.ask(HandedReads) is not None:
         yield from reading(call, element_read(call))

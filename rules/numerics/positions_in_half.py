@@ -75,9 +75,11 @@ rule = Rule(
 
 @rule.on(nodes("call", "binop") & WITH_HALF)
 def check(at: View) -> Iterator[Finding]:
+    if at.function.words.isdisjoint(WORDS):
+        return
     result = at.tensor
     dtype = half_on_a_path(result.dtype) if result is not None else None
-    if result is None or dtype is None or at.function.words.isdisjoint(WORDS):
+    if result is None or dtype is None:
         return
     limit, is_table = EXACT[dtype], is_outer_product(at)
     for operand in made_half(at):

@@ -33,7 +33,8 @@ from amplint import (
     Safety,
     Unrun,
     View,
-    nodes,
+    calls,
+    calls_of,
     only,
 )
 from amplint.knowledge.libraries import DATA_PARALLEL
@@ -56,7 +57,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("call"))
+@rule.on(calls(*DATA_PARALLEL, *FUNCTIONS) | calls_of(Class))
 def check(call: View) -> Iterator[Finding]:
     if call.callee in DATA_PARALLEL | FUNCTIONS:
         what = ""

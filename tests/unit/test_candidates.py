@@ -15,12 +15,16 @@ from amplint import (
     WITH_HALF,
     WITHIN_REGION,
     Candidates,
+    Class,
     Finding,
+    Function,
     Group,
+    Instance,
     Rule,
     Unrun,
     View,
     calls,
+    calls_of,
     nodes,
 )
 from amplint.analyses.candidates import FileCandidates, Search, Spot, symbol
@@ -99,9 +103,38 @@ def test_a_name_has_a_dot(name: str) -> None:
         calls("torch.zeros", name)
 
 
-def test_a_call_has_one_list_of_names() -> None:
+@pytest.mark.parametrize("other", [calls("a.g"), calls_of(Function)])
+def test_a_call_has_one_list_of_names(other: Candidates) -> None:
     with pytest.raises(ValueError, match="one list of names"):
-        _ = calls("a.f") & calls("a.g")
+        _ = calls("a.f") & other
+
+
+OWN = """\
+import torch
+class Net:
+    def __call__(self): return torch.zeros(1)
+def f(x): return x
+net = Net()
+net()
+f(1)
+torch.zeros(1)
+unknown(f)
+"""
+
+
+@pytest.mark.parametrize(
+    ("candidates", "lines"),
+    [
+        (calls_of(Class), [5]),
+        (calls_of(Instance), [6]),
+        (calls_of(Function), [7]),
+        (calls_of(Class, Function), [5, 7]),
+        (calls_of(Function) & HOT, []),
+        (calls_of(Function) | calls("torch.zeros"), [3, 7, 8]),
+    ],
+)
+def test_a_call_is_of_what_the_project_defines(candidates: Candidates, lines: list[int]) -> None:
+    assert rows(candidates, OWN) == lines
 
 
 @pytest.mark.parametrize(
