@@ -9,6 +9,7 @@ captured.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from amplint.analyses.call_guards import CallGuards
@@ -30,17 +31,16 @@ from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import SIDES, Graph, Node
+from amplint.ir.model import SIDES, Block, Graph, Node
 from amplint.knowledge.captures import (
     COMPILERS,
     CUDA_GRAPHS,
     EXPORTERS,
     GRAPHERS,
     LEAVERS,
-    LEFT_OUT,
+    LOOKED_INTO,
     Encloses,
 )
-from amplint.knowledge.libraries import TRANSPARENT_DECORATORS
 from amplint.knowledge.vocabulary import ASKS_FOR_CAPTURE
 
 REACH = 8  # how many calls a capture is followed through
@@ -49,8 +49,8 @@ PARTIAL = "functools.partial"
 NAMES = COMPILERS | EXPORTERS | GRAPHERS | CUDA_GRAPHS | LEAVERS
 # The last identifiers of these: where none stands, nothing is captured.
 WORDS = frozenset(name.rpartition(".")[2] for name in NAMES)
-# What a function may be decorated with and still be looked into.
-LOOKED_INTO = (TRANSPARENT_DECORATORS | {"compile", "partial"}) - LEFT_OUT
+# What an object, a module or a dict keeps, which is there when it is asked for again.
+KEPT = frozenset({ops.ATTR, ops.NAME, ops.SUBSCRIPT, ops.CALL})
 TESTED = frozenset({ops.BOOL, ops.UNARY, ops.COMPARE, ops.NARROW})
 
 
@@ -80,7 +80,7 @@ class Start(NamedTuple):
 
 
 class Captures(PlaceFact[tuple[Captured, ...]]):
-    """By what a place is captured; None where nothing is seen to capture it.
+    """The captures that a place is under; None where nothing is seen to capture it.
 
     Of several of one kind, the one with the shortest way.
     """
@@ -183,15 +183,13 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
             yield from self._functions(state.values[number])
 
     def _functions(self, value: Value) -> Iterator[str]:
-        for atom in value:
+        rows = (atom.items or () for atom in value if isinstance(atom, Sequence))
+        for atom in chain(value, *(item for row in rows for item in row)):
             if isinstance(atom, Function):
                 yield atom.id
             elif isinstance(atom, Instance):
                 methods = self.inference.methods(atom.cls, "forward", overridden=False)
                 yield from methods if len(methods) == 1 else ()
-            elif isinstance(atom, Sequence):
-                for item in atom.items or ():
-                    yield from self._functions(item)
 
     # -- what they lead to
 
@@ -222,8 +220,8 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
             if is_run and self._is_looked_into(callee) and not self._is_left(function, node.block):
                 name = self.inference.functions[callee].name
                 why = self.why(function, number, f"calls `{name}`", Shows.CALL)
-                chain, site = (*captured.chain, why), (function, number)
-                yield Start(callee, -1, Captured(captured.encloses, chain, site))
+                way, site = (*captured.chain, why), (function, number)
+                yield Start(callee, -1, Captured(captured.encloses, way, site))
 
     def _runs(self, function: str, block: int, captured: Captured) -> bool:
         """Whether the call by which a function is captured may run a block of it."""
@@ -246,6 +244,7 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
                     around
                     or self._guards.is_cold(function, state, number)
                     or (facts.kind in SIDES and asks(state.graph, facts.node))
+                    or (facts.kind in SIDES and is_first_time(state.graph, facts))
                 )
             self._left[function] = left
         return self._left[function][block]
@@ -275,7 +274,7 @@ def named(state: State, decorator: int) -> str | None:
 
 
 def by_arguments(name: str, state: State, node: Node) -> Encloses | None:
-    """What captures, by what it is given; None where nothing does."""
+    """The kind of capture, by the arguments; None where they switch it off."""
     if name in GRAPHERS:
         return Encloses.CUDA_GRAPH
     if name in EXPORTERS:
@@ -289,7 +288,7 @@ def by_arguments(name: str, state: State, node: Node) -> Encloses | None:
 def by_option(
     state: State, node: Node, option: str, kinds: tuple[Chosen, Chosen, Chosen]
 ) -> Chosen:
-    """What an option chooses that is false, true, or not known."""
+    """The kind that an option chooses that is false, true, or not known."""
     off, on, unknown = kinds
     number = node.argument(None, option) if node.op == ops.CALL else -1
     if number < 0:
@@ -304,6 +303,25 @@ def asks(graph: Graph, test: int) -> bool:
         return False
     parts = reachable([test], lambda at: operands_of_test(graph, at))
     return any(ASKS_FOR_CAPTURE.search(last_name(graph, each)) for each in parts)
+
+
+def is_first_time(graph: Graph, block: Block) -> bool:
+    """Whether a block runs where something that is kept is not there yet: before a capture that
+    counts, as a rule.
+
+    Ex) if self.table is None:, if key not in self.tables:, after `if cached is not None: return`
+    """
+    holds, test = block.kind == "if", graph.nodes[graph.narrowed(block.node)]
+    if test.op == ops.UNARY and test.data == "Not":
+        holds, test = not holds, graph.nodes[graph.narrowed(test.operands[0])]
+    if test.op != ops.COMPARE or len(test.data) != 1:
+        return False
+    (operator,) = test.data
+    if operator in ("In", "NotIn"):
+        return (operator == "NotIn") is holds
+    kept, other = (graph.nodes[graph.narrowed(each)] for each in test.operands)
+    is_none = other.op == ops.CONST and other.data is None and operator in ("Is", "IsNot")
+    return is_none and kept.op in KEPT and (operator == "Is") is holds
 
 
 def operands_of_test(graph: Graph, number: int) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
-"""What captures a graph of the operations of a function, and what it does where the function reads
-a tensor on the host.
+"""Captures of a graph of the operations of a function, and the effect on them where the function
+reads a tensor on the host.
 
 Measured in torch 2.13.0 on the CPU, which tests/oracles/test_captures.py repeats. Where a tensor
 lives makes no difference to `torch.compile` and `torch.export`, which see no values anywhere. Of a
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from enum import Enum
 
+from amplint.knowledge.libraries import TRANSPARENT_DECORATORS
+
 TORCH = "2.13"
 """The version that was asked."""
 
 
 class Encloses(Enum):
-    """What captures a function, as messages name it."""
+    """A way to capture a function, as messages name it."""
 
     COMPILE = "torch.compile"
     WHOLE = "torch.compile(fullgraph=True)"
@@ -28,7 +30,7 @@ class Encloses(Enum):
 
 
 class Effect(Enum):
-    """What it does to a form."""
+    """The effect of a form on a capture."""
 
     CAPTURED = "is captured"
     BREAKS = "breaks the graph"
@@ -102,15 +104,15 @@ OPTIONS: dict[str, frozenset[Form]] = {
 """An option of `torch._dynamo.config` -> the forms that `torch.compile` captures with it."""
 
 COMPILERS: frozenset[str] = frozenset({"torch.compile"})
-"""What compiles its first argument, or as a decorator what it stands at."""
+"""They compile their first argument, or as decorators what they stand at."""
 
 EXPORTERS: frozenset[str] = frozenset({"torch.export.export", "torch.export.export_for_training"})
-"""What exports its first argument, a module."""
+"""They export their first argument, a module."""
 
 GRAPHERS: frozenset[str] = frozenset(
     {"torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables"}
 )
-"""What makes CUDA graphs of its first argument, one function or module or a tuple of them."""
+"""They make CUDA graphs of their first argument, one function or module or a tuple of them."""
 
 CUDA_GRAPHS: frozenset[str] = frozenset({"torch.cuda.graph", "torch.cuda.graphs.graph"})
 """The contexts in which a CUDA graph is captured."""
@@ -122,6 +124,9 @@ LEFT_OUT: frozenset[str] = frozenset(
 )
 """Decorators of what runs as it is, and is not looked into (torch.compiler, torch._dynamo,
 torch.library)."""
+
+LOOKED_INTO: frozenset[str] = (TRANSPARENT_DECORATORS | {"compile", "partial"}) - LEFT_OUT
+"""Decorators of functions that are looked into, as of those that have none."""
 
 LEAVERS: frozenset[str] = frozenset({"torch.compiler.disable", "torch._dynamo.disable"})
 """Functions that give such a function."""

@@ -55,6 +55,7 @@ from amplint import (
     Sequence,
     Tensor,
     TensorCertainty,
+    TensorTree,
     Unrun,
     View,
     calls,
@@ -93,7 +94,7 @@ OF_COMPILE = frozenset({Encloses.COMPILE, Encloses.PERHAPS_WHOLE})
 
 
 class Met(NamedTuple):
-    """What captures a place, and what it does there."""
+    """A capture of a place, and the effect of a form on it."""
 
     captured: Captured
     effect: Effect
@@ -207,8 +208,8 @@ def said(at: View, met: Met | None, subject: str, former: str, help: str = "") -
 
 
 def met_by(at: View, form: Form, is_receiver: bool = False) -> Met | None:
-    """What captures a place where the value of a tensor comes to the host, if it does not take that
-    in: first what raises.
+    """The capture that does not take in how the value of a tensor comes to the host here: first
+    one in which that raises.
 
     Args:
         is_receiver: a method of tensors is called on it, which says that it is one.
@@ -223,7 +224,7 @@ def met_by(at: View, form: Form, is_receiver: bool = False) -> Met | None:
 
 
 def effect_on(at: View, tensor: Tensor, form: Form, encloses: Encloses) -> Effect:
-    """What a capture does to a form. What is on the host can be read while a CUDA graph is made."""
+    """The effect of a form. A tensor on the host can be read while a CUDA graph is made."""
     if encloses is Encloses.CUDA_GRAPH and tensor.device.kind not in (None, ACCELERATOR):
         return Effect.CAPTURED
     options = (option for option, forms in OPTIONS.items() if form in forms)
@@ -233,7 +234,7 @@ def effect_on(at: View, tensor: Tensor, form: Form, encloses: Encloses) -> Effec
 
 
 def of_truth(test: View) -> Met | None:
-    """What an expression is met by as its truth is asked for; none where it may be a size."""
+    """The same for an expression whose truth is asked for; None where it may be a size."""
     met = met_by(test, Form.TRUTH)
     tensor = test.tensor
     return None if met is None or tensor is None or may_be_size(test, tensor) else met
@@ -280,6 +281,6 @@ def mask_of(at: View) -> View | None:
     """The mask in the index of a tensor: x[x > 0], x[mask, 0]"""
     container, index = at.operands[:2]
     parts = index.operands if index.op == "tuple" else (index,)
-    if not isinstance(only(container.value), Tensor):
+    if not isinstance(only(container.value), Tensor | TensorTree):
         return None
     return next((p for p in parts if p.tensor is not None and p.tensor.dtype in MASKS), None)
