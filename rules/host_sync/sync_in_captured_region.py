@@ -50,6 +50,7 @@ from amplint import (
     Captures,
     Finding,
     Group,
+    NotGuessed,
     Rule,
     RuleName,
     Sequence,
@@ -186,7 +187,8 @@ def check_shape(at: View) -> Iterator[Finding]:
     form = Form.CLASSES if word == "num_classes" else Form.SHAPE
     if decides is not None:
         help = f"give the number by `{word}=`" if word else ""
-        yield from said(at, met_by(decides, form), f"the shape of `{at.brief}`", "AMP106", help)
+        met = met_by(decides, form, is_receiver=not word)  # counts may be one integer
+        yield from said(at, met, f"the shape of `{at.brief}`", "AMP106", help)
 
 
 @rule.on(calls(*ORDERING) & IN_CAPTURE)
@@ -212,11 +214,14 @@ def met_by(at: View, form: Form, is_receiver: bool = False) -> Met | None:
     one in which that raises.
 
     Args:
-        is_receiver: a method of tensors is called on it, which says that it is one.
+        is_receiver: it is used as only a tensor can be, which says that it is one.
     """
     tensor = at.tensor
     captures = at.ask(Captures) if tensor is not None else None
-    if tensor is None or captures is None or not (is_receiver or at.ask(TensorCertainty)):
+    if tensor is None or captures is None:
+        return None
+    certainty = NotGuessed if tensor.device.kind == ACCELERATOR else TensorCertainty
+    if not is_receiver and not at.ask(certainty):
         return None
     found = [Met(each, effect_on(at, tensor, form, each.encloses)) for each in captures]
     refused = [met for met in found if met.effect is not Effect.CAPTURED]
