@@ -43,7 +43,7 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 
 _EXPORTS = {
     "analyses.candidates": (
-        "EVALUATED HOT IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
+        "EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "core.arithmetic": "OPERATORS computed",
     "core.candidate": "Candidates calls calls_of calls_with in_functions_with nodes where",
@@ -61,6 +61,7 @@ _EXPORTS = {
     "gradscaler.checker": "Misuse",
     "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
     "analyses.backward_support": "BackwardSupport Support",
+    "analyses.captures": "Captured Captures",
     "analyses.cast_modules": "CastModules",
     "analyses.classes": "Classes",
     "analyses.counted_positions": "CountedPositions",
@@ -100,12 +101,15 @@ if TYPE_CHECKING:
     from amplint.analyses.backward_support import Support as Support
     from amplint.analyses.candidates import EVALUATED as EVALUATED
     from amplint.analyses.candidates import HOT as HOT
+    from amplint.analyses.candidates import IN_CAPTURE as IN_CAPTURE
     from amplint.analyses.candidates import IN_REGION as IN_REGION
     from amplint.analyses.candidates import IN_WORKER as IN_WORKER
     from amplint.analyses.candidates import MISUSED as MISUSED
     from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.analyses.candidates import WITH_HALF as WITH_HALF
     from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
+    from amplint.analyses.captures import Captured as Captured
+    from amplint.analyses.captures import Captures as Captures
     from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.counted_positions import CountedPositions as CountedPositions

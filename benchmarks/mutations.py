@@ -763,6 +763,52 @@ def counted_from_one_less(test: ast.expr) -> str | None:
     return f"{found[1]} % {found[2]} != 0" if found else None
 
 
+def read_when_compiled(decorator: str, *lines: str) -> Mutation:
+    """The `forward` of a module is compiled, and begins with lines that read a tensor: its first
+    argument, which it calls a method on that only a tensor of floats has.
+
+    Args:
+        decorator: that of the function.
+        lines: with `{x}` for the argument.
+    """
+
+    def mutate(program: Program) -> Mutants:
+        for function, x in tensor_forwards(program):
+            first = function.body[is_docstring(function.body[0])]
+            read = Program(program.preceded(first, [line.format(x=x) for line in lines]))
+            compiled = read.at_row(function.lineno)
+            assert compiled is not None  # what was changed stands below it
+            yield first.lineno + 1, read.preceded(compiled, [decorator])
+
+    return mutate
+
+
+def tensor_forwards(program: Program) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """The methods `forward` of modules, without decorators, whose first argument is a tensor, with
+    its name; in files that import torch and speak of no capture themselves."""
+    if not re.search(r"^import torch$", program.text, re.M) or CAPTURING.search(program.text):
+        return
+    for cls in program.tree.body:
+        bases = [ast.unparse(base) for base in cls.bases] if isinstance(cls, ast.ClassDef) else []
+        for function in cls.body if {*bases} & {"nn.Module", "torch.nn.Module"} else ():  # type: ignore[attr-defined]
+            if not isinstance(function, ast.FunctionDef) or function.name != "forward":
+                continue
+            names = [each.arg for each in function.args.args[1:2]]
+            body = function.body[is_docstring(function.body[0]) :]
+            is_plain = not function.decorator_list and body and body[0].lineno > function.lineno
+            text = "\n".join(map(ast.unparse, body))
+            for x in names if is_plain and "yield" not in text else ():
+                if re.search(rf"\b{x}\.(sqrt|softmax|sigmoid|mean|std|var|exp|log)\(", text):
+                    yield function, x
+
+
+CAPTURING = re.compile(r"torch\.(compile|jit|export|fx)|compiler|dynamo|capture_")
+
+
+def is_docstring(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
 CUDA = r"\(([\"'])cuda\1(, )?"  # the first argument
 
 
@@ -867,6 +913,7 @@ CODES: dict[str, tuple[str, ...]] = {
     "device": ("AMP316",),
     "reduced": ("AMP603",),
     "skipped": ("AMP604",),
+    "captured": ("AMP114",),
 }
 
 MUTATIONS: tuple[Kind, ...] = (
@@ -979,4 +1026,22 @@ MUTATIONS: tuple[Kind, ...] = (
     Kind("reduced", "backward alone in no_sync", backward_in_no_sync),
     Kind("skipped", "no_sync when it steps", step_not_synced(when_it_steps)),
     Kind("skipped", "no_sync one too early", step_not_synced(counted_from_one_less)),
+    Kind(
+        "captured",
+        "item when compiled",
+        read_when_compiled("@torch.compile", "_largest = {x}.abs().max().item()"),
+    ),
+    Kind(
+        "captured",
+        "test when compiled whole",
+        read_when_compiled(
+            "@torch.compile(fullgraph=True)", "if {x}.abs().max() > 1e4:", "    {x} = {x} / 2"
+        ),
+    ),
+    Kind(
+        "captured",
+        "read by a helper",
+        read_when_compiled("@torch.compile", "_mark({x})"),
+        helper("def _mark(values):\n    return float(values.mean())"),
+    ),
 )

@@ -125,6 +125,7 @@ SOMEWHERE_HOT = in_functions(Trait.HOT)
 WITHIN_REGION = in_functions(Trait.REGION)
 WITH_HALF = in_functions(Trait.HALF)
 IN_WORKER = in_functions(Trait.WORKER)
+IN_CAPTURE = in_functions(Trait.CAPTURED)
 
 
 def names_of_callee(callee: Node, value: Value) -> Iterator[str]:

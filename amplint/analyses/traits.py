@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from amplint.analyses.captures import Captures
 from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.loader_workers import Workers
@@ -34,6 +35,7 @@ class Traits(Fact):
     _hotness = Required(Hotness)
     _workers = Required(Workers)
     _misuse = Required(ScalerMisuse)
+    _captures = Required(Captures)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
@@ -57,6 +59,8 @@ class Traits(Fact):
             yield Trait.WORKER
         if function in self._misuse.functions:
             yield Trait.MISUSED
+        if self._captures.captures(function):
+            yield Trait.CAPTURED
 
     def _is_half(self, value: Value) -> bool:
         if value not in self._half:

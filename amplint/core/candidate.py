@@ -30,6 +30,7 @@ class Trait(Enum):
     HALF = "something in it is half, or makes half of what it is given"
     MISUSED = "something is wrong in it with the calls of a training step with a scaler"
     WORKER = "it runs in a worker process of a loader"
+    CAPTURED = "a graph of what runs in it is captured"
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ READING_FUNCTIONS: frozenset[str] = READING_BUILTINS | {
 }
 """Those, and the ones that give an array."""
 
+COMPARING: frozenset[str] = words_of("torch.allclose torch.equal torch.is_nonzero")
+"""Functions, and methods of a tensor, that give a bool of Python, whether or not it is tested."""
+
 WAITS: frozenset[str] = frozenset(
     names(
         """

@@ -434,6 +434,12 @@ ASKS_TORCH = re.compile(
 """The same where more than the code under the test depends on it: `getattr(args, "amp")` asks torch
 for nothing."""
 
+ASKS_FOR_CAPTURE = re.compile(
+    r"^_?is_(\w+_)?(compil|dynamo|export|onnx|tracing|scripting|captur|fake)\w*|^_get_tracing_state$"
+)
+"""A function, or a flag, that says whether something is being captured in a graph.
+Ex) torch.compiler.is_compiling(), is_torchdynamo_compiling(), is_current_stream_capturing()"""
+
 ASKS_WHAT_IS_THERE = re.compile(
     r"version|attr$|available|find_spec|modules|torch\w*\d", re.IGNORECASE
 )

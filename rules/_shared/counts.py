@@ -15,19 +15,32 @@ if TYPE_CHECKING:
 
 def counted(call: View) -> Tensor | TensorTree | None:
     """The tensor on the device whose values decide the shape of what the call returns."""
+    decides = deciding(call)
+    if decides is None:
+        return None
+    repeats = (call.callee or "").endswith("repeat_interleave") and len(operands_of(call)) > 1
+    return device_tensor(decides.value, certain=repeats or call.arg("repeats") is not None)
+
+
+def deciding(call: View) -> View | None:
+    """The operand whose values decide the shape, if that is a tensor."""
     name = call.callee or ""
-    operands = [argument for _, _, argument in call.arguments]
-    if name.startswith("Tensor.") and call.receiver is not None:
-        operands.insert(0, call.receiver)
+    operands = operands_of(call)
     if name not in DATA_DEPENDENT or call.has_star or not operands:
         return None
     if name == "torch.combinations" or is_spared(name, call, len(operands)):
         return None  # combinations wait no more since torch 2.14
     # The counts decide of `repeat_interleave`, where they are a tensor, and else the tensor itself.
     several = name.endswith("repeat_interleave") and len(operands) > 1
-    counts = call.arg("repeats")
-    decides = counts or operands[1 if several else 0]
-    return device_tensor(decides.value, certain=several or counts is not None)
+    return call.arg("repeats") or operands[1 if several else 0]
+
+
+def operands_of(call: View) -> list[View]:
+    """The arguments, and before them what a method of tensors is called on."""
+    operands = [argument for _, _, argument in call.arguments]
+    if (call.callee or "").startswith("Tensor.") and call.receiver is not None:
+        operands.insert(0, call.receiver)
+    return operands
 
 
 def is_spared(name: str, call: View, operands: int) -> bool:

@@ -23,41 +23,31 @@ a Python number.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
     HOT,
-    READ,
     Finding,
     Group,
     Rule,
     Sequence,
     Syncs,
-    Tensor,
-    TensorTree,
     View,
     calls,
     constant,
     nodes,
     only,
 )
-from amplint import libcst as cst
+from amplint.knowledge.host_reads import COMPARING
 
+from .._shared.conditions import BOOL, may_be_size, others_asked, tested_by_bool
 from .._shared.reads import hot_tensor, last_operand, read_of_training
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
 
-BOOL = "builtins.bool"
 SEARCHING = frozenset({"In", "NotIn"})
-# They return a bool of Python, whether or not it is tested.
-COMPARING = frozenset({"equal", "allclose", "is_nonzero"})
-COMPARING_FUNCTIONS = frozenset(f"torch.{name}" for name in COMPARING)
-
-SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
-
 
 rule = Rule(
     "AMP103",
@@ -88,13 +78,13 @@ def check(at: View) -> Iterator[Finding]:
     yield test.finding(message, (*reasons, *also))
 
 
-@rule.on(calls(*COMPARING_FUNCTIONS, *(f".{name}" for name in COMPARING)) & HOT)
+@rule.on(calls(*COMPARING, *(f".{name[6:]}" for name in COMPARING)) & HOT)
 def check_comparison(call: View) -> Iterator[Finding]:
     """Ex) torch.equal(x, y), x.allclose(y)"""
     given = [
         each for _, keyword, each in call.arguments if keyword is None and each.op != "starred"
     ]
-    takes_tensors = call.callee in COMPARING_FUNCTIONS
+    takes_tensors = call.callee in COMPARING
     receiver = call.receiver if not takes_tensors else None
     for operand in (given if receiver is None else [receiver, *given])[:2]:
         reasons = read_of_training(operand, hot_tensor(operand, receiver=takes_tensors))
@@ -136,57 +126,3 @@ def reading(test: View) -> Reasons | None:
         if reasons is not None:
             return reasons
     return None
-
-
-def tested_by_bool(at: View) -> View | None:
-    """Ex) x of bool(x)"""
-    given = [each for _, _, each in at.arguments if each.op != "starred"]
-    return given[0] if len(given) == 1 and at.callee == BOOL else None
-
-
-def others_asked(test: View) -> tuple[list[View], list[View]]:
-    """The other parts of a condition that are tested, before an expression and after it."""
-    asked = list(asked_in(condition(test)))
-    earlier = [each for each in asked if each.span.end <= test.span.start]
-    return earlier, [each for each in asked if each.span.start >= test.span.end]
-
-
-def condition(test: View) -> View:
-    """The whole of what stands around an expression and does nothing but ask for truths."""
-    whole = test
-    for node in test.source.ancestors(test.cst):
-        around = test.of(node)
-        joins = isinstance(node, cst.BooleanOperation)  # of `a and b and c`, two are one operation
-        if joins or is_not(around) or tested_by_bool(around) is not None:
-            whole = around
-        elif not isinstance(node, cst.Arg):
-            break
-    return whole
-
-
-def asked_in(whole: View) -> Iterator[View]:
-    """The expressions whose truth a condition asks for: both `a` and `b` of `not a or bool(b)`."""
-    is_tested = getattr(whole.source.parent(whole.cst), "test", None) is whole.cst
-    stack = [(whole, is_tested)]
-    while stack:
-        at, is_tested = stack.pop()
-        inner = at.operands[0] if is_not(at) else tested_by_bool(at)
-        if at.op == "bool":
-            *others, last = at.operands
-            stack += [(last, is_tested), *((each, True) for each in reversed(others))]
-        elif inner is not None:
-            stack.append((inner, True))
-        elif is_tested:
-            yield at
-
-
-def is_not(at: View) -> bool:
-    return at.op == "unary" and at.operator == "Not"
-
-
-def may_be_size(test: View, tensor: Tensor | TensorTree) -> bool:
-    """Whether what is tested may be a size, which a tensor of the CPU holds: `if channels`,
-    `x.shape[1] == channels`. Asked only where nothing says where the tensor lives."""
-    if test.op == "compare":
-        return test.operators[0] in ("Eq", "NotEq") and SIZE.search(test.text) is not None
-    return test.op in (READ, "name") and isinstance(tensor, Tensor) and tensor.dtype is None

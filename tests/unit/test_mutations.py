@@ -27,6 +27,16 @@ def train(model, optimizer, scaler, loader, n):
         total += loss.item()
     return total
 """
+MODULE = """\
+import torch
+import torch.nn as nn
+
+
+class Head(nn.Module):
+    def forward(self, x, mask=None):
+        \"\"\"Attention.\"\"\"
+        return x.softmax(dim=-1)
+"""
 KINDS = {kind.name: kind for kind in MUTATIONS}
 
 
@@ -110,6 +120,38 @@ def test_the_mistake_is_written(name: str, written: str) -> None:
     [mutant] = mutants_of(KINDS[name])
     lines = textwrap.indent(textwrap.dedent(written).strip(), " " * 8)
     assert lines in mutant
+
+
+@pytest.mark.parametrize(
+    ("name", "decorator", "read"),
+    [
+        ("item when compiled", "@torch.compile", "_largest = x.abs().max().item()"),
+        ("test when compiled whole", "@torch.compile(fullgraph=True)", "if x.abs().max() > 1e4:"),
+        ("read by a helper", "@torch.compile", "_mark(x)"),
+    ],
+)
+def test_a_forward_is_compiled_and_reads(name: str, decorator: str, read: str) -> None:
+    [mutant] = mutants_of(KINDS[name], MODULE)
+    assert f"    {decorator}\n    def forward(self, x, mask=None):" in mutant
+    assert f'"""\n        {read}\n' in mutant
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x.softmax(dim=-1)", "x[0]"),  # it may be a list
+        ("import torch\n", "from torch import nn\n"),
+        ("nn.Module)", "object)"),
+        ("    def", "    @torch.no_grad()\n    def"),
+        ("import torch\n", "import torch\n\ntorch.compiler.reset()\n"),
+    ],
+)
+def test_no_forward_without_its_premise(old: str, new: str) -> None:
+    changed = MODULE.replace(old, new)
+    assert changed != MODULE
+    for kind in MUTATIONS:
+        if kind.family == "captured":
+            assert mutants_of(kind, changed) == []
 
 
 def replaced(old: str, new: str) -> Callable[[str], str]:

@@ -211,3 +211,57 @@ def test_settings_name_one_kind_by_each_of_its_names() -> None:
     names = (RuleName(NEW, CUT.name), *CUT.cut_from)
     assert settings.selects(names[:1], Group.PERFORMANCE)
     assert not settings.selects(names, Group.PERFORMANCE)
+
+
+# ------------------------------------------------------- what was cut out of several, with AMP114
+
+COMPILED = """import torch
+
+
+@torch.compile
+def step(x):
+    {line}{comment}
+    return x
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = step(model(x.cuda())).mean()
+        loss.backward()
+        optimizer.step()
+"""
+CAPTURED = "AMP114"
+FORMERS = {
+    "AMP101": "n = x.sum().item()",
+    "AMP103": "n = 1 if x.sum() > 0 else 2",
+    "AMP104": "print(x.sum())",
+    "AMP105": "n = list(range(x.argmax()))",
+    "AMP106": "n = x[x > 0]",
+    "AMP107": "n = any(x.sum(1) > 0)",
+}
+
+
+def write_compiled(directory: Path, former: str, settings: str = "", comment: str = "") -> None:
+    write(directory, settings)
+    text = COMPILED.format(line=FORMERS[former], comment=comment)
+    (directory / "train.py").write_text(text)
+
+
+@pytest.mark.parametrize("former", FORMERS)
+def test_one_of_several_speaks_in_its_place(amplint: Amplint, project: Path, former: str) -> None:
+    write_compiled(project, former, f'select = ["{former}"]')
+    assert codes(amplint) == [former]
+    assert codes(amplint, "--preview") == [CAPTURED]
+
+
+@pytest.mark.parametrize("former", FORMERS)
+def test_what_is_said_of_one_of_several_holds(amplint: Amplint, project: Path, former: str) -> None:
+    write_compiled(project, former, "preview = true", f"  # amplint: ignore[{former}] measured")
+    assert codes(amplint) == []
+    write_compiled(project, former, f'preview = true\nignore = ["{former}"]')
+    assert CAPTURED not in codes(amplint)
+    write_compiled(project, former, f'extend-select = ["{former}"]')
+    assert "1 known finding" in amplint("baseline").err
+    write_compiled(project, former, "preview = true")
+    assert codes(amplint) == []

@@ -65,6 +65,7 @@ ALLOWED: dict[str, dict[str, str]] = {
             "AVERAGES BACKWARD_KEYWORDS MODULE_USES MODULE_USES_IF_CALLED MOVES OF_LENGTHS"
             " ONLY_OF_TENSORS REDUCTIONS SHAPING_USES TENSOR_USES WORDS"
         ),
+        "rules/_shared/conditions.py": "SIZE",
         "rules/_shared/dtypes.py": "DEFAULT_DTYPE SAME_DTYPE",
         "rules/_shared/factories.py": (
             "CONVERSIONS CONVERSIONS_TO_INTEGERS DECIDING FILLS OF_INTS OTHER_DEFAULTS ROUNDED"
@@ -90,9 +91,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/host_sync/data_dependent_shape_in_hot_path.py": "MASKS",
         "rules/host_sync/host_read_per_element.py": "READING",
         "rules/host_sync/python_builtin_over_tensor.py": "LARGEST",
+        "rules/host_sync/sync_in_captured_region.py": "MASKS",
         "rules/host_sync/synchronize_in_hot_path.py": "OTHER_STREAMS STREAMS",
         "rules/host_sync/tensor_as_python_number.py": "MASKS",
-        "rules/host_sync/tensor_truth_in_hot_path.py": "COMPARING SIZE",
         "rules/host_sync/timing_without_synchronize.py": "WAITING",
         "rules/memory/cuda_in_dataset.py": "AVAILABLE",
         "rules/memory/debug_mode_left_on.py": "OFF_AGAIN",
@@ -138,11 +139,11 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/clocks.py": "READS_CLOCK",
         "rules/_shared/constants.py": "INFINITE OF_MATH PLAIN_NUMBERS",
         "rules/_shared/deprecated.py": "ASKING",
+        "rules/_shared/formatting.py": "LOG_METHODS",
         "rules/_shared/guards.py": "CATCHES",
         "rules/_shared/moves.py": "NAMING",
         "rules/host_sync/python_builtin_over_tensor.py": "CONVERSIONS",
         "rules/host_sync/tensor_as_python_number.py": "INTEGER_BUILTINS",
-        "rules/host_sync/tensor_formatted_in_hot_path.py": "LOG_METHODS",
         "rules/memory/loss_accumulated_with_graph.py": "EMPTYING",
         "rules/precision/factory_then_cast.py": "INFINITE",
         "rules/autocast/region_without_forward.py": "CALLING KEEPING",
@@ -153,8 +154,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/presumption.py": "PATCHING",
         "amplint/inference/use_evidence.py": "ACCELERATOR_USES",
         "amplint/ir/module_names.py": "LIBRARIES",
+        "rules/_shared/formatting.py": "POSTFIX_METHODS",
         "rules/_shared/lightning.py": "ASKING STRATEGIES WITHOUT_SUCCESSOR",
-        "rules/host_sync/tensor_formatted_in_hot_path.py": "POSTFIX_METHODS",
         "rules/migration/apex_amp.py": "PUBLIC UNDERSTOOD",
         "rules/parallel/hard_coded_device_in_lightning_module.py": "HOOK TRANSFERS",
     },

@@ -1,0 +1,70 @@
+"""Conditions: the expressions whose truth is asked for, and what is asked together with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint import READ, Tensor, TensorTree
+from amplint import libcst as cst
+
+if TYPE_CHECKING:
+    from amplint import View
+
+BOOL = "builtins.bool"
+SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
+
+
+def tested_by_bool(at: View) -> View | None:
+    """Ex) x of bool(x)"""
+    given = [each for _, _, each in at.arguments if each.op != "starred"]
+    return given[0] if len(given) == 1 and at.callee == BOOL else None
+
+
+def others_asked(test: View) -> tuple[list[View], list[View]]:
+    """The other parts of a condition that are tested, before an expression and after it."""
+    asked = list(asked_in(condition(test)))
+    earlier = [each for each in asked if each.span.end <= test.span.start]
+    return earlier, [each for each in asked if each.span.start >= test.span.end]
+
+
+def condition(test: View) -> View:
+    """The whole of what stands around an expression and does nothing but ask for truths."""
+    whole = test
+    for node in test.source.ancestors(test.cst):
+        around = test.of(node)
+        joins = isinstance(node, cst.BooleanOperation)  # of `a and b and c`, two are one operation
+        if joins or is_not(around) or tested_by_bool(around) is not None:
+            whole = around
+        elif not isinstance(node, cst.Arg):
+            break
+    return whole
+
+
+def asked_in(whole: View) -> Iterator[View]:
+    """The expressions whose truth a condition asks for: both `a` and `b` of `not a or bool(b)`."""
+    is_tested = getattr(whole.source.parent(whole.cst), "test", None) is whole.cst
+    stack = [(whole, is_tested)]
+    while stack:
+        at, is_tested = stack.pop()
+        inner = at.operands[0] if is_not(at) else tested_by_bool(at)
+        if at.op == "bool":
+            *others, last = at.operands
+            stack += [(last, is_tested), *((each, True) for each in reversed(others))]
+        elif inner is not None:
+            stack.append((inner, True))
+        elif is_tested:
+            yield at
+
+
+def is_not(at: View) -> bool:
+    return at.op == "unary" and at.operator == "Not"
+
+
+def may_be_size(test: View, tensor: Tensor | TensorTree) -> bool:
+    """Whether what is tested may be a size, which a tensor of the CPU holds: `if channels`,
+    `x.shape[1] == channels`. Asked only where nothing says where the tensor lives."""
+    if test.op == "compare":
+        return test.operators[0] in ("Eq", "NotEq") and SIZE.search(test.text) is not None
+    return test.op in (READ, "name") and isinstance(tensor, Tensor) and tensor.dtype is None
