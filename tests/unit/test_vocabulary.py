@@ -62,6 +62,7 @@ ALLOWED: dict[str, dict[str, str]] = {
             "AVERAGES BACKWARD_KEYWORDS MODULE_USES MODULE_USES_IF_CALLED MOVES OF_LENGTHS"
             " ONLY_OF_TENSORS REDUCTIONS SHAPING_USES TENSOR_USES WORDS"
         ),
+        "rules/_shared/classes.py": "PLAIN",
         "rules/_shared/dtypes.py": "DEFAULT_DTYPE SAME_DTYPE",
         "rules/_shared/factories.py": (
             "CONVERSIONS CONVERSIONS_TO_INTEGERS DECIDING FILLS OF_INTS OTHER_DEFAULTS ROUNDED"
@@ -79,7 +80,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/tensors.py": "TENSOR_METHODS",
         "rules/autocast/banned_loss_in_autocast.py": "FORWARDING REFUSING",
         "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
-        "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PLAIN PRODUCTS",
+        "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PRODUCTS",
         "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 OF_COMPLEX",
         "rules/autocast/loss_outside_autocast.py": "CLASSIFYING",
         "rules/autocast/miscalled_autocast.py": "DTYPES ENTERS",
