@@ -37,6 +37,9 @@ SUMS = frozenset({"Add", "Sub"})
 FACTORS = frozenset({"Mult", "Div"})
 HOLDING = frozenset({ops.STORE, ops.PUT, ops.ADD})
 TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
+GET_SCALE = "get_scale"
+KEEPING_SCALE = KEEPING | {ops.DICT}
+LOOKING = frozenset({ops.COMPARE, ops.FSTRING})
 CUTS = READING_METHODS - {"cpu"} | {"data", "detach"}  # what they give has no graph any more
 PRINTS = frozenset({f"builtins.{name}" for name in ("format", "print", "repr", "str")})
 Key = int | str | None  # of a tuple or a dict that holds the value: where; None: it is that itself
@@ -127,7 +130,40 @@ def is_scaled(state: State, number: int) -> bool:
 
 def knows_the_scale(inference: Inference, function: str) -> bool:
     """Ex) loss.item() / scaler.get_scale(), loss * inv_scale"""
-    return any(map(NAMES_THE_SCALE.search, inference.functions[function].words))
+    names = {*filter(NAMES_THE_SCALE.search, inference.functions[function].words)}
+    state = inference.states[function]
+    return bool(names) and (names != {GET_SCALE} or not only_looks_at_scale(state))
+
+
+def only_looks_at_scale(state: State) -> bool:
+    """Whether all that a function does with the scale is to compare, print or log it.
+
+    Ex) if scaler.get_scale() < before: skipped += 1
+    """
+    nodes = state.graph.nodes
+    methods = [n for n, node in enumerate(nodes) if node.op == ops.ATTR and node.data == GET_SCALE]
+    calls = [user for number in methods for user in state.users[number]]
+    kept = reachable(calls, lambda n: (u for u in state.users[n] if nodes[u].op in KEEPING_SCALE))
+    takers = {user for number in kept for user in state.users[number]}
+    return bool(methods) and all(
+        nodes[user].op in LOOKING or nodes[user].op in KEEPING_SCALE or reports(state, user)
+        for user in takers
+    )
+
+
+def reports(state: State, number: int) -> bool:
+    """Ex) print(scale), writer.add_scalar("scale", scale)"""
+    is_call = state.graph.nodes[number].op == ops.CALL
+    return is_call and not names_called(state, number).isdisjoint(PRINTS | LOGGED.keys())
+
+
+def names_called(state: State, call: int) -> Set[str]:
+    """The names of what a call may call: of a library, and as it is written."""
+    called = state.graph.nodes[call].operands[0]
+    names = {atom.name for atom in state.values[called] if isinstance(atom, Symbol)}
+    if state.graph.nodes[called].op in (ops.ATTR, ops.NAME):
+        names.add(f".{state.graph.nodes[called].data}")
+    return names
 
 
 class ScaledIn:
@@ -149,17 +185,9 @@ class ScaledIn:
     def _users(self, number: int) -> Sequence[int]:
         return self._state.users[number]
 
-    def _reads(self, call: Node) -> bool:
+    def _reads(self, call: int) -> bool:
         """Ex) float(loss)"""
-        return not READING_FUNCTIONS.isdisjoint(self._names(call))
-
-    def _names(self, call: Node) -> Set[str]:
-        """The names of what a call may call: of a library, and as it is written."""
-        called = call.operands[0]
-        names = {atom.name for atom in self._state.values[called] if isinstance(atom, Symbol)}
-        if self._nodes[called].op in (ops.ATTR, ops.NAME):
-            names.add(f".{self._nodes[called].data}")
-        return names
+        return not READING_FUNCTIONS.isdisjoint(names_called(self._state, call))
 
     def _takers(self, held: Held) -> Iterator[Held]:
         """The nodes that have the value because a node has it."""
@@ -190,7 +218,7 @@ class ScaledIn:
                 yield Held(user)
             for call in self._calls_of(user):
                 yield Held(call)
-        elif node.op == ops.CALL and node.arguments == (number,) and self._reads(node):
+        elif node.op == ops.CALL and node.arguments == (number,) and self._reads(user):
             yield Held(user)
 
     def _calls_of(self, method: int) -> Iterator[int]:
@@ -228,7 +256,7 @@ class ScaledIn:
         method = self._nodes[node.operands[0]]
         if method.op == ops.ATTR and method.operands[0] in self._numbers:
             return method.data in CUTS
-        return self._reads(node)
+        return self._reads(number)
 
     def is_spent(self, held: Held, user: int) -> bool:
         """Whether nobody is to backpropagate it any more where a node takes it."""
@@ -320,7 +348,7 @@ class ScaledIn:
         return not before.issuperset(node.operands)
 
     def _report_by_call(self, held: Held, user: int) -> str:
-        names = self._names(self._nodes[user])
+        names = names_called(self._state, user)
         if held.key is None and names & PRINTS:
             return "the scaled loss is printed here"
         if names & LOGGED.keys():

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amplint import View
+    from amplint import Source, View
+    from amplint import libcst as cst
 
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
+# Decorators of its methods that do nothing about dtypes or regions.
+PLAIN = frozenset({"staticmethod", "once_differentiable"})
+
+
+def is_plain(method: cst.FunctionDef, src: Source) -> bool:
+    """Whether the decorators of a method of such a Function leave dtypes and regions alone."""
+    decorators = {src.text(each.decorator).rpartition(".")[2] for each in method.decorators}
+    return decorators <= PLAIN
 
 
 def method_beside(at: View, name: str) -> ast.FunctionDef | None:

@@ -63,7 +63,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 from amplint.knowledge.vocabulary import EXTENSION
 
-from .._shared.classes import AUTOGRAD_FUNCTION, method_beside
+from .._shared.classes import AUTOGRAD_FUNCTION, is_plain, method_beside
 from .._shared.deprecated import named_by, using
 
 if TYPE_CHECKING:
@@ -74,8 +74,6 @@ PRODUCTS = frozenset({"matmul", "mm", "bmm"})
 TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
 # What gives the input of a function in another form.
 FORMING = TURNING | {"flatten", "squeeze", "unsqueeze"}
-# Decorators that do nothing about dtypes or regions.
-PLAIN = frozenset({"staticmethod", "once_differentiable"})
 CUSTOM_BWD = frozenset({"torch.amp.custom_bwd", "torch.amp.autocast_mode.custom_bwd"}).union(
     name for name, new in LEGACY_CUSTOM.items() if new.endswith("custom_bwd")
 )
@@ -196,8 +194,7 @@ def may_be_half_input(at: View) -> bool:
 
 def casts(method: cst.FunctionDef, src: Source) -> bool:
     """Whether a method takes care of the dtypes, or of the region, itself."""
-    decorators = {src.text(each.decorator).rpartition(".")[2] for each in method.decorators}
-    return not decorators <= PLAIN or CASTING.search(src.text(method.body)) is not None
+    return not is_plain(method, src) or CASTING.search(src.text(method.body)) is not None
 
 
 def is_float32_input(saved: View) -> bool:

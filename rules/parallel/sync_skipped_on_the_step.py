@@ -20,6 +20,7 @@ Fix safety: none is offered: which of the two conditions is meant is for the aut
 
 Known limits: both stand in one function and one loop, and compute with the remainder of the same
 variable by the same number; of a number that is not written, the remainders for 2 to 5 are tried.
+Of other comparisons (`i - last >= n`) it is seen where both depend on the same one in the same way.
 Other parts of the conditions may be what they like, if they do not mention that variable. Silent
 where the function reduces or averages by itself.
 """
@@ -41,6 +42,7 @@ from amplint import (
     View,
     calls,
     constant,
+    least,
     only,
     reachable,
 )
@@ -66,7 +68,6 @@ rule = Rule(
 
 MODULI = (2, 3, 4, 5)  # that are tried for one that is not known
 MAX_FLAGS = 5
-DEEPEST = 8  # operators within operators of a test; `i % n == 0 and not last` has 3
 COMPUTED = frozenset({"binop", "bool", "compare", "const", "unary"})
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "Add": operator.add,
@@ -108,20 +109,61 @@ class Remainder(NamedTuple):
 def check(call: View) -> Iterator[Finding]:
     """Ex) model.no_sync() if i % n != 0 else nullcontext()"""
     skips = [*tests_of(call)]
-    remainder = next((found for test in skips for found in remainders(test.at)), None)
-    if remainder is None or any(map(REDUCES.search, call.function.words)):
+    if not skips or any(map(REDUCES.search, call.function.words)):
         return
     for step in call.operations("call"):
         if is_step(step) and loop_of(step) is loop_of(call):
             steps = [*tests_of(step)]
-            if (
-                is_of(steps, remainder)
-                and is_of(skips, remainder)
-                and meet(skips, steps, remainder)
-            ):
+            if skips_remainder(skips, steps) or depend_alike(skips, steps):
                 message = f"`{call.brief}` skips the reduction right before a step of the optimizer"
                 yield call.finding(message, (step.related("the optimizer steps here"),))
                 return
+
+
+def skips_remainder(skips: list[Test], steps: list[Test]) -> bool:
+    """Whether both compute with one remainder, by which the step comes after what is skipped."""
+    remainder = next((found for test in skips for found in remainders(test.at)), None)
+    if remainder is None or not is_of(steps, remainder) or not is_of(skips, remainder):
+        return False
+    return meet(skips, steps, remainder)
+
+
+def depend_alike(skips: list[Test], steps: list[Test]) -> bool:
+    """Whether a comparison of counters has to come out the same way for both.
+
+    Ex) `i - last >= n`, for `no_sync()` and for the step
+    """
+    tests = [*skips, *steps]
+
+    def is_met(some: list[Test], by: str, value: int) -> bool:
+        return any(
+            choice[by] == value and all(test.is_met(choice) for test in some)
+            for choice in choices_of(tests, set())
+        )
+
+    pairs = itertools.product(comparisons(skips), comparisons(steps))
+    found = {one.text for one, other in pairs if is_same_comparison(one, other)}
+    return any(
+        is_met(tests, by, value)
+        and not is_met(skips, by, 1 - value)
+        and not is_met(steps, by, 1 - value)
+        for by in found
+        for value in (1, 0)
+    )
+
+
+def comparisons(tests: list[Test]) -> Iterator[View]:
+    """The comparisons of counters among what is true or false in tests: `i - last >= n`"""
+    for part in reachable([computed(each.at) for each in tests], flag_parts):
+        operators = part.operators if part.op == "compare" else ()
+        if len(operators) == 1 and operators[0] in COMPARISONS and len([*leaves(part)]) > 1:
+            yield part
+
+
+def is_same_comparison(one: View, other: View) -> bool:
+    """Whether two comparisons are written alike, and compare the same values."""
+    pairs = itertools.zip_longest(leaves(one), leaves(other))
+    return one.text == other.text and all(left.is_same(right) for left, right in pairs)
 
 
 def is_step(call: View) -> bool:
@@ -199,18 +241,22 @@ def meet(skips: list[Test], steps: list[Test], remainder: Remainder) -> bool:
     known = constant(modulus.value)
     moduli = (known,) if isinstance(known, int) and known > 1 else MODULI
     tests = [*skips, *steps]
-    numbers = {counter, modulus.text}
-    flags = sorted({flag for test in tests for flag in flags_of(test.at, numbers)})
-    if len(flags) > MAX_FLAGS:
-        return False
 
-    def is_skipped(n: int, set_to: tuple[int, ...]) -> bool:
-        given = {modulus.text: n, **dict(zip(flags, set_to, strict=True))}
-        turns = ({**given, counter: i} for i in range(n, 2 * n))
+    def is_skipped(n: int, choice: Numbers) -> bool:
+        turns = ({**choice, modulus.text: n, counter: i} for i in range(n, 2 * n))
         return any(all(test.is_met(turn) for test in tests) for turn in turns)
 
-    choices = [*itertools.product((1, 0), repeat=len(flags))]
+    choices = choices_of(tests, {counter, modulus.text})
     return any(all(is_skipped(n, choice) for n in moduli) for choice in choices)
+
+
+def choices_of(tests: list[Test], numbers: set[str]) -> list[Numbers]:
+    """The ways in which what is true or false in tests may come out; none of too many."""
+    flags = sorted({flag for test in tests for flag in flags_of(test.at, numbers)})
+    if len(flags) > MAX_FLAGS:
+        return []
+    ways = itertools.product((1, 0), repeat=len(flags))
+    return [dict(zip(flags, way, strict=True)) for way in ways]
 
 
 def flags_of(at: View, numbers: set[str]) -> Iterator[str]:
@@ -218,10 +264,13 @@ def flags_of(at: View, numbers: set[str]) -> Iterator[str]:
 
     Ex) use_ddp, of `use_ddp and i % n != 0`
     """
-    parts = reachable([computed(at)], lambda each: parts_of(each) if is_of_flags(each) else ())
-    for part in parts:
+    for part in reachable([computed(at)], flag_parts):
         if not is_of_flags(part) and part.op != "const" and not depends_on(part, numbers):
             yield part.text
+
+
+def flag_parts(at: View) -> list[View]:
+    return parts_of(at) if is_of_flags(at) else []
 
 
 def is_of_flags(at: View) -> bool:
@@ -237,19 +286,25 @@ def depends_on(at: View, numbers: set[str]) -> bool:
     return at.is_joined or not names.isdisjoint(numbers)
 
 
-def value_of(at: View, numbers: Numbers, depth: int = DEEPEST) -> int | None:
+def value_of(at: View, numbers: Numbers) -> int | None:
     """The value of an expression for some values of its variables; None where it is unknown."""
-    if depth == 0:
-        return None
-    at = computed(at)
-    if at.op == "const":
-        known = constant(at.value)
-        return known if isinstance(known, int) else None
-    if at.text in numbers:
-        return numbers[at.text]
-    if at.op not in COMPUTED:
-        return None
-    values = [value_of(each, numbers, depth - 1) for each in at.operands]
+
+    def value(part: View, ask: Callable[[View], int | None]) -> int | None:
+        part = computed(part)
+        if part.op == "const":
+            known = constant(part.value)
+            return known if isinstance(known, int) else None
+        if part.text in numbers:
+            return numbers[part.text]
+        if part.op not in COMPUTED:
+            return None
+        return applied(part, [ask(each) for each in part.operands])
+
+    return least(at, value, None)
+
+
+def applied(at: View, values: list[int | None]) -> int | None:
+    """What an operation gives for the values of its operands."""
     if at.op == "bool":
         return joined(values, decisive=at.operator == "Or")
     if None in values:

@@ -13,6 +13,14 @@ is put in.
 
     h0 = c0 = x.new_zeros(1, n, d)                                        # in the dtype of x
 
+So it is on the CPU alone, where a constructor casts the model on CUDA alone, and the input is half
+on both.
+
+    if self.device == "cuda":
+        self.model = self.model.half()
+
+    return self.model(pixels.half().to(self.device))                      # raises on the CPU
+
 Fix safety: casting the state to the dtype of the input is safe, since the line could only raise;
 unsafe where the error is caught. Casting the input to the dtype of the parameters is unsafe:
 perhaps the module was to stay float32.
@@ -28,6 +36,7 @@ nobody.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -69,6 +78,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
+from amplint.knowledge.vocabulary import ASKS_DEVICE
 
 from .._shared.dtypes import (
     differ,
@@ -78,7 +88,9 @@ from .._shared.dtypes import (
     may_default_to_half,
     taken_by,
 )
-from .._shared.guards import is_caught
+from .._shared.guards import is_caught, tests_around, tests_before
+from .._shared.half_by_device import half_by_device
+from .._shared.moves import move_of
 from .._shared.tensors import is_surely_tensor
 
 RECURRENT = frozenset(
@@ -136,6 +148,40 @@ def check(call: View) -> Iterator[Finding]:
         yield input_of_another_dtype(module, parameters, tensor, given)
     elif given[0].tensor is not None and is_recurrent(module) and len(given) == 2:
         yield from state_of_another_dtype(call, given[0], given[0].tensor, given[1])
+
+
+@rule.on(nodes("call") & WITH_HALF)
+def check_by_device(call: View) -> Iterator[Finding]:
+    """Ex) self.model(x.half()), where the constructor casts the model on CUDA alone"""
+    module, given = call.called, [argument for _, _, argument in call.arguments]
+    if module.op != "attr" or not given or may_be_cast(call, module):
+        return
+    cast = half_cast_of(given[0])
+    if cast is None:
+        return
+    tests = (*tests_around(call), *tests_before(call))
+    if any(ASKS_DEVICE.search(test.text) for test in tests):
+        return
+    if any(CAST_IN_TEXT.search(text) for text in call.ask(CalledTexts) or ()):
+        return
+    asks = half_by_device(module)
+    if asks is not None:
+        test = ast.unparse(asks.test)
+        message = f"`{module.brief}` is half only if `{test}`, and its input always is: this raises"
+        place = call.source.layout.node_for(asks.test)
+        there = call.of(place).related("else it stays float32") if place is not None else None
+        yield given[0].finding(message, (cast.related("half here, on any device"), there))
+
+
+def half_cast_of(given: View) -> View | None:
+    """The last cast of an argument, if that is to half.
+
+    Ex) x.half() of `x.half().to(self.device)`
+    """
+    at = given.origin
+    while at.receiver is not None and dtype_of_cast(at) is None and move_of(at) is not None:
+        at = at.receiver.origin
+    return at if dtype_of_cast(at) in HALF else None
 
 
 def input_of_another_dtype(

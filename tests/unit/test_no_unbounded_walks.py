@@ -24,7 +24,6 @@ CALLS = "so many calls as `path_explorer.LIMITS` allows, and so much work in all
 SCOPES = "the scopes around a function"
 FOLDERS = "the nesting of folders"
 REMEMBERED = "the parts of a test, to a small depth; each answer is remembered"
-SMALL = "the parts of a test, to a small depth"
 SHORT_TEST = "the parts of a test, which have none that are looked at"
 SHORT = "at most five operators deep in a comparison"
 IMPORTS = "imports, each of which leads to one other: as many as MAX_IMPORTS"
@@ -138,7 +137,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/host_sync/host_value_fed_back.py": {"beyond fed_back": ONE_PATH},
     "rules/memory/loss_accumulated_with_graph.py": {"deletions": SYNTAX},
     "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},
-    "rules/parallel/sync_skipped_on_the_step.py": {"value_of": SMALL},
     "rules/placement/host_data_to_device_in_hot_path.py": {"is_shape": SYNTAX},
     "rules/placement/tensor_attribute_not_buffer.py": {"kept_tensor": STEPS},
     "rules/precision/integers_cast_to_half.py": {"all_exact": VALUES},

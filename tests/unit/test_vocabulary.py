@@ -65,6 +65,7 @@ ALLOWED: dict[str, dict[str, str]] = {
             "AVERAGES BACKWARD_KEYWORDS MODULE_USES MODULE_USES_IF_CALLED MOVES OF_LENGTHS"
             " ONLY_OF_TENSORS REDUCTIONS SHAPING_USES TENSOR_USES WORDS"
         ),
+        "rules/_shared/classes.py": "PLAIN",
         "rules/_shared/conditions.py": "SIZE",
         "rules/_shared/dtypes.py": "DEFAULT_DTYPE SAME_DTYPE",
         "rules/_shared/factories.py": (
@@ -75,6 +76,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/gpus.py": "GPU OF_NCCL SEVERAL",
         "rules/_shared/growth.py": "ADDING",
         "rules/_shared/guards.py": "NEW_NAME",
+        "rules/_shared/half_by_device.py": "CASTS",
         "rules/_shared/host_copies.py": "KEYWORDS MOVES",
         "rules/_shared/local_values.py": "INT_METHODS",
         "rules/_shared/meetings.py": "ADDING",
@@ -83,7 +85,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/tensors.py": "TENSOR_METHODS",
         "rules/autocast/banned_loss_in_autocast.py": "FORWARDING REFUSING",
         "rules/autocast/fp32_island_without_float.py": "HALF_WORDS",
-        "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PLAIN PRODUCTS",
+        "rules/autocast/function_without_custom_fwd.py": "CASTING FORMING PRODUCTS",
         "rules/autocast/half_unsupported_op_in_autocast.py": "ASKS BFLOAT16 OF_COMPLEX",
         "rules/autocast/loss_outside_autocast.py": "CLASSIFYING",
         "rules/autocast/miscalled_autocast.py": "DTYPES ENTERS",

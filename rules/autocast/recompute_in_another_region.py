@@ -1,0 +1,145 @@
+"""A custom `autograd.Function` runs its forward again in `backward`, outside of its region.
+
+Autocast is a state of the thread and of the moment, and `backward` runs where no region is open. So
+what `forward` has computed in half is computed in float32 this time: gradients are those of other
+numbers, and take the time and the memory that the region was to save. Where the input is half
+already, the first layer raises "must have the same dtype".
+
+    class Checkpoint(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, run, x):
+            ctx.run = run
+            ctx.save_for_backward(x)
+            with torch.no_grad():
+                return run(x)                          # in the region
+
+        @staticmethod
+        def backward(ctx, grad):
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            with torch.enable_grad():
+                out = ctx.run(x)                       # in none
+            torch.autograd.backward(out, grad)
+            return None, x.grad
+
+`torch.utils.checkpoint.checkpoint` keeps whether autocast was on, and its dtype, and opens a region
+of the same kind for the second run. So do `torch.amp.custom_fwd(device_type="cuda")` on `forward`
+with `torch.amp.custom_bwd(device_type="cuda")` on `backward`, and so does
+`torch.autocast("cuda", enabled=ctx.enabled, dtype=ctx.dtype)` with what `forward` has asked
+`torch.is_autocast_enabled("cuda")` and `torch.get_autocast_dtype("cuda")` for.
+
+Fix safety: none is offered: which of the three fits is for the author to say.
+
+Known limits: seen is what `forward` is given, calls and keeps in a field of `ctx`, where `backward`
+calls it under `torch.enable_grad()`. Silent where one of the two, the function that is called
+or a context around the second run speaks of autocast, where such a context is not known, and where
+a method has another decorator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from amplint import WITHIN_REGION, CalledTexts, Finding, Group, Presumes, Raises, Rule, View, nodes
+from amplint import libcst as cst
+
+from .._shared.classes import AUTOGRAD_FUNCTION, is_plain, method_beside
+
+rule = Rule(
+    "AMP317",
+    __doc__,
+    group=Group.CORRECTNESS,
+    since="0.1",
+    help="use `torch.utils.checkpoint`, or decorate by `torch.amp.custom_fwd` and `custom_bwd`",
+    witness=Raises("must have the same dtype", backward=True),
+    presumes=Presumes.ALWAYS,
+    supersedes=("AMP309",),
+    preview=True,
+)
+
+GRADIENTS = frozenset({"torch.enable_grad", "torch.autograd.enable_grad"})
+# Contexts of torch that open no region.
+PLAIN_CONTEXTS = GRADIENTS | {"torch.random.fork_rng", "torch.cuda.device", "torch.cuda.stream"}
+
+
+class Path(NamedTuple):
+    """A parameter, and the attributes of it that are read: `ctx`, `("module", "forward")`."""
+
+    parameter: str
+    fields: tuple[str, ...]
+
+
+@rule.on(nodes("call") & WITHIN_REGION)
+def check(call: View) -> Iterator[Finding]:
+    """Ex) run(x) in `forward`, after `ctx.run = run`, and `ctx.run(x)` in `backward`"""
+    if call.function.name != "forward" or AUTOGRAD_FUNCTION not in call.bases:
+        return
+    run, region = kept(call), call.enabled_region
+    if run is None or region is None or speaks_of_autocast(call):
+        return
+    if next(each for each in call.operations("call") if kept(each) == run) != call:
+        return
+    src = call.source
+    forward, written = src.function(call.cst), method_beside(call, "backward")
+    backward = src.layout.node_for(written) if written is not None else None
+    if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
+        return
+    methods = (forward, backward)
+    if any(not is_plain(each, src) or "autocast" in src.text(each) for each in methods):
+        return
+    for again in map(call.of, src.calls(backward)):
+        path = path_of(again.called)
+        if path is not None and path.fields == run and is_run_with_gradients(again):
+            what = f"`backward` runs `{call.called.brief}` again"
+            message = f"{what} in no region: in float32, or it raises"
+            because = (again.related("run again here"), region.evidence)
+            yield call.finding(message, because, place=forward.name)
+            return
+
+
+def path_of(at: View) -> Path | None:
+    """Ex) ctx and ("run",) of `ctx.run`, and of `run` after `run = ctx.run`"""
+    fields: list[str] = []
+    at = at.origin
+    while at.op == "attr":
+        fields.append(at.method)
+        at = at.operands[0].origin
+    return Path(at.operator, (*reversed(fields),)) if at.op == "param" else None
+
+
+def kept(call: View) -> tuple[str, ...] | None:
+    """The fields of `ctx` by which `backward` reaches what `forward` calls.
+
+    Ex) ("module", "inner") of `module.inner(x)`, after `ctx.module = module`
+    """
+    path = path_of(call.called)
+    for store in call.operations("store") if path is not None else ():
+        holder, value = map(path_of, store.operands)
+        if path is None or holder is None or value is None or holder.fields:
+            continue
+        if path.parameter == holder.parameter and path.fields[:1] == (store.operator,):
+            return path.fields
+        depth = len(value.fields)
+        if path.parameter == value.parameter and path.fields[:depth] == value.fields:
+            return store.operator, *path.fields[depth:]
+    return None
+
+
+def speaks_of_autocast(call: View) -> bool:
+    """Whether a function that a call may run opens a region, or asks for one."""
+    return any("autocast" in text for text in call.ask(CalledTexts) or ())
+
+
+def is_run_with_gradients(call: View) -> bool:
+    """Whether a call stands under `torch.enable_grad()`, and in nothing that may open a region."""
+    contexts = [*call.contexts_around]
+    is_known = all(map(opens_no_region, contexts))
+    return is_known and any(context.callee in GRADIENTS for context in contexts)
+
+
+def opens_no_region(context: View) -> bool:
+    """Ex) torch.enable_grad(), and a function of the project that does not speak of autocast"""
+    if context.callee in PLAIN_CONTEXTS:
+        return True
+    texts = context.ask(CalledTexts)
+    return bool(texts) and not any("autocast" in text for text in texts)
