@@ -141,5 +141,5 @@ def opens_no_region(context: View) -> bool:
     """Ex) torch.enable_grad(), and a function of the project that does not speak of autocast"""
     if context.callee in PLAIN_CONTEXTS:
         return True
-    texts = context.ask(CalledTexts)
+    texts = context.ask(CalledTexts) or ()
     return bool(texts) and not any("autocast" in text for text in texts)
