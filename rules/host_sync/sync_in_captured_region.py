@@ -116,6 +116,7 @@ rule = Rule(
     preview=True,
     cut_from=(
         RuleName("AMP101", "host-read-in-hot-path"),
+        RuleName("AMP102", "host-read-in-eval-loop"),
         RuleName("AMP103", "tensor-truth-in-hot-path"),
         RuleName("AMP104", "tensor-formatted-in-hot-path"),
         RuleName("AMP105", "tensor-as-python-number"),
