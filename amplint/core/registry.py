@@ -112,7 +112,7 @@ file name.
 OVERFLOW = Rule(
     code="AMP807",
     name="half-overflow",
-    doc="""An operation results in infinity or NaN in half, and in a number in float32.
+    doc="""In a run that `amplint observe` watched, half overflowed where float32 does not.
 
 float16 ends at 65504. What is larger becomes infinity, the loss NaN, and the step is skipped, or
 the weights are lost where no scaler skips it.
