@@ -146,7 +146,7 @@ def options(
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
-        raise Failure(f"verify needs torch: {HOW_TO_GET_TORCH}")
+        raise Failure(f"running a program needs torch: {HOW_TO_GET_TORCH}")
     kind, name = Kind.ENTRY, entry or ""
     if script is not None:
         kind = Kind.SCRIPT
@@ -182,7 +182,7 @@ def within(request: Request, file: str) -> str:
     if not path.is_file():
         raise click.UsageError(f"there is no script {file!r}")
     if not path.is_relative_to(root):
-        raise click.UsageError(f"the script {file!r} is not in {root}, whose fixes are verified")
+        raise click.UsageError(f"the script {file!r} is not in {root}, the project")
     return path.relative_to(root).as_posix()
 
 

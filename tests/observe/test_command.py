@@ -214,5 +214,14 @@ def test_what_to_run_has_to_be_said(amplint: Amplint) -> None:
     assert amplint("observe", "--steps", "2", "--pytest").status == 2
 
 
+def test_without_torch_it_is_said_what_to_install(
+    amplint: Amplint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    ran = amplint("observe", ".", "--entry", "train:train")
+    assert ran.status == 2
+    assert "running a program needs torch: pip install torch numpy" in ran.err
+
+
 def test_claims_are_of_back_ends_that_there_are() -> None:
     assert {name for claim in CLAIMS.values() for name in claim.backends} <= BACKENDS.keys()

@@ -187,7 +187,7 @@ def refuse(mirror: Mirror, event: str, args: tuple[Any, ...]) -> None:
             os.fsdecode(path), mirror
         ):
             raise PermissionError(
-                f"amplint verify does not let this run write {os.fsdecode(path)}: it is in "
+                f"amplint does not let this run write {os.fsdecode(path)}: it is in "
                 f"{mirror.of}, and not in the copy that is run"
             )
 
