@@ -50,6 +50,7 @@ _EXPORTS = {
     "core.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
     "core.lattice": "is_open is_unknown join_devices known only",
     "core.rule": "Change Differs Dtype Presumes Raises Rule Same Syncs Unrun Warns",
+    "core.text": "in_long_lines",
     "core.values": (
         "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
         "Function Heat Host Instance Mapping Method NoGrad Object Reason Region Sequence Shows "
@@ -183,6 +184,7 @@ if TYPE_CHECKING:
     from amplint.core.rule import Syncs as Syncs
     from amplint.core.rule import Unrun as Unrun
     from amplint.core.rule import Warns as Warns
+    from amplint.core.text import in_long_lines as in_long_lines
     from amplint.core.values import ACCELERATOR as ACCELERATOR
     from amplint.core.values import CPU as CPU
     from amplint.core.values import NONE as NONE

@@ -43,6 +43,10 @@ NOISE = re.compile(
 VISIBLE = re.compile(r"[^\r\n]")
 
 
+BRACKETS_AND_ENDS = re.compile(r"([()\[\]{}\n])")
+OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
+
+
 class UndecodableError(Exception):
     """The bytes are not text in the encoding that the file declares; row and column from 1."""
 
@@ -117,6 +121,15 @@ def without_comments(text: str) -> str:
         return " " * len(found) if found.startswith("#") else found
 
     return NOISE.sub(blank, text)
+
+
+def in_long_lines(text: str) -> str:
+    """Code with a space for each line end inside of brackets, so that a line has a whole test."""
+    depth, parts = 0, []
+    for part in BRACKETS_AND_ENDS.split(text):
+        depth += (part in OPENING) - (part in CLOSING)
+        parts.append(" " if part == "\n" and depth > 0 else part)
+    return "".join(parts)
 
 
 def long_strings(text: str) -> list[str]:

@@ -512,6 +512,15 @@ class View:
             else:
                 yield from self._at(number)
 
+    @property
+    def unpacked(self) -> Iterator[View]:
+        """The elements that its value is unpacked to, as by `a, b = pair`. They are what the names
+        are bound to, for which nothing is written."""
+        spot = self._spot
+        for number in spot.state.users[spot.number] if spot.number >= 0 else ():
+            if spot.state.graph.nodes[number].op == ops.UNPACK:
+                yield self._made(number)
+
     def _at(self, number: int) -> Iterator[View]:
         """A node of its function; none with the code at hand where nothing is written for it."""
         made = self._made(number)

@@ -56,6 +56,7 @@ from amplint import (
     calls_of,
     canonical,
     evidence_of,
+    in_long_lines,
     known,
     tensors_in,
 )
@@ -165,7 +166,8 @@ def dropping(call: View, region: Region) -> Iterator[tuple[str, bool]]:
     """The tests that decide whether the region around a call is opened, and whether it is none
     where they hold."""
     opened = evidence_of(region.evidence)
-    text = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
+    around = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
+    text = in_long_lines(around)
     for pattern, holds in CHOICES:
         for found in pattern.finditer(text):
             yield found["test"], holds

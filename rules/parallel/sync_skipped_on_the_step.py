@@ -304,7 +304,7 @@ def value_of(at: View, numbers: Numbers) -> int | None:
 
 
 def applied(at: View, values: list[int | None]) -> int | None:
-    """What an operation gives for the values of its operands."""
+    """The value of an operation for those of its operands."""
     if at.op == "bool":
         return joined(values, decisive=at.operator == "Or")
     if None in values:

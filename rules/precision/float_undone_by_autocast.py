@@ -115,7 +115,8 @@ def upcast(operand: View) -> View | None:
     if dtype_of_cast(cast) != "float32" or cast.receiver is None or not is_hard_coded(cast):
         return None
     if whole is not None:
-        return cast if all(map(only_in_products, parts_of(read.origin))) else None
+        parts = read.origin.operands[0].origin.unpacked
+        return cast if all(map(only_in_products, parts)) else None
     is_only = read.op != READ or (not read.origin.is_merged and only_in_products(read.origin))
     return cast if is_only else None
 
@@ -131,11 +132,6 @@ def divided(part: View) -> View | None:
     if made.receiver is not None and made.callee not in DIVIDING:
         return made.receiver if made.method in DIVIDING_METHODS else None
     return made.arg("input", 0) if made.callee in DIVIDING else None
-
-
-def parts_of(part: View) -> Iterator[View]:
-    """The elements that a tuple is unpacked to, beside one of them."""
-    return (each for each in part.operands[0].origin.uses if each.op == "unpack")
 
 
 def only_in_products(made: View) -> bool:

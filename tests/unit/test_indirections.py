@@ -39,6 +39,13 @@ def main():
     return model.weight
 '''
 
+MODULE = """
+
+class Scores(torch.nn.Module):
+    def forward(self, x):
+        return x.softmax(-1)
+"""
+
 BEHIND = [kind for kind in MUTATIONS if kind.behind is not indirections.none]
 
 
@@ -85,7 +92,7 @@ def test_a_mutant_reads_what_the_indirection_holds(kind: Kind) -> None:
         "            loss =",
         "            x = x.half()\n            s = torch.zeros(2, device=d)\n            loss =",
     )
-    base = kind.behind(text)
+    base = kind.behind(text + MODULE)
     assert base is not None
     mutants = list(kind.mutate(Program(base)))
     assert mutants

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.core.finding import Position
-from amplint.core.text import Text, UndecodableError, UnencodableError, code_of, has_line
+from amplint.core.text import (
+    Text,
+    UndecodableError,
+    UnencodableError,
+    code_of,
+    has_line,
+    in_long_lines,
+)
 
 BOM = b"\xef\xbb\xbf"
 
@@ -177,3 +184,15 @@ def test_a_line_is_found_by_its_words_too() -> None:
     assert has_line(text, pattern) and has_line(text, pattern, ("float16", "half"))
     assert not has_line(text, pattern, ("float16", "bfloat16"))  # words that are not its own
     assert not has_line(text, r"x\b.*half", ("half",))  # no match goes on in the next line
+
+
+def test_a_long_line_has_what_stands_in_brackets() -> None:
+    code = "with (\n    nothing()\n    if off[\n 0\n]\n    else region()\n):\n    pass\n)\nx = 1\n"
+    lines = in_long_lines(code).split("\n")
+    assert [" ".join(line.split()) for line in lines] == [
+        "with ( nothing() if off[ 0 ] else region() ):",
+        "pass",
+        ")",
+        "x = 1",
+        "",
+    ]
