@@ -22,7 +22,8 @@ Known limits: both stand in one function and one loop, and compute with the rema
 variable by the same number; of a number that is not written, the remainders for 2 to 5 are tried.
 Of other comparisons (`i - last >= n`) it is seen where both depend on the same one in the same way.
 Other parts of the conditions may be what they like, if they do not mention that variable. Silent
-where the function reduces or averages by itself.
+where the function reduces or averages by itself, and where its backward passes stand outside of the
+block that `no_sync()` opens.
 """
 
 from __future__ import annotations
@@ -114,10 +115,24 @@ def check(call: View) -> Iterator[Finding]:
     for step in call.operations("call"):
         if is_step(step) and loop_of(step) is loop_of(call):
             steps = [*tests_of(step)]
-            if skips_remainder(skips, steps) or depend_alike(skips, steps):
+            is_skipped = skips_remainder(skips, steps) or depend_alike(skips, steps)
+            if is_skipped and holds_backward(call):
                 message = f"`{call.brief}` skips the reduction right before a step of the optimizer"
                 yield call.finding(message, (step.related("the optimizer steps here"),))
                 return
+
+
+def holds_backward(call: View) -> bool:
+    """Whether a backward pass may run in the block that `no_sync()` opens. A forward pass alone
+    keeps the gradients of its module from being reduced, which another optimizer may not step by.
+    """
+    around = [*call.source.ancestors(call.cst)]
+    if not any(isinstance(each, cst.WithItem) for each in around):
+        return True  # it is kept, and opened elsewhere
+    block = next(each for each in around if isinstance(each, cst.With))
+    passes = [each for each in call.operations("call") if each.method == "backward"]
+    inside = any(each is block for it in passes for each in call.source.ancestors(it.cst))
+    return inside or not passes  # else a function that is called may have it
 
 
 def skips_remainder(skips: list[Test], steps: list[Test]) -> bool:
