@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from amplint.cli.options import (
 )
 from amplint.core.errors import Failure
 from amplint.output.console import Output
+from amplint.verify import HOW_TO_GET_TORCH
 
 if TYPE_CHECKING:
     from amplint.run.request import Request
@@ -59,6 +61,8 @@ def observe(
     """
     program = {name: given.pop(name) for name in PROGRAM}
     outputs = outputs_of(formats, output_file, statistics=False)
+    if importlib.util.find_spec("torch") is None:
+        raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
     from amplint.observe import project
     from amplint.output import baseline, console
     from amplint.verify import projects

@@ -114,17 +114,21 @@ def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
     assert done.stdout.splitlines()[-1].endswith("verified")
 
 
-def test_without_torch_verify_says_in_one_line_what_to_install(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["verify", "--rules"], ["observe", "--entry", "a:b"]])
+def test_without_torch_it_is_said_in_one_line_what_to_install(
+    words: list[str], wheel: Path, tmp_path: Path
+) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); sys.modules['torch'] = None;"
-        "from amplint.cli.main import main; sys.exit(main(['verify', '--rules']))"
+        f"from amplint.cli.main import main; sys.exit(main({words!r}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "amplint: error: verify needs torch: pip install torch numpy\n"
+    said = f"amplint: error: {words[0]} needs torch: pip install torch numpy\n"
+    assert done.stderr == said
 
 
 def test_the_version_is_the_same_everywhere(wheel: Path) -> None:

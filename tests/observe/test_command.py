@@ -220,7 +220,7 @@ def test_without_torch_it_is_said_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     ran = amplint("observe", ".", "--entry", "train:train")
     assert ran.status == 2
-    assert "running a program needs torch: pip install torch numpy" in ran.err
+    assert "observe needs torch: pip install torch numpy" in ran.err
 
 
 def test_claims_are_of_back_ends_that_there_are() -> None:
