@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,21 +45,19 @@ def run_of(text: str) -> range:
 
 def observed(runner: Runner, folder: str, module: str, directory: Path) -> Observation:
     write(modules(folder), directory)
-    runs = [
-        runner.once(
-            Spec(
-                root=str(directory),
-                target=f"{module}:run",
-                backend="sim",
-                args=("{device}",),
-                guess=guess,
-                watched=True,
-            )
-        )
-        for guess in (False, True)
-    ]
-    ended = (run for run in runs if run.outcome is RunOutcome.OK)
-    return next(ended, runs[0])
+    spec = Spec(
+        root=str(directory),
+        target=f"{module}:run",
+        backend="sim",
+        args=("{device}",),
+        guess=False,
+        watched=True,
+    )
+    run = runner.once(spec)
+    if run.outcome is RunOutcome.OK:
+        return run
+    other = runner.once(replace(spec, guess=True))
+    return other if other.outcome is RunOutcome.OK else run
 
 
 def found(runner: Runner, folder: str, module: str, directory: Path) -> Iterator[Finding]:
