@@ -361,7 +361,7 @@ def giving(maker: Callable[..., Any], made: set[str]) -> Callable[..., Any]:
             begin(self, *args, **kwargs)
             made.add(kind_of(self))
 
-        maker.__init__ = functools.wraps(begin)(initialized)  # type: ignore[misc]
+        maker.__init__ = functools.wraps(begin)(initialized)  # type: ignore[misc]  # on purpose
         return maker
 
     @functools.wraps(maker)

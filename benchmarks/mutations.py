@@ -790,7 +790,8 @@ def tensor_forwards(program: Program) -> Iterator[tuple[ast.FunctionDef, str]]:
         return
     for cls in program.tree.body:
         bases = [ast.unparse(base) for base in cls.bases] if isinstance(cls, ast.ClassDef) else []
-        for function in cls.body if {*bases} & {"nn.Module", "torch.nn.Module"} else ():  # type: ignore[attr-defined]
+        is_module = not {"nn.Module", "torch.nn.Module"}.isdisjoint(bases)
+        for function in cls.body if isinstance(cls, ast.ClassDef) and is_module else ():
             if not isinstance(function, ast.FunctionDef) or function.name != "forward":
                 continue
             names = [each.arg for each in function.args.args[1:2]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -25,10 +25,6 @@ from amplint.cli.options import (
 from amplint.core.errors import Failure
 from amplint.output.console import Output
 from amplint.verify import HOW_TO_GET_TORCH
-
-if TYPE_CHECKING:
-    from amplint.run.request import Request
-    from amplint.verify.projects import Options
 
 
 @click.command(cls=Running)
@@ -76,7 +72,8 @@ def observe(
         raise Failure("; ".join(request.project.problems))
     known = {} if no_baseline else baseline.of_run(request)
     if not quiet:
-        click.echo(announcement(request, options), err=True)
+        said = f"amplint: runs `{options.program}` in a copy of {request.project.root}"
+        click.echo(f"{said}\n{projects.warning(options)}", err=True)
     try:
         found = project.observed(request, options)
     except OSError as error:
@@ -86,12 +83,3 @@ def observe(
     outcome = baseline.without_known(found.outcome, known, request)
     console.show(outcome, request, outputs, quiet, sort)
     return outcome.status
-
-
-def announcement(request: Request, options: Options) -> str:
-    """A description of the run to come, for the user to read first."""
-    return (
-        f"amplint: runs `{options.program}` in a copy of {request.project.root}\n"
-        f"amplint: this runs your code with your rights; it may take {options.seconds:g} s and "
-        f"{options.memory / 2**30:g} GiB, and is no sandbox"
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
@@ -135,7 +136,7 @@ def expression(site: Site, text: Text) -> str:
 
 def narrowed(site: Site, text: Text) -> Site:
     """The test alone, of a statement that tests: Python gives the statement's place."""
-    for node in ast.walk(parsed(text)):
+    for node in ast.walk(parsed(text.text)):
         if isinstance(node, ast.If | ast.While | ast.Assert) and begins_at(node, site):
             test = node.test
             end_row, end_column = test.end_lineno or test.lineno, test.end_col_offset or -1
@@ -162,7 +163,7 @@ def brief(text: str) -> str:
 def scope_of(site: Site, text: Text) -> str:
     """The qualified name of the definition that holds a row; "" of none."""
     names: list[str] = []
-    pending: list[ast.AST] = [parsed(text)]
+    pending: list[ast.AST] = [parsed(text.text)]
     while pending:
         for child in ast.iter_child_nodes(pending.pop()):
             if isinstance(child, ast.stmt) and child.lineno <= site.row <= (child.end_lineno or 0):
@@ -175,9 +176,11 @@ def scope_of(site: Site, text: Text) -> str:
     return ".".join(names)
 
 
-def parsed(text: Text) -> ast.Module:
+@cache
+def parsed(code: str) -> ast.Module:
+    """The tree of a file, which each of its findings asks for."""
     try:
-        return ast.parse(text.text)
+        return ast.parse(code)
     except SyntaxError:  # of another Python than this one
         return ast.Module([], [])
 

@@ -255,7 +255,13 @@ def announcement(request: Request, options: Options) -> str:
     where = "; ".join(f"{backend.name} ({backend.title})" for backend in options.backends)
     return (
         f"amplint: runs `{options.program}` in copies of {request.project.root}, before and after "
-        f"the fixes, on {where}\n"
+        f"the fixes, on {where}\n{warning(options)}"
+    )
+
+
+def warning(options: Options) -> str:
+    """The line that says what it means to run a program."""
+    return (
         f"amplint: this runs your code with your rights; a run may take {options.seconds:g} s and "
         f"{options.memory / 2**30:g} GiB, and is no sandbox"
     )
