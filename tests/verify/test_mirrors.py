@@ -144,7 +144,7 @@ print(json.dumps(errors))
     )
     errors = json.loads(done.stdout)
     assert errors.keys() == WRITES.keys()
-    assert all(error.startswith("PermissionError('amplint verify") for error in errors.values())
+    assert all(error.startswith("PermissionError('amplint does not let") for error in errors.values())
     assert contents(tree) == before
 
 
