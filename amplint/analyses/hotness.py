@@ -672,6 +672,7 @@ class Hotness(PlaceFact[Heat]):
             (self._is_loss_of_users, "a loss is computed for every batch", REACH_OF_LEARNING),
             (self._is_optimizer_step, "an optimizer's step runs for every batch", REACH_OF_LOOP),
             (self._is_named_step, f"`{facts.name}` runs for every batch", REACH_OF_LEARNING),
+            (self._was_seen_in_every_step, "a run has called it in every step", REACH_OF_LOOP),
         )
         for holds, text, reach in reasons:
             if holds(function):
@@ -720,6 +721,11 @@ class Hotness(PlaceFact[Heat]):
     def _is_optimizer_step(self, function: str) -> bool:
         facts = self.inference.functions[function]
         return facts.cls is not None and facts.name == "step" and self.inference.steps(facts.cls)
+
+    def _was_seen_in_every_step(self, function: str) -> bool:
+        """Whether a run of the program has called a function in its steps of training."""
+        seen = self.inference.observation(self.inference.functions[function])
+        return seen is not None and seen.every_step
 
     def _is_named_step(self, function: str) -> bool:
         """A step of training by its name; of a mixin, too, that is no module by itself."""

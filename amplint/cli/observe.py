@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,8 +24,13 @@ from amplint.cli.options import (
     settings_options,
 )
 from amplint.core.errors import Failure
+from amplint.core.paths import seen_from
 from amplint.output.console import Output
 from amplint.verify import HOW_TO_GET_TORCH
+
+if TYPE_CHECKING:
+    from amplint.observe.project import Observed
+    from amplint.run.request import Outcome, Request
 
 
 @click.command(cls=Running)
@@ -32,11 +38,17 @@ from amplint.verify import HOW_TO_GET_TORCH
 @baseline_options
 @program_options
 @report_options
+@click.option(
+    "--save",
+    is_flag=True,
+    help="Write what the run has shown into .amplint/observations.json, for `check` to use.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 def observe(
     formats: list[Output],
     output_file: Path | None,
     sort: str,
+    save: bool,
     quiet: bool,
     no_baseline: bool,
     **given: Any,
@@ -75,11 +87,29 @@ def observe(
         said = f"amplint: runs `{options.program}` in a copy of {request.project.root}"
         click.echo(f"{said}\n{projects.warning(options)}", err=True)
     try:
-        found = project.observed(request, options)
+        found = project.observed(request, options, save)
     except OSError as error:
         raise Failure(f"the project cannot be copied: {error}") from error
     except NotStartedError as error:
         raise Failure(str(error)) from error
     outcome = baseline.without_known(found.outcome, known, request)
+    if save:
+        outcome = saved(outcome, request, found)
     console.show(outcome, request, outputs, quiet, sort)
     return outcome.status
+
+
+def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
+    """The outcome, with a remark on the files that were written, or why they were not."""
+    from amplint.observe import saving
+    from amplint.project.observations import FILE, UnusableError
+
+    if not found.functions:
+        return replace(outcome, notices=(*outcome.notices, "the run has shown nothing to save"))
+    try:
+        files = saving.save(request, found.functions, outcome.all_texts)
+    except (OSError, UnusableError) as error:
+        return replace(outcome, problems=(*outcome.problems, f"{FILE} is not written: {error}"))
+    of = f"what was seen of {len(found.functions):,} functions"
+    names = " and ".join(seen_from(".", each) for each in files)
+    return replace(outcome, notices=(*outcome.notices, f"{of} is in {names}"))

@@ -15,6 +15,7 @@ from amplint.core.registry import all_rules
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
+from amplint.project import observations
 from amplint.project.config import KEYS, Settings, check_selectors
 from amplint.project.hierarchy import Projects
 from amplint.project.torch_floor import ANY
@@ -60,6 +61,7 @@ def lines(
         "roots": start,
         "assume-autocast": directory,
         "models": directory,
+        "observations": directory,
     }  # settings of a project, not of a file
     for key in KEYS:
         of = request.settings.at(places[key]) if key in places else settings
@@ -70,6 +72,8 @@ def lines(
         if key == "baseline":
             there = "" if os.path.lexists(baseline) else ", not there"
             yield f"baseline = {toml(path_of(baseline))}  # {origin}{there}"
+        elif key == "observations" and of.observations:
+            yield f"{written(key, of)}  # {origin}{observed_in(directory)}"
         elif key == "target-torch" and settings.torch_floor is not None:
             floor = settings.torch_floor
             lowest = "any" if floor.version == ANY else floor.version
@@ -79,6 +83,17 @@ def lines(
             yield "# roots is not set: a directory with a pyproject.toml or a .git is a project"
         else:
             yield f"{written(key, of)}  # {origin}"
+
+
+def observed_in(directory: str) -> str:
+    """The file of observations that is used, and of how many functions it tells."""
+    try:
+        functions = observations.read(directory)
+    except observations.UnusableError as error:
+        return f": {observations.FILE} is not used: {error}"
+    if not functions:
+        return f", no {observations.FILE}"
+    return f": {observations.FILE}, of {len(functions):,} functions"
 
 
 def written(key: str, settings: Settings) -> str:

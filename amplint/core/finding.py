@@ -186,3 +186,8 @@ class Finding:
     def severity(self) -> str:
         """The word for reports: `error` for programs that are seen to be wrong, else `warning`."""
         return "warning" if self.presumed else self.group.severity
+
+
+def by_place(finding: Finding) -> tuple[str, Span, str, str]:
+    """The key of the order in which findings are reported."""
+    return finding.path, finding.span, finding.code, finding.message

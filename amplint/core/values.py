@@ -46,6 +46,7 @@ class Shows(str, Enum):
     SIGN = "a sign that the project trains under autocast"
     SETTINGS = "the settings, which say that it does"
     ACTIVATION = "a parameter that is taken for half, as the settings wish"
+    OBSERVED = "a run of the program, which has shown it"
 
     @property
     def leads(self) -> bool:

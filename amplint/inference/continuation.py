@@ -247,7 +247,7 @@ class Continued(TakenUp):
         )  # fmt: skip
         for rows in of_sites:
             rename(rows, sites)
-        is_presumed = bool(grafts) and self.presumption.is_any
+        is_presumed = bool(grafts) and (self.presumption.is_any or bool(files.observed))
         self.are_regions_stale = before.are_regions_stale or bool(gone) or is_presumed
         self._regions = before._regions
         for calls in self._regions.values():

@@ -53,6 +53,7 @@ from amplint.inference.calls import (
     is_vague,
 )
 from amplint.inference.narrowing import narrow
+from amplint.inference.observed import filled
 from amplint.inference.project import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
@@ -184,6 +185,8 @@ class Evaluation(Calls):
             marked = self.marked(number)
             if marked is not None:
                 value = self.settled(join([known(value), marked]))
+        if number in self.observed:
+            value = self.settled(filled(value, self.observed[number]))
         marks = self.marks
         if number in marks.backward:
             value = self.as_loss(number, self.backpropagated(number, value))
@@ -474,6 +477,11 @@ class Evaluation(Calls):
         cls = self.facts.cls
         held = self.inference.read(Key("field", cls, field)) if cls is not None else BOTTOM
         return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
+
+    @cached_property
+    def observed(self) -> Mapping[int, Value]:
+        """The values that runs of the program have shown, by node."""
+        return self.inference.observed_values(self.facts, self.graph)
 
     @cached_property
     def activations(self) -> frozenset[int]:

@@ -9,14 +9,16 @@ from amplint.core.values import Region, Value
 from amplint.core.walks import reachable
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
+from amplint.inference.observed import Observed, region_of, values
 from amplint.inference.presumption import PATCHED, Presumption
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.model import FunctionFacts, Node
+from amplint.ir.model import FunctionFacts, Graph, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import IDLE_SCALER, OF_DEVICES, TEST_PATH
+from amplint.project.observations import ObservedFunction
 
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.
@@ -40,11 +42,16 @@ class ProjectFacts(Hierarchy):
         self._class_numbers: dict[str, frozenset[str]] = {}
         self._idle_scalers: dict[str, bool] = {}
         self.presumption = Presumption(files, files.assumes_autocast)
+        self._observed = Observed(files.observed)
 
     def presumed_region(self, function: str, is_ended: bool = False) -> Region | None:
         if function in self.presumption.patching:
             return PATCHED
         facts = self.functions[function]
+        seen = self.observation(facts)
+        shown = region_of(seen, facts) if seen is not None else None
+        if shown is not None:
+            return shown
         region = self.presumption.region
         if is_ended or region is None or not self._is_run_from_outside(facts):
             return None
@@ -53,6 +60,15 @@ class ProjectFacts(Hierarchy):
         if self.dtype_of_framework(facts, self.joined) == "":
             return None  # the framework that runs it has to open none
         return region
+
+    def observation(self, function: FunctionFacts) -> ObservedFunction | None:
+        """What runs have shown of a function, if its text is the one that ran."""
+        return self._observed.of(function, self.files)
+
+    def observed_values(self, function: FunctionFacts, graph: Graph) -> dict[int, Value]:
+        """The values that runs have shown, by node of the function."""
+        seen = self.observation(function) if self.files.observed else None
+        return values(seen, function, graph) if seen is not None else {}
 
     def _is_run_from_outside(self, function: FunctionFacts) -> bool:
         """Whether a function is of those that somebody out of sight runs in a training."""

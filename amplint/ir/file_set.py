@@ -11,12 +11,14 @@ import builtins
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from amplint.core.text import code_of, has_line
 from amplint.frameworks.configuration import Told
 from amplint.frameworks.models import Models, models_with
 from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import Modules
+from amplint.project.observations import ObservedFunction
 
 STAR = re.compile(r"import(?<=\bimport)[ \t]*\(?[ \t]*\*")  # a letter first, to search for
 # What assigns an attribute, as text: other parts of a project are not indexed to be asked this.
@@ -34,6 +36,7 @@ class Files(Mapping[str, File]):
             by what the files show.
         models: the texts of the project's own models of frameworks.
         told: what configuration files tell frameworks.
+        observed: what runs have shown of functions, by id.
     """
 
     def __init__(
@@ -44,11 +47,13 @@ class Files(Mapping[str, File]):
         assumes_autocast: bool | None = None,
         models: Sequence[str] = (),
         told: Sequence[Told] = (),
+        observed: Mapping[str, ObservedFunction] = MappingProxyType({}),
     ) -> None:
         self.own = dict(own)
         self.assumes_autocast = assumes_autocast
         self.own_models = tuple(models)
         self.told = tuple(told)
+        self.observed = observed
         self.asked: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}

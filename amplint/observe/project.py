@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
 from amplint.core.finding import Finding
 from amplint.core.text import Text
+from amplint.observe import saving
 from amplint.observe.findings import counted, explained, findings_of, first_line, is_refusal
+from amplint.project.observations import ObservedFunction
 from amplint.run import engine
 from amplint.run.analysis import Seen
 from amplint.run.filtering import Filter
@@ -35,14 +37,21 @@ class Observed:
     Args:
         outcome: the findings, as `check` has them.
         observation: of the run on the back end that shows most, of those that could run it.
+        functions: what the runs have shown of functions, if that is to be saved.
     """
 
     outcome: Outcome
     observation: Observation
+    functions: Mapping[str, ObservedFunction] = field(default_factory=dict)
 
 
-def observed(request: Request, options: Options) -> Observed:
+def observed(request: Request, options: Options, saves: bool = False) -> Observed:
     """Run the program in a copy of the project.
+
+    Args:
+        request: the project.
+        options: the program, and how to run it.
+        saves: whether what the run shows of functions is to be saved.
 
     Raises OSError if the project cannot be copied, NotStartedError if there is no such program.
     """
@@ -50,7 +59,7 @@ def observed(request: Request, options: Options) -> Observed:
     rules, texts = request.rules, static.all_texts
     with running() as runner:
         names = sorted((backend.name for backend in options.backends), key=FIRST.index)
-        runs = [run_on(name, runner, request, options) for name in names]
+        runs = [run_on(name, runner, request, options, saves) for name in names]
     main = next((run for run in runs if run.outcome is not RunOutcome.NOT_SIMULABLE), runs[-1])
     if main.error == UnstartedError.__name__:
         raise NotStartedError(main.text)
@@ -74,7 +83,8 @@ def observed(request: Request, options: Options) -> Observed:
         notices=(*static.notices, *notices(main, [run for run in runs if run is not main])),
         key="",
     )
-    return Observed(outcome, main)
+    telling = [run for run in runs if run.backend != "cpu"] if saves else ()
+    return Observed(outcome, main, saving.observed(telling, str(options.program), texts))
 
 
 def once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -87,22 +97,24 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
         seen.add(place)
 
 
-def run_on(backend: str, runner: Runner, request: Request, options: Options) -> Observation:
+def run_on(
+    backend: str, runner: Runner, request: Request, options: Options, saves: bool
+) -> Observation:
     """The run on a back end.
 
     A value that `sim` does not know is taken for False, or 0, first: then no gradient is infinite,
     and the scaler makes its steps. Where the program stops at such a value (`if not
     torch.isfinite(loss): raise`), it is taken for True, or 1.
     """
-    observation = run_with(False, backend, runner, request, options)
+    observation = run_with(False, backend, runner, request, options, saves)
     if observation.outcome is RunOutcome.OK or not observation.guesses:
         return observation
-    other = run_with(True, backend, runner, request, options)
+    other = run_with(True, backend, runner, request, options, saves)
     return other if other.outcome is RunOutcome.OK else observation
 
 
 def run_with(
-    guess: bool, backend: str, runner: Runner, request: Request, options: Options
+    guess: bool, backend: str, runner: Runner, request: Request, options: Options, saves: bool
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
     project = request.project
@@ -118,6 +130,7 @@ def run_with(
             memory=options.memory,
             guess=guess,
             watched=True,
+            profiled=saves,
         )
         return runner.once(spec)
 

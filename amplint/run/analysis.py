@@ -29,6 +29,7 @@ from amplint.frameworks.configuration import Told
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.project.observations import ObservedFunction
 from amplint.run.indexing import Indexer, Store
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
@@ -109,7 +110,7 @@ class Task:
         tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
         project: the directory of the project, as seen from the root of the run.
-        assumes_autocast, models, told: see `Files`.
+        assumes_autocast, models, told, observed: see `Files`.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: informed how far the analysis is.
         timed: whether it is measured what this takes.
@@ -124,6 +125,7 @@ class Task:
     assumes_autocast: bool | None = None
     models: tuple[str, ...] = ()
     told: tuple[Told, ...] = ()
+    observed: Mapping[str, ObservedFunction] = field(default_factory=dict)
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
@@ -169,6 +171,7 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
         task.assumes_autocast,
         task.models,
         task.told,
+        task.observed,
     )
     return IndexedPart(files, unread, parsed)
 
@@ -221,7 +224,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     failures = program.failures
     told = set(failures)
     kept = task.store if linker is not None else None
-    judgements = judgements_of(kept, task.rules, task.project)
+    judgements = judgements_of(kept, task.rules, task.project, bool(task.observed))
 
     changed = linker.changed if linker is not None else None
 

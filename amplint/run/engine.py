@@ -12,10 +12,12 @@ from dataclasses import replace
 
 from amplint.core.errors import how_to_report
 from amplint.core.paths import seen_from, slashes
+from amplint.project import observations
 from amplint.project.config import Settings
 from amplint.project.configurations import Configurations
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
+from amplint.run import observing
 from amplint.run.cache import Cache
 from amplint.run.request import AnalysisResult, Outcome, Request
 
@@ -25,26 +27,37 @@ def run(request: Request) -> Outcome:
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
-    project = request.project
     begun = time.process_time()
-    reading = read(project, request.overlays, request.progress)
+    reading = read(request.project, request.overlays, request.progress)
     if request.timing is not None:
         request.timing.read = time.process_time() - begun
         request.timing.files = len(reading.paths)
+    seen = observing.found(request)
+    told, key = told_of(request, reading)
+    if seen.functions:
+        again = observing.with_observations(request, seen)
+        other, key_of_other = told_of(again, reading)
+        told, key = observing.joined(told, other, seen), caching.key_of(key, key_of_other)
+    told = replace(told, notices=(*told.notices, *seen.notices))
+    if request.timing is not None:
+        request.timing.limited = told.limited
+    return replace(outcome(request, reading, told, sorted(request.project.reported)), key=key)
+
+
+def told_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
+    """The result of one analysis, from the cache if it is there, and the digest of all that decides
+    about it; an empty one where nothing is kept."""
     # A text that is on no disk is not seen again, unless it is to be written. And who keeps values
     # in memory is about to have another text.
     lasts = request.lasting or not (request.overlays or request.linker)
     cache = request.cache if lasts else None
     if cache is None:
-        key, told = "", analysed(request, reading)
-    else:
-        key = key_of(request, reading)
-        told = remembered(request, cache, reading, key)
-    if request.timing is not None:
-        request.timing.limited = told.limited
-    if key and told.configurations:
+        return analysed(request, reading), ""
+    key = key_of(request, reading)
+    told = remembered(request, cache, reading, key)
+    if told.configurations:
         key = caching.key_of("configured", key, told.configurations)
-    return replace(outcome(request, reading, told, sorted(project.reported)), key=key)
+    return told, key
 
 
 def outcome(
@@ -99,6 +112,7 @@ def key_of(request: Request, reading: Reading) -> str:
         {path: reading.digest(path) for path in reading.paths},
         sorted(project.reported.intersection(reading.paths)),
         [project.whole, len(project.files) == len(reading.paths)],
+        observations.digest_of(request.observed),
     )
 
 

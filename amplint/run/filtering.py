@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from amplint.core import registry
-from amplint.core.finding import Finding, Group, Safety, Span
+from amplint.core.finding import Finding, Group, Safety, by_place
 from amplint.core.intervals import Intervals
 from amplint.core.rule import Rule
 from amplint.core.text import Text
@@ -122,10 +122,6 @@ class Filter:
             codes = frozenset(rule.code for rule in own)
             self._chosen[settings] = Chosen(own, codes, all(map(settings.may_report, by_default)))
         return self._chosen[settings]
-
-
-def by_place(finding: Finding) -> tuple[str, Span, str, str]:
-    return finding.path, finding.span, finding.code, finding.message
 
 
 def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:

@@ -56,11 +56,13 @@ class Judgements:
         store: the cache, and the digests of files.
         rules: all that judge.
         project: the directory of the project, as seen from where the cache is.
+        with_observations: whether it is the analysis with those: what the other one keeps stays.
     """
 
     store: Store
     rules: Sequence[Rule]
     project: str
+    with_observations: bool = False
 
     @property
     def are_kept(self) -> bool:
@@ -83,7 +85,8 @@ class Judgements:
 
     @cached_property
     def _key(self) -> str:
-        return key_of("judge", self.project, sorted(rule.code for rule in self.rules))
+        codes = sorted(rule.code for rule in self.rules)
+        return key_of("judge", self.project, codes, self.with_observations)
 
     @cached_property
     def _known(self) -> dict[str, Judgement]:
@@ -93,12 +96,14 @@ class Judgements:
         return entry.judgements
 
 
-def judgements_of(store: Store | None, rules: Sequence[Rule], project: str) -> Judgements | None:
+def judgements_of(
+    store: Store | None, rules: Sequence[Rule], project: str, with_observations: bool
+) -> Judgements | None:
     """Where findings are kept; None where that is not possible. Rules that other packages bring may
     rest on what they do not ask amplint for."""
     if store is None or any(rule.package for rule in rules):
         return None
-    return Judgements(store, rules, project)
+    return Judgements(store, rules, project, with_observations)
 
 
 def rows_of(candidates: FileCandidates) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from amplint.inference.presumption import Presumption
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.project import observations
 from amplint.run.cache import key_of
 from amplint.run.indexing import Store, environment_digest
 
@@ -72,7 +74,7 @@ class Linker:
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
         digests = {path: self.store.digest_of(path) for path in files.own}
-        entry = self.store.cache.get_packed(key_of_project(self.project), Entry)
+        entry = self.store.cache.get_packed(self._key(files), Entry)
         if entry is not None and entry.environment == environment_of(files):
             changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
@@ -100,7 +102,10 @@ class Linker:
         if snapshot is None:
             return
         entry = Entry(environment_of(inference.files), digests, snapshot)
-        self.store.cache.put_packed({key_of_project(self.project): entry})
+        self.store.cache.put_packed({self._key(inference.files): entry})
+
+    def _key(self, files: Files) -> str:
+        return key_of_project(self.project, bool(files.observed))
 
 
 def environment_of(files: Files) -> list[str]:
@@ -108,12 +113,14 @@ def environment_of(files: Files) -> list[str]:
     models of frameworks, what files tell these, and whether it presumes that they run under
     autocast."""
     presumption = Presumption(files, files.assumes_autocast)
-    return [environment_digest(), *files.own_models, *files.asked_by_files, *presumption.told]
+    told = [*files.own_models, *files.asked_by_files, *presumption.told]
+    return [environment_digest(), *told, observations.digest_of(files.observed)]
 
 
-def key_of_project(directory: str) -> str:
-    """The one entry of a project: that of another amplint, or of other files, is replaced."""
-    return key_of("link", directory)
+def key_of_project(directory: str, with_observations: bool) -> str:
+    """The one entry of a project, with observations and without: that of another amplint, or of
+    other files, is replaced."""
+    return key_of("link", directory, *(["observed"] if with_observations else []))
 
 
 @dataclass
@@ -130,6 +137,11 @@ class LiveLinker:
     changed: Collection[str] | None = None
     _disk: Linker | None = None
     _known: Facts | None = None
+
+    @cached_property
+    def observing(self) -> LiveLinker:
+        """Another one, for the analysis with what runs have shown."""
+        return LiveLinker(self.known)
 
     @property
     def inference(self) -> Inference | None:
@@ -179,6 +191,8 @@ class LiveLinker:
         if files.own_models != inference.files.own_models:
             return None
         if files.asked_by_files != inference.files.asked_by_files:
+            return None
+        if files.observed != inference.files.observed:
             return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]

@@ -15,6 +15,7 @@ from amplint.core.progress import SILENT, Progress
 from amplint.core.text import Text
 from amplint.project.config import Configuration, Settings
 from amplint.project.discover import Project
+from amplint.project.observations import ObservedFunction
 from amplint.run.cache import Cache
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Request:
         progress: informed how far the run is.
         jobs: how many processes may work on it; None for as many as there are processors.
         outlet: receives what is known before all is: see `news`.
+        observed: what runs of the program have shown of functions, by id: see `observing`.
         lasting: whether the texts of `overlays` are going to be on the disk, so that what is found
             in them is kept, too.
     """
@@ -57,6 +59,7 @@ class Request:
     jobs: int | None = field(default=None, compare=False)
     outlet: Outlet = field(default_factory=Outlet, compare=False, repr=False)
     lasting: bool = field(default=False, compare=False)
+    observed: Mapping[str, ObservedFunction] = field(default_factory=dict, repr=False)
 
     def part_of(self, path: str) -> str:
         """The directory of the project that a file is analysed with."""

@@ -19,6 +19,7 @@ from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
 from amplint.knowledge.vocabulary import TEST_PATH
+from amplint.project import observations
 from amplint.project.config import check_selectors
 from amplint.project.configurations import Configurations
 from amplint.project.notebooks import NotANotebookError
@@ -240,6 +241,7 @@ def by_project(task: Task, request: Request, configurations: Configurations) -> 
             assumes_autocast=settings.assumes_autocast,
             models=settings.texts_of_models,
             told=told_in(texts, settings.texts_of_models, configurations, directory),
+            observed=request.observed,
         )
         for root in [slashes(str(request.project.root))]
         for directory, texts in found.items()
@@ -311,8 +313,9 @@ class Memory:
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
         rules = [codes, caching.outside_rules(), self.task.assumes_autocast, self.task.models]
+        seen = observations.digest_of(self.task.observed)
         return caching.key_of(
-            "part", caching.environment(), rules, self.task.told, part, list(self.task.texts)
+            "part", caching.environment(), rules, self.task.told, seen, part, list(self.task.texts)
         )
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:

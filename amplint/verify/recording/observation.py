@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
-from amplint.verify.recording.sightings import Sighting
+from amplint.verify.recording.sightings import Entered, Gave, Sighting
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -195,6 +195,7 @@ class Observation:
         notes: what a reader should know of the run itself.
         sightings: what the program did that a rule is about, where that was asked for.
         steps: how many steps of training it made, likewise.
+        entered, gave: what its functions were given, and what its expressions gave, likewise.
         schema: of this document.
     """
 
@@ -220,6 +221,8 @@ class Observation:
     notes: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     steps: int = 0
+    entered: tuple[Entered, ...] = ()
+    gave: tuple[Gave, ...] = ()
     schema: int = SCHEMA
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 
 class Act(Enum):
@@ -67,3 +69,48 @@ class Sighting:
     first: int = 1
     size: int = 0
     callers: tuple[Site, ...] = ()
+
+
+# What is kept of a value: of a tensor "dtype device dimensions", as "float16 cuda 1", the device
+# "?" where the run does not tell it, the dimensions 0 for none and 1 for some; of lists, tuples and
+# dicts with tensors in them a list or a dict of these; of anything else `OTHER`.
+Shape = Any
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Entered:
+    """The calls of one function of the program.
+
+    Args:
+        path, row, name: of its first line, that of a decorator if it has one.
+        parameters: what they were given, by name, each kind once.
+        regions: the dtypes of the autocast regions that it was called in, "" for none.
+        learns: whether gradients were on in one of the calls.
+        calls: how many there were.
+        steps: in how many steps of training.
+    """
+
+    path: str
+    row: int
+    name: str
+    parameters: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+    regions: tuple[str, ...] = ()
+    learns: bool = False
+    calls: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Gave:
+    """What an expression of the program gave.
+
+    Args:
+        kind: "call", "attribute", "subscript" or "operation".
+        site: where it stands.
+        shapes: each kind of value once.
+    """
+
+    kind: str
+    site: Site
+    shapes: tuple[Shape, ...]

@@ -46,6 +46,7 @@ def observe(spec: Spec) -> Observation:
 
     root = Path(os.path.realpath(spec.root))
     recorder = watcher(root, spec) if spec.watched else Recorder(root)
+    profiler = profiler_of(recorder, spec) if spec.profiled else None
     tracer = Tracer(recorder.places.path, frozenset(spec.traced))
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
@@ -61,6 +62,8 @@ def observe(spec: Spec) -> Observation:
             target = named(spec.target)
             recorder.clear()
             stack.enter_context(traced(tracer))
+            if profiler is not None:
+                stack.enter_context(profiler)
             result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
         except BaseException as error:  # SystemExit and KeyboardInterrupt are ends like others
             fields = {**ended(error, spec), "place": place(error, root)}
@@ -76,6 +79,7 @@ def observe(spec: Spec) -> Observation:
         torch=torch.__version__,
         **fields,
         **recorder.seen(),
+        **(profiler.told() if profiler is not None else {}),
         **extra_fields(extra, caught),
         rng=rng,
         ran=tracer.seen(),
@@ -91,6 +95,12 @@ def watcher(root: Path, spec: Spec) -> Any:
 
     shows_values = BACKENDS[spec.backend].shows[Aspect.VALUES] is Shows.YES
     return Watcher(root, shows_values)
+
+
+def profiler_of(recorder: Any, spec: Spec) -> Any:
+    from amplint.verify.recording.seen_values import Profiler  # noqa: PLC0415
+
+    return Profiler(recorder, BACKENDS[spec.backend].shows[Aspect.DEVICES] is Shows.YES)
 
 
 @contextmanager

@@ -1,0 +1,108 @@
+"""What `check` finds with the observations of runs, beside what it finds without them.
+
+A project with observations is analysed twice: as it is, and with them. What the first analysis
+reports stays, whatever a run has shown; what only the second one reports rests on a run, says so,
+and is fixed by nobody who has not looked at it. To follow in one analysis what rests on a run was
+tempting, at half the time. But a value that is known may be the reason for silence as well, and
+evidence, which only the shown reasons carry, would have had to prove that a fix needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from amplint.core.finding import Finding, Position, by_place
+from amplint.core.paths import slashes
+from amplint.core.process_pool import Outlet
+from amplint.core.registry import UNUSED
+from amplint.project import observations
+from amplint.project.discover import relative
+from amplint.project.observations import ObservedFunction, UnusableError
+from amplint.run.request import AnalysisResult, Request
+
+
+@dataclass(frozen=True)
+class Found:
+    """The observations of the projects of a run.
+
+    Args:
+        functions: by id, as the paths of the run have it.
+        notices: which files cannot be used, and why.
+    """
+
+    functions: Mapping[str, ObservedFunction] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+def found(request: Request) -> Found:
+    """The observations of the projects whose files are reported."""
+    project = request.project
+    root = slashes(str(project.root))
+    functions: dict[str, ObservedFunction] = {}
+    notices: list[str] = []
+    for directory in sorted({request.part_of(path) or root for path in project.reported}):
+        if not request.settings.at(directory).observations:
+            continue
+        prefix = f"{relative(directory, root)}/" if directory != root else ""
+        try:
+            told = observations.read(directory)
+        except UnusableError as error:
+            notices.append(f"{prefix}{observations.FILE} is not used: {error}")
+            continue
+        for name, function in told.items():
+            functions[f"{prefix}{name}"] = function
+    return Found(functions, tuple(notices))
+
+
+def with_observations(request: Request, seen: Found) -> Request:
+    """The request to the second analysis, of which nobody is told before it is done."""
+    return replace(
+        request,
+        observed=seen.functions,
+        linker=request.linker and request.linker.observing,
+        timing=None,
+        outlet=Outlet(),
+    )
+
+
+def joined(plain: AnalysisResult, other: AnalysisResult, seen: Found) -> AnalysisResult:
+    """The findings of the analysis without observations, and what only the other one finds."""
+    places = {place_of(finding) for finding in plain.findings}
+    still = {place_of(each) for each in other.findings if is_about_comments(each)}
+    kept = [
+        each for each in plain.findings if not is_about_comments(each) or place_of(each) in still
+    ]
+    new = [
+        marked(each, seen)
+        for each in other.findings
+        if place_of(each) not in places and not is_about_comments(each)
+    ]
+    return replace(plain, findings=tuple(sorted([*kept, *new], key=by_place)))
+
+
+def place_of(finding: Finding) -> tuple[str, Position]:
+    """Where a finding begins: what the first analysis says of a place is not said again."""
+    return finding.path, finding.span.start
+
+
+def is_about_comments(finding: Finding) -> bool:
+    """Whether a finding says that a comment suppresses nothing, which both analyses have to say."""
+    return finding.code == UNUSED.code
+
+
+def marked(finding: Finding, seen: Found) -> Finding:
+    """A finding that rests on a run: it names the run, and its fix is not safe."""
+    message = f"as `{run_of(finding, seen)}` has shown: {finding.message}"
+    fix = finding.fix
+    if fix is not None:
+        newer = fix.newer.demoted() if fix.newer is not None else None
+        fix = replace(fix.demoted(), newer=newer)
+    return replace(finding, message=message, fix=fix)
+
+
+def run_of(finding: Finding, seen: Found) -> str:
+    """The program that has shown what a finding rests on: the one that has run its function."""
+    here = seen.functions.get(f"{finding.path}::{finding.scope}")
+    others = (each for name, each in seen.functions.items() if name.startswith(finding.path))
+    return next(each.run for each in (here, *others, *seen.functions.values()) if each is not None)
