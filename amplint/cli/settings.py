@@ -15,6 +15,7 @@ from amplint.core.registry import all_rules
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
+from amplint.output.formats.text import counted
 from amplint.project import observations
 from amplint.project.config import KEYS, Settings, check_selectors
 from amplint.project.hierarchy import Projects
@@ -93,7 +94,7 @@ def observed_in(directory: str) -> str:
         return f": {observations.FILE} is not used: {error}"
     if not functions:
         return f", no {observations.FILE}"
-    return f": {observations.FILE}, of {len(functions):,} functions"
+    return f": {observations.FILE}, of {counted(len(functions), 'function')}"
 
 
 def written(key: str, settings: Settings) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from amplint.inference.project import makes_idle_scaler, speaks_of_devices
+from amplint.inference.project import ProjectFacts, makes_idle_scaler, speaks_of_devices
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.model import FunctionFacts, Graph
@@ -32,14 +32,16 @@ class Body(msgspec.Struct, array_like=True, frozen=True):
 Bodies = Mapping[str, Body]  # by the id of the function
 
 
-def bodies(file: File) -> dict[str, Body]:
+def bodies(project: ProjectFacts, file: File) -> dict[str, Body]:
     """The bodies of all functions of a file, whose graphs are built."""
     # See `Frame.is_scaled` and `Evaluation.is_never_moved`.
     around = makes_idle_scaler(file.text), speaks_of_devices(file)
     found: dict[str, Body] = {}
     for function, facts in file.facts.functions.items():
         graph = file.graph(function)
-        read = [around, repr(told(facts)), sorted(map(repr, facts.words)), shape(graph)]
+        words = sorted(map(repr, facts.words))
+        seen = project.observation(facts)
+        read: list[object] = [around, repr(told(facts)), words, shape(graph), seen]
         nests = any(node.op in NESTING for node in graph.nodes)
         found[function] = Body(digest(read), tuple(sorted(graph.bindings)) if nests else ())
     return found

@@ -51,8 +51,8 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
     anew: set[str] = set()
     in_others: set[str] = set()
     for path, file in new.items():
-        known = bodies(old[path]) if path in old else {}
-        now = bodies(file)
+        known = bodies(before, old[path]) if path in old else {}
+        now = bodies(project, file)
         anew |= others(known, now)
         in_others.update(rebound(known, now, file))
     grafts = dict(grafted(anew, before, project))
@@ -146,6 +146,8 @@ def grafted(
         if state is None:
             continue
         old, new = before.functions[function], project.functions[function]
+        if before.observation(old) != project.observation(new):
+            continue
         if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
             continue  # of words, see `Evaluation.hot_parameter`
         if speaks_of_devices(before.files[old.path]) != speaks_of_devices(project.files[new.path]):

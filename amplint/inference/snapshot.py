@@ -97,7 +97,11 @@ def taken(inference: Inference) -> Snapshot | None:
     value = encoder.value
     own = inference.files.own
     files = {path: interface(inference, file) for path, file in own.items()}
-    known = {function: body for file in own.values() for function, body in bodies(file).items()}
+    known = {
+        function: body
+        for file in own.values()
+        for function, body in bodies(inference, file).items()
+    }
     return Snapshot(
         files=files,
         functions=[
@@ -174,7 +178,7 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
     known = {snapshot.texts[function]: body for function, *_, body in snapshot.functions}
     anew: set[str] = set()
     for path in now:
-        bodies_now = bodies(files.own[path])
+        bodies_now = bodies(project, files.own[path])
         anew |= others(known, bodies_now)
         anew.update(rebound(known, bodies_now, files.own[path]))
     seen = difference(before, now)

@@ -7,6 +7,7 @@ places; no value of a tensor, and no path outside of the project.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,9 +23,10 @@ from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, Shape
 from amplint.run.request import Request
 from amplint.verify.recording.observation import Observation
-from amplint.verify.recording.sightings import OTHER, Entered, Site
+from amplint.verify.recording.sightings import OTHER, Entered, Gave, Site
 
 MOST_RUNS = 4  # of a function whose names are kept
+DRIVERS = frozenset({*dir(builtins), "OrderedDict", "defaultdict", "deque"})
 MOST_SHAPES = 8  # of a place that are kept apart
 
 
@@ -42,6 +44,11 @@ class Functions:
         self.by_place = {f.location[:2]: f for f in facts if f.kind == "function"}
         self.module = self.file.facts.functions[self.file.facts.module]
         self.firsts = dict(first_rows(self.file.parsed.module))
+        self.callees = {
+            (node.end_lineno, node.end_col_offset): node.func.id
+            for node in ast.walk(self.file.parsed.module)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
 
     def entered(self, row: int, name: str) -> FunctionFacts | None:
         """The function whose code begins at a row, with its decorators."""
@@ -56,6 +63,12 @@ class Functions:
             and (site.end_row, site.end_column) <= f.location[2:]
         ]
         return max(inside, key=lambda f: f.location[:2], default=self.module)
+
+    def drives_others(self, gave: Gave) -> bool:
+        """Whether what returned there may be a function that the called one has called: a type that
+        is written in C has no frame, and Python tells of none of its calls. Ex) list(map(f, xs))"""
+        name = self.callees.get((gave.site.end_row, gave.site.end_column))
+        return gave.kind == observations.CALL and name in DRIVERS
 
     def digest(self, function: FunctionFacts) -> str:
         return digest_of(function, self.file.lines)
@@ -102,7 +115,7 @@ def observed(
         for gave in run.gave:
             functions = functions_of(gave.site.path)
             shapes = told(gave.shapes)
-            if functions is None or not shapes:
+            if functions is None or not shapes or functions.drives_others(gave):
                 continue
             facts = functions.around(gave.site)
             site = gave.site

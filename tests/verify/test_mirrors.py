@@ -144,7 +144,9 @@ print(json.dumps(errors))
     )
     errors = json.loads(done.stdout)
     assert errors.keys() == WRITES.keys()
-    assert all(error.startswith("PermissionError('amplint does not let") for error in errors.values())
+    assert all(
+        error.startswith("PermissionError('amplint does not let") for error in errors.values()
+    )
     assert contents(tree) == before
 
 
