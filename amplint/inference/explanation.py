@@ -430,6 +430,10 @@ class Explanations:
         if by_framework:
             yield from by_framework
             return
+        shown = infer.observed_region(function)
+        if shown is not None:
+            yield shown
+            return
         calls = infer.calls_in_regions(function, around.presumed)
         if around.presumed and not calls:
             yield infer.presumption.evidence(infer.functions[function])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from amplint.core.values import Region, Value
+from amplint.core.values import Evidence, Region, Value, evidence_of
 from amplint.core.walks import reachable
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
@@ -48,10 +48,6 @@ class ProjectFacts(Hierarchy):
         if function in self.presumption.patching:
             return PATCHED
         facts = self.functions[function]
-        seen = self.observation(facts)
-        shown = region_of(seen, facts) if seen is not None else None
-        if shown is not None:
-            return shown
         region = self.presumption.region
         if is_ended or region is None or not self._is_run_from_outside(facts):
             return None
@@ -61,9 +57,23 @@ class ProjectFacts(Hierarchy):
             return None  # the framework that runs it has to open none
         return region
 
+    def region_in(self, function: str, joined: Region | None, is_ended: bool) -> Region | None:
+        facts = self.functions[function]
+        seen = self.observation(facts)
+        if seen is not None and seen.regions:
+            return region_of(seen, facts)
+        return joined or self.presumed_region(function, is_ended)
+
     def observation(self, function: FunctionFacts) -> ObservedFunction | None:
         """What runs have shown of a function, if its text is the one that ran."""
         return self._observed.of(function, self.files)
+
+    def observed_region(self, function: str) -> Evidence | None:
+        """The run that has shown the region that a function is called in."""
+        facts = self.functions[function]
+        seen = self.observation(facts)
+        region = region_of(seen, facts) if seen is not None else None
+        return evidence_of(region.evidence) if region is not None else None
 
     def observed_values(self, function: FunctionFacts, graph: Graph) -> dict[int, Value]:
         """The values that runs have shown, by node of the function."""

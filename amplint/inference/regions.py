@@ -45,10 +45,10 @@ class Solution:
         outside = run_outside(self._inference)
         waiting: dict[str, None] = {}
         for function, state in self._inference.states.items():
-            presumed = self._inference.presumed_region(function, function in outside)
-            if presumed is not None:
-                self.regions[function] = presumed
-            if presumed is not None or self._opens(function, state):
+            first = self._inference.region_in(function, None, function in outside)
+            if first is not None:
+                self.regions[function] = first
+            if first is not None or self._opens(function, state):
                 waiting[function] = None
         for calls in known.values():
             wrapping = (s for s, region in calls.sites.items() if region and region.wrapped)
@@ -61,8 +61,8 @@ class Solution:
                 if self._met.setdefault(function, RegionsOfCalls()).put(site, region)
             }
             for function in changed:
-                presumed = self._inference.presumed_region(function, function in outside)
-                joined = self._met[function].joined() or presumed
+                met = self._met[function].joined()
+                joined = self._inference.region_in(function, met, function in outside)
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined
                     waiting[function] = None

@@ -232,6 +232,18 @@ class Store(ABC):
             is_ended: whether a call that is seen ends the presumption.
         """
 
+    @abstractmethod
+    def region_in(self, function: str, joined: Region | None, is_ended: bool) -> Region | None:
+        """The region that a function inherits: that of its calls, if they are in one, or else the
+        presumed one. Where runs have shown in which regions it is called, the text is not asked: it
+        may leave out what a decorator does.
+
+        Args:
+            function: of the project.
+            joined: the region of its calls, as the text has them.
+            is_ended: as above.
+        """
+
     def later(self, function: str, node: int = WHOLE) -> None:
         """Have a node evaluated, in its turn."""
         if self.turn is not None and self.turn.takes(function, node):
@@ -557,7 +569,7 @@ class Store(ABC):
         calls = self._regions.get(function)
         is_called = calls is not None and bool(calls.sites)
         joined = calls.joined() if calls is not None else None
-        return joined or self.presumed_region(function, is_called)
+        return self.region_in(function, joined, is_called)
 
     def write_region(self, function: str, site: SiteId, region: Region | None) -> None:
         """Note that a call of a function stands in a region, or in none."""

@@ -51,8 +51,7 @@ def check(tmp_path: Path) -> Check:
 
     def checked(text: str, functions: dict[str, object], **settings: object) -> list[Finding]:
         write({"a.py": text.encode()}, tmp_path)
-        if functions:
-            save(tmp_path, observed("a.py", text, functions))
+        save(tmp_path, observed("a.py", text, functions))
         return [*outcome(tmp_path, **settings).findings]
 
     return checked
@@ -203,3 +202,40 @@ def test_the_file_reads_as_it_is_written(tmp_path: Path) -> None:
     assert observations.read(str(tmp_path)) == functions
     content = json.loads((tmp_path / observations.FILE).read_text())
     assert list(content) == sorted(content)
+
+
+REGIONS = """\
+import torch
+from elsewhere import without_autocast, with_autocast
+
+
+@without_autocast
+def inner(a, b):
+    return torch.nn.functional.binary_cross_entropy(a, b)
+
+
+def outer(a, b):
+    with torch.autocast("cuda", torch.float16):
+        return inner(a, b)
+"""
+
+
+def test_the_region_that_a_run_has_shown_is_the_one(check: Check) -> None:
+    """A decorator that nobody can read may end a region, or open one."""
+    given = {"parameters": {"a": [FULL], "b": [FULL]}}
+    shown = [check(REGIONS, {"inner": {**given, "regions": each}}) for each in ([""], ["float16"])]
+    assert [codes(found) for found in shown] == [["AMP304"], ["AMP304"]]
+    alone = REGIONS.partition("\n\ndef outer")[0] + "\n"
+    assert codes(check(alone, {})) == []
+    assert codes(check(alone, {"inner": {**given, "regions": [""]}})) == []
+    (finding,) = check(alone, {"inner": {**given, "regions": ["", "float16"]}})
+    assert finding.code == "AMP304"
+    assert [each.message for each in finding.related] == [f"seen when `{RUN}` ran"]
+
+
+def test_what_a_run_calls_in_every_step_is_hot(check: Check) -> None:
+    text = "def note(value):\n    return value.sum().item()\n"
+    given = {"parameters": {"value": [FULL]}}
+    assert codes(check(text, {"note": given})) == []
+    (finding,) = check(text, {"note": {**given, "every_step": True}})
+    assert finding.code == "AMP101"
