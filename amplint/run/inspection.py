@@ -31,6 +31,7 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
+from amplint.run import observing
 from amplint.run.analysis import Seen, deeply, index_part
 from amplint.run.filtering import Filter
 from amplint.run.judge import judge, lacking, views_of
@@ -124,7 +125,8 @@ def inspect(
     """Tell what is known of a line.
 
     Args:
-        request: of the project that the file is in; what is kept of earlier runs is not used.
+        request: of the project that the file is in; what is kept of earlier runs is not used, and
+            what runs of the program have shown is.
         path: the file, as the project names it.
         row: the line in its text; of a notebook, in the text of all its cells.
         wanted: the rules to explain; none for all that look at the line.
@@ -132,6 +134,9 @@ def inspect(
     Raises KeyError for a file without a text.
     """
     request = replace(request, cache=None)
+    seen_in_runs = observing.found(request)
+    if seen_in_runs.functions:
+        request = observing.with_observations(request, seen_in_runs)
     with without_collector():
         part, task = part_with(path, request, reading, request.rules)
         indexed = index_part(part, task)

@@ -2,14 +2,13 @@
 
 import kornia
 import torch
-from kornia import augmentation as K
-from kornia import losses
+from kornia import augmentation, losses
 from torch import nn
 
-augment = K.AugmentationSequential(
-    K.RandomHorizontalFlip(p=1.0), K.ColorJiggle(0.1, 0.1, 0.1, 0.1, p=1.0),
-    K.RandomGaussianBlur((3, 3), (0.1, 2.0), p=1.0), K.RandomErasing(p=1.0),
-    K.RandomAffine(15.0, p=1.0),
+augment = augmentation.AugmentationSequential(
+    augmentation.RandomHorizontalFlip(p=1.0), augmentation.ColorJiggle(0.1, 0.1, 0.1, 0.1, p=1.0),
+    augmentation.RandomGaussianBlur((3, 3), (0.1, 2.0), p=1.0), augmentation.RandomErasing(p=1.0),
+    augmentation.RandomAffine(15.0, p=1.0),
 )  # fmt: skip
 model = nn.Conv2d(3, 3, 3, padding=1).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
