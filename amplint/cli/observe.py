@@ -59,7 +59,7 @@ def observe(
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
-    from amplint.observe import project
+    from amplint.observing import project
     from amplint.output import baseline, console
     from amplint.verify import projects
     from amplint.verify.compare.lab import NotStartedError

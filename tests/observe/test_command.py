@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.observe.claims import CLAIMS
+from amplint.observing.claims import CLAIMS
 from amplint.verify.backends.choice import BACKENDS
 from tests.command import Amplint
 from tests.helpers import write

@@ -11,7 +11,7 @@ from itertools import chain
 from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.observe.claims import CLAIMS, REFUSALS, Claim
+from amplint.observing.claims import CLAIMS, REFUSALS, Claim
 from amplint.verify.recording.observation import Observation
 from amplint.verify.recording.sightings import Act, Sighting, Site
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from amplint.core.finding import Finding
 from amplint.core.text import Text
-from amplint.observe.findings import counted, explained, findings_of, first_line, is_refusal
+from amplint.observing.findings import counted, explained, findings_of, first_line, is_refusal
 from amplint.run import engine
 from amplint.run.analysis import Seen
 from amplint.run.filtering import Filter
