@@ -80,6 +80,6 @@ def observe(
         raise Failure(f"the project cannot be copied: {error}") from error
     except NotStartedError as error:
         raise Failure(str(error)) from error
-    outcome = baseline.without_known(found.outcome, known, request)
+    outcome = baseline.only_new(found.outcome, known)
     console.show(outcome, request, outputs, quiet, sort)
     return outcome.status

@@ -264,12 +264,19 @@ class Places:
 
     def path(self, code: CodeType) -> str | None:
         """The file of the code relative to the root; None if it does not lie below."""
-        name = code.co_filename
+        return self.path_of(code.co_filename)
+
+    def path_of(self, name: str) -> str | None:
+        """Likewise, of a file as code and tracebacks name it."""
         if name not in self._known:
-            real = os.path.realpath(name)
-            ours = real.startswith(self.root) and "site-packages" not in real and name[0] != "<"
-            self._known[name] = real[len(self.root) :].replace(os.sep, "/") if ours else None
+            self._known[name] = self.below(name)
         return self._known[name]
+
+    def below(self, name: str) -> str | None:
+        """Likewise, found out anew."""
+        real = os.path.realpath(name)
+        ours = real.startswith(self.root) and "site-packages" not in real and name[0] != "<"
+        return real[len(self.root) :].replace(os.sep, "/") if ours else None
 
     def here(self) -> SourceLine:
         """The line below the root that asks; without path where none does."""
