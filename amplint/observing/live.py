@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -114,7 +114,7 @@ def live(root: Path) -> Iterator[LiveWatcher]:
     try:
         watcher = LiveWatcher(root)
         before = [getattr(owner, name) for owner, name in REPLACED]
-        with recorded(watcher), watching(watcher):
+        with uncompiled(), recorded(watcher), watching(watcher):
             after = [getattr(owner, name) for owner, name in REPLACED]
             rebind(before, after)
             try:
@@ -123,6 +123,14 @@ def live(root: Path) -> Iterator[LiveWatcher]:
                 rebind(after, before)
     finally:
         _turn.release()
+
+
+def uncompiled() -> AbstractContextManager[object]:
+    """Have functions that torch.compile has made run uncompiled: it can compile none whose
+    operations somebody sees, and one that it has met so stays uncompiled for good."""
+    stance: Any = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
+    eager: AbstractContextManager[object] = stance("force_eager") if stance else nullcontext()
+    return eager
 
 
 def rebind(old: Sequence[object], new: Sequence[object]) -> None:
