@@ -8,6 +8,8 @@ rules, without notice. A name is imported when it is first used, so that `amplin
 none of it.
 `libcst` is LibCST, imported when a rule first uses a name of it; `Source` imports it, and so rules
 name that one where types are checked alone.
+
+PYTEST_DONT_REWRITE: pytest would warn that it cannot, where this was imported before it started.
 """
 
 # ruff: noqa: E402
