@@ -20,10 +20,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from amplint.observing import cells
 from amplint.verify.backends.cuda import recorded
-from amplint.verify.recording.observation import Observation, RunOutcome
+from amplint.verify.recording.observation import Observation, Row, RunOutcome
 from amplint.verify.recording.raised import message, place
-from amplint.verify.recording.record import HARNESS, Places, Recorder
-from amplint.verify.recording.watching import Watcher, watching
+from amplint.verify.recording.record import HARNESS, Places, Recorder, copy_of, wait_of
+from amplint.verify.recording.sightings import Act
+from amplint.verify.recording.watching import Watcher, overflows, short, watching
 
 # A home directory may be the root of a notebook, and have a Python below it.
 LIBRARIES = (
@@ -83,9 +84,19 @@ class LiveWatcher(Watcher):
         self.backend = "cpu"
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        if isinstance(result, torch.Tensor) and result.is_cuda:
-            self.backend = "cuda"
+        """As a watcher, and in half of its time: it looks for the line of what waits alone."""
+        kwargs = kwargs or {}
+        wait = wait_of(func, args, kwargs, self.on_device)
+        result = func(*args, **kwargs)
+        copied = copy_of(func, args, kwargs, result)
+        wait = copied[0] if copied else wait
+        if wait is not None:
+            path, row, direct, _ = self.places.here()
+            self.write(Row(path, row, str(func), (), (), wait, direct))
+        if isinstance(result, torch.Tensor):
+            self.backend = "cuda" if result.is_cuda else self.backend
+            if overflows(func, args, kwargs, result):
+                self.sight(Act.OVERFLOW, short(result.dtype))
         return result
 
     def observation(self, error: BaseException | None = None) -> Observation:

@@ -81,6 +81,7 @@ CHECKS = frozenset(
         aten._linalg_svd,
     }
 )
+WAITING = SCALAR_READS | SHAPE_READS | INDEXED | NUMBERS.keys() | CHECKS
 COPIES = frozenset({aten._to_copy, aten.copy_, aten.copy, aten._copy_from})
 MASKS = (torch.bool, torch.uint8)
 
@@ -148,6 +149,9 @@ def wait_of(
     packet = func.overloadpacket
     if packet in COPIES:
         return None  # where from and where to is known when it is done
+    shape_is_read = torch.Tag.dynamic_output_shape in func.tags
+    if packet not in WAITING and not shape_is_read:
+        return None
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if not any(on_device(tensor) for tensor in tensors):
         return None
@@ -164,9 +168,7 @@ def wait_of(
         return Wait.SCALAR_READ if reads else None
     if packet in CHECKS:
         return Wait.SCALAR_READ
-    if torch.Tag.dynamic_output_shape in func.tags and kwargs.get("output_size") is None:
-        return Wait.SHAPE_READ
-    return None
+    return Wait.SHAPE_READ if shape_is_read and kwargs.get("output_size") is None else None
 
 
 def fills(packet: Any, args: tuple[Any, ...]) -> bool:
