@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import amplint
 from amplint.observing import cells
-from amplint.observing.live import REPLACED
+from amplint.observing.live import REPLACED, LiveWatcher
 from amplint.run import engine
 from tests.helpers import write
 
@@ -368,6 +368,18 @@ def test_what_is_compiled_runs_as_it_is_and_is_compiled_afterwards() -> None:
     before(torch.ones(4))
     inside(torch.ones(4))
     assert len(calls) == 3
+
+
+def test_waits_of_each_step(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU stands for a GPU, which this may run without."""
+    monkeypatch.setattr("amplint.verify.backends.cuda.on_cuda", lambda _: True)
+    monkeypatch.setattr(LiveWatcher, "backend", property(lambda _: "cuda", lambda *_: None))
+    lines = ("        x.sum().item()", "        if x.sum() > 0: pass", "        x.sum()")
+    names = run(PROGRAM + "\n".join(lines) + "\n")
+    row = PROGRAM.count("\n") + 1
+    expected = [MIXED, CLIPPED, ("AMP101", row), ("AMP103", row + 1)]
+    assert [each for each in rows(names) if each in expected] == expected
+    assert {row for _, row in rows(names)} <= {each for _, each in expected}
 
 
 def test_what_is_watched_is_not_kept_alive() -> None:
