@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -76,12 +77,11 @@ class ObservedBlock:
 
     def __enter__(self) -> ObservedBlock:
         from amplint.observing.live import NestedError, live
-        from amplint.output.console import tell_notices
 
         try:
             self._watcher = self._stack.enter_context(live(self._root))
         except NestedError:
-            tell_notices(["this block lies in one that is watched, which reports what is seen"])
+            tell_nested()
         return self
 
     def __exit__(
@@ -94,6 +94,14 @@ class ObservedBlock:
         self._stack.close()
         if watcher is not None:
             self.findings = told(watcher, error)
+
+
+@cache
+def tell_nested() -> None:
+    """Say it once: such a block may stand in a loop."""
+    from amplint.output.console import tell_notices
+
+    tell_notices(["a block is not watched by itself while another one is, which reports it"])
 
 
 def told(watcher: LiveWatcher, error: BaseException | None) -> tuple[Finding, ...]:

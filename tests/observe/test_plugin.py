@@ -144,7 +144,7 @@ def test_an_error_that_a_rule_explains_and_a_block_in_a_test(project: Path) -> N
     assert "1 failed, 1 passed" in ran.stdout
     assert "AMP405" in ran.stdout
     assert FOUND in ran.stdout
-    assert "this block lies in one that is watched" in ran.stderr
+    assert "a block is not watched by itself while another one is" in ran.stderr
 
 
 @pytest.mark.usefixtures("project")
