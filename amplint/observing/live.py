@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from amplint.observing import cells
@@ -75,6 +76,8 @@ class LiveWatcher(Watcher):
         root: as of a watcher.
     """
 
+    supports_higher_order_operators = True  # else torch.cond raises where it is seen
+
     def __init__(self, root: Path) -> None:
         super().__init__(root, has_values=True)
         self.places: LivePlaces = LivePlaces(root)
@@ -86,6 +89,8 @@ class LiveWatcher(Watcher):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As a watcher, and in half of its time: it looks for the line of what waits alone."""
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):  # what it is given to call is not watched
+            return func(*args, **kwargs)
         wait = wait_of(func, args, kwargs, self.on_device)
         result = func(*args, **kwargs)
         copied = copy_of(func, args, kwargs, result)

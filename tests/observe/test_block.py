@@ -384,6 +384,16 @@ def test_waits_of_each_step(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row for _, row in rows(names)} <= {each for _, each in expected}
 
 
+def test_a_function_that_an_operator_calls() -> None:
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    x = torch.ones(3)
+    with amplint.observe():
+        result = torch.cond(x.sum() > 0, branch, torch.neg, (x,))
+    assert torch.equal(result, x + 1)
+
+
 def test_what_is_watched_is_not_kept_alive() -> None:
     model = torch.nn.Linear(8, 1)
     with amplint.observe():
