@@ -105,7 +105,7 @@ class LiveWatcher(Watcher):
         return result
 
     def observation(self, error: BaseException | None = None) -> Observation:
-        """What was seen since the last `clear`.
+        """The record since the last `clear`.
 
         Args:
             error: has ended it.

@@ -1,4 +1,4 @@
-"""What was seen of code that ran where it lies, as a report. It reads the files that it names, and
+"""The report of code that ran where it lies, and was watched. It reads the files that it names, and
 no others, and writes nothing."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which of the mistakes that were seen are reported: each once, as the settings and comments of its
-file say."""
+"""The mistakes that are reported, of those that were seen: each once, as settings and comments
+of its file say."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def register(config: pytest.Config) -> None:
 
 
 class Found:
-    """What the tests have shown, and the report of it.
+    """The record of what the tests have shown, and the report of it.
 
     Args:
         config: of the run.

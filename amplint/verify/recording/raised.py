@@ -1,4 +1,4 @@
-"""What an exception says, and where the user's code raised it."""
+"""The text of an exception, and where the user's code raised it."""
 
 from __future__ import annotations
 
