@@ -1,10 +1,15 @@
 """amplint: a linter for PyTorch training code that knows mixed precision.
 
-This module offers all that the author of a rule needs. The names in `__all__` are promised to rules
-of other packages too (docs/own-rules.md); the others change with amplint's own rules, without
-notice. A name is imported when it is first used, so that `amplint --help` pays for none of it.
+`observe` is for programs (docs/observe.md): `with amplint.observe(): ...` watches what is inside.
+
+Beside it, this module offers all that the author of a rule needs. The names in `__all__` are
+promised to rules of other packages too (docs/own-rules.md); the others change with amplint's own
+rules, without notice. A name is imported when it is first used, so that `amplint --help` pays for
+none of it.
 `libcst` is LibCST, imported when a rule first uses a name of it; `Source` imports it, and so rules
 name that one where types are checked alone.
+
+PYTEST_DONT_REWRITE: pytest would warn that it cannot, where this was imported before it started.
 """
 
 # ruff: noqa: E402
@@ -88,6 +93,7 @@ _EXPORTS = {
     "analyses.unknown_when_hot": "UnknownWhenHot",
     "cst.literals": "literal",
     "knowledge.dtypes": "FLOATS HALF",
+    "observing.block": "observe",
     "source": "Source",
     "view.view": "READ View",
 }
@@ -227,6 +233,7 @@ if TYPE_CHECKING:
     from amplint.inference.transfer import tensors_in as tensors_in
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
+    from amplint.observing.block import observe as observe
     from amplint.source import Source as Source
     from amplint.view.view import READ as READ
     from amplint.view.view import View as View

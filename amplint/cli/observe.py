@@ -29,7 +29,7 @@ from amplint.output.console import Output
 from amplint.verify import HOW_TO_GET_TORCH
 
 if TYPE_CHECKING:
-    from amplint.observe.project import Observed
+    from amplint.observing.project import Observed
     from amplint.run.request import Outcome, Request
 
 
@@ -71,7 +71,7 @@ def observe(
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
-    from amplint.observe import project
+    from amplint.observing import project
     from amplint.output import baseline, console
     from amplint.verify import projects
     from amplint.verify.compare.lab import NotStartedError
@@ -92,7 +92,7 @@ def observe(
         raise Failure(f"the project cannot be copied: {error}") from error
     except NotStartedError as error:
         raise Failure(str(error)) from error
-    outcome = baseline.without_known(found.outcome, known, request)
+    outcome = baseline.only_new(found.outcome, known)
     if save:
         outcome = saved(outcome, request, found)
     console.show(outcome, request, outputs, quiet, sort)
@@ -101,7 +101,7 @@ def observe(
 
 def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
     """The outcome, with a remark on the files that were written, or why they were not."""
-    from amplint.observe import saving
+    from amplint.observing import saving
     from amplint.project.observations import FILE, UnusableError
 
     if not found.functions:

@@ -378,6 +378,12 @@ def of_run(request: Request) -> Known:
     return found
 
 
+def only_new(outcome: Outcome, known: Known) -> Outcome:
+    """The outcome without the known findings, where one that is not found may be there all the
+    same: a run of a program shows some of them."""
+    return Ledgers(outcome.root, known).without_known(outcome) if known else outcome
+
+
 def without_known(outcome: Outcome, known: Known, request: Request) -> Outcome:
     """The outcome without the known findings; a notice says if some of them are gone."""
     if not known:

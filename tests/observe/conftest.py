@@ -25,7 +25,7 @@ def seen(runner: object, tmp_path: Path) -> Callable[..., list[tuple[str, int]]]
     """Runs `run(device)` of a program, and returns the codes that are reported, with their rows."""
     from amplint.core import registry  # noqa: PLC0415
     from amplint.core.text import Text  # noqa: PLC0415
-    from amplint.observe.findings import findings_of  # noqa: PLC0415
+    from amplint.observing.findings import findings_of  # noqa: PLC0415
     from amplint.verify.recording.observation import RunOutcome  # noqa: PLC0415
     from amplint.verify.runs.run import Runner  # noqa: PLC0415
     from amplint.verify.runs.spec import Spec  # noqa: PLC0415

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.observe.claims import CLAIMS
+from amplint.observing.claims import CLAIMS
 from amplint.verify.backends.choice import BACKENDS
 from tests.command import Amplint
 from tests.helpers import write
@@ -175,6 +175,9 @@ def test_settings_comments_and_the_baseline_hold(amplint: Amplint) -> None:
     assert amplint("baseline").status == 0
     assert amplint("observe", *entry).status == 0
     assert amplint("observe", "--no-baseline", *entry).status == 1
+    ran = amplint("observe", "--backend", "sim", "--entry", "train:is_large")
+    assert ran.status == 0
+    assert "fixed" not in ran.err  # that it did not happen here does not mean that
 
 
 UNTIL = "what was seen until then"

@@ -17,8 +17,8 @@ pytest.importorskip("torch")
 from amplint.core import registry
 from amplint.core.finding import Finding
 from amplint.core.text import Text
-from amplint.observe.claims import CLAIMS, REFUSALS
-from amplint.observe.findings import explained, findings_of
+from amplint.observing.claims import CLAIMS, REFUSALS
+from amplint.observing.findings import explained, findings_of
 from amplint.verify.recording.observation import Observation, RunOutcome
 from amplint.verify.runs.run import Runner
 from amplint.verify.runs.spec import Spec

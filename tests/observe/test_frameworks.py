@@ -1,7 +1,11 @@
-"""The protocol of a scaler, seen through frameworks that make its calls."""
+"""The protocol of a scaler, seen through frameworks; the examples of the docs."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.command import Amplint
-from tests.helpers import write
+from tests.helpers import ROOT, write
 
 ACCELERATE = b"""\
 import torch
@@ -91,3 +95,40 @@ def test_a_framework_makes_the_calls(
     assert ran.out.startswith(expected)
     assert len(ran.out.splitlines()) == (1 if expected else 0), ran.err
     assert "saw 4 steps of training" in ran.err
+
+
+PAGE = (ROOT / "docs" / "observe.md").read_text(encoding="utf-8")
+EXAMPLES = {
+    "A plain loop": (
+        "torch",
+        ("-m", "amplint", "observe", "--backend", "sim", "--steps", "3", "--script", "train.py"),
+    ),
+    "accelerate": (
+        "accelerate",
+        ("-m", "pytest", "-p", "amplint.observing.plugin", "-q", "--amplint-observe"),
+    ),
+    "Lightning": ("lightning", ("train.py",)),
+}
+CHANGES = re.compile(r"in a copy of .*|passed in .*")
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_an_example_of_the_docs_says_what_it_says_there(title: str, tmp_path: Path) -> None:
+    framework, arguments = EXAMPLES[title]
+    pytest.importorskip(framework)
+    example = PAGE.partition(f"\n### {title}, ")[2].partition("\n### ")[0]
+    files = dict(re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)```", example, re.DOTALL))
+    write(
+        {"pyproject.toml": b"", **{name: text.encode() for name, text in files.items()}}, tmp_path
+    )
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "80"},
+        check=False,
+    )
+    (shown,) = re.findall(r"```console\n\$ .*?\n(.*?)```", example, re.DOTALL)
+    said = set(CHANGES.sub("", done.stdout + done.stderr).splitlines())
+    assert [line for line in CHANGES.sub("", shown).splitlines() if line not in said] == []

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.observe.saving import both, joined, merged
+from amplint.observing.saving import both, joined, merged
 from amplint.project import observations
 from amplint.project.observations import ObservedFunction
 from tests.command import Amplint

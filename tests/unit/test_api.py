@@ -1,6 +1,7 @@
-"""The names that rules of other packages may use do not change unnoticed: `api.txt` has them all.
+"""The names that rules of other packages may use do not change unnoticed: `api.txt` has them all,
+and what programs may use.
 
-A line that goes or changes breaks the rules of others. docs/own-rules.md says what comes first.
+A line that goes or changes breaks the code of others. docs/own-rules.md says what comes first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from amplint import testing
 from amplint.core.operations import NAMES
 from amplint.cst.edits import Edits
 from amplint.cst.imports import Imports, Spelling
+from amplint.observing.block import ObservedBlock
 from tests.helpers import ROOT
 
 SNAPSHOT = Path(__file__).with_name("api.txt")
@@ -43,16 +45,22 @@ PROMISED = {
     },
 }  # fmt: skip
 # Attributes of promised classes that their constructors set.
-SET = {"Source": {"path": "str"}, "View": {"op": "str"}}
+SET = {
+    "ObservedBlock": {"findings": "tuple[Finding, ...]"},
+    "Source": {"path": "str"},
+    "View": {"op": "str"},
+}
 # Not exported: a rule has them as `at.source.edits`, `at.source.imports`, and from `spell`.
 REACHED = {"Source.edits": Edits, "Source.imports": Imports, "Source.imports.spell()": Spelling}
+# For programs, and not among the names for rules; docs/observe.md has what is promised.
+OF_PROGRAMS = {"observe": amplint.observe, "observe()": ObservedBlock}
 
 
 def lines() -> Iterator[str]:
     for name in sorted(amplint.__all__):
         yield from described(name, getattr(amplint, name))
-    for name, cls in REACHED.items():
-        yield from described(name, cls)
+    for name, thing in {**REACHED, **OF_PROGRAMS}.items():
+        yield from described(name, thing)
     for name in sorted(testing.__all__):
         yield from described(f"testing.{name}", getattr(testing, name))
 

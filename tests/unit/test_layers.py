@@ -26,7 +26,7 @@ LAYERS = (
     "run",
     "output",
     "verify",
-    "observe",
+    "observing",
     "server",
     "cli",
 )
@@ -110,9 +110,9 @@ def test_the_documentation_has_the_rooms_in_their_order() -> None:
     assert rooms == [room for room in LAYERS if room != "source"]
 
 
-@pytest.mark.parametrize("room", ["observe", "server", "verify"])
+@pytest.mark.parametrize("room", ["observing", "server", "verify"])
 def test_nothing_but_commands_imports(room: str) -> None:
-    """As docs/architecture.md says of them; `observe` runs programs by what `verify` has."""
+    """As docs/architecture.md says of them; `observing` runs programs by what `verify` has."""
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in modules()
@@ -121,7 +121,7 @@ def test_nothing_but_commands_imports(room: str) -> None:
     assert {user.partition("/")[0] for user in users} <= {
         room,
         "cli",
-        *(["observe"] if room == "verify" else []),
+        *(["observing"] if room == "verify" else []),
     }
 
 

@@ -146,11 +146,19 @@ def limit_memory(size: int) -> None:
 @contextmanager
 def on_gpu(recorder: Recorder) -> Iterator[None]:
     """Run what is inside with the sync debug mode on."""
-    recorder.on_device = on_cuda
     before = torch.cuda.get_sync_debug_mode()
     with ExitStack() as stack:
         stack.callback(torch.cuda.set_sync_debug_mode, before)
         torch.cuda.set_sync_debug_mode("warn")
+        stack.enter_context(recorded(recorder))
+        yield
+
+
+@contextmanager
+def recorded(recorder: Recorder) -> Iterator[None]:
+    """Record what is inside, as it is: where there is no GPU, nothing counts as being on one."""
+    recorder.on_device = on_cuda
+    with ExitStack() as stack:
         stack.enter_context(recorder)
         stack.enter_context(Reads(recorder))
         for each in (torch.cuda.Stream, torch.cuda.Event):

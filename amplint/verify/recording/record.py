@@ -81,6 +81,7 @@ CHECKS = frozenset(
         aten._linalg_svd,
     }
 )
+WAITING = SCALAR_READS | SHAPE_READS | INDEXED | NUMBERS.keys() | CHECKS
 COPIES = frozenset({aten._to_copy, aten.copy_, aten.copy, aten._copy_from})
 MASKS = (torch.bool, torch.uint8)
 
@@ -148,6 +149,9 @@ def wait_of(
     packet = func.overloadpacket
     if packet in COPIES:
         return None  # where from and where to is known when it is done
+    shape_is_read = torch.Tag.dynamic_output_shape in func.tags
+    if packet not in WAITING and not shape_is_read:
+        return None
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if not any(on_device(tensor) for tensor in tensors):
         return None
@@ -164,9 +168,7 @@ def wait_of(
         return Wait.SCALAR_READ if reads else None
     if packet in CHECKS:
         return Wait.SCALAR_READ
-    if torch.Tag.dynamic_output_shape in func.tags and kwargs.get("output_size") is None:
-        return Wait.SHAPE_READ
-    return None
+    return Wait.SHAPE_READ if shape_is_read and kwargs.get("output_size") is None else None
 
 
 def fills(packet: Any, args: tuple[Any, ...]) -> bool:
@@ -264,12 +266,19 @@ class Places:
 
     def path(self, code: CodeType) -> str | None:
         """The file of the code relative to the root; None if it does not lie below."""
-        name = code.co_filename
+        return self.path_of(code.co_filename)
+
+    def path_of(self, name: str) -> str | None:
+        """Likewise, of a file as code and tracebacks name it."""
         if name not in self._known:
-            real = os.path.realpath(name)
-            ours = real.startswith(self.root) and "site-packages" not in real and name[0] != "<"
-            self._known[name] = real[len(self.root) :].replace(os.sep, "/") if ours else None
+            self._known[name] = self.below(name)
         return self._known[name]
+
+    def below(self, name: str) -> str | None:
+        """Likewise, found out anew."""
+        real = os.path.realpath(name)
+        ours = real.startswith(self.root) and "site-packages" not in real and name[0] != "<"
+        return real[len(self.root) :].replace(os.sep, "/") if ours else None
 
     def here(self) -> SourceLine:
         """The line below the root that asks; without path where none does."""

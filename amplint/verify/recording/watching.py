@@ -9,7 +9,7 @@ framework, has to make them in the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -25,6 +25,7 @@ from torch.optim.optimizer import (
 )
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from amplint.verify.recording.graph import leaves_of, nodes_of
 from amplint.verify.recording.observation import Row, Wait
@@ -164,11 +165,15 @@ def overflows(func: Any, args: Any, kwargs: Any, result: Any) -> bool:
     """Whether the result is half and not finite, and is finite if the same is done in float32.
 
     Not asked of backward passes, whose overflow a scaler is there to skip; of what changes its
-    operands, which are gone; and of operands that are not finite themselves.
+    operands, which are gone; of what draws random numbers, or is none of torch's own operations and
+    may do more than compute, since that would happen twice; and of operands that are not finite
+    themselves.
     """
     if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
         return False
     if func._schema.is_mutable or func.overloadpacket in UNWRITTEN:
+        return False
+    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     backward = torch._C._current_graph_task_id() != -1
     if (
@@ -177,11 +182,11 @@ def overflows(func: Any, args: Any, kwargs: Any, result: Any) -> bool:
         or not all(map(finite, tree_leaves((args, kwargs))))
     ):
         return False
-    wide, wide_kwargs = tree_map(widened, (args, kwargs))
     try:
+        wide, wide_kwargs = tree_map(widened, (args, kwargs))
         again = func(*wide, **wide_kwargs)
     except (RuntimeError, TypeError):
-        return False  # it asks for a dtype that is given elsewhere
+        return False  # it asks for a dtype that is given elsewhere, or for too much memory
     return isinstance(again, torch.Tensor) and bool(again.isfinite().all())
 
 
@@ -222,10 +227,11 @@ class Calls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func.__name__ == "__get__":  # an attribute
+        name = getattr(func, "__name__", "")
+        if name == "__get__":  # an attribute
             return func(*args, **kwargs)
         watcher, before = self.watcher, self.watcher.call
-        watcher.call = Call(func.__name__, region())
+        watcher.call = Call(name, region())
         try:
             result = func(*args, **kwargs)
             self.compare(func, args, kwargs, result)
@@ -273,15 +279,16 @@ class Protocol:
     Args:
         watcher: is told what is wrong.
         multiplied: the nodes that multiply by a scale, whose backward pass is awaited.
-        scaled: by identity, the parameters whose gradients are multiplied by it.
+        scaled: the parameters whose gradients are multiplied by it. They are not kept alive: an
+            input that takes a gradient would be, of each batch.
         plain: likewise, those with gradients of a loss that was not, and where that happened.
         stepping: whether a scaler makes the step.
     """
 
     watcher: Watcher
     multiplied: list[Any] = field(default_factory=list)
-    scaled: dict[int, torch.Tensor] = field(default_factory=dict)
-    plain: dict[int, tuple[torch.Tensor, Site]] = field(default_factory=dict)
+    scaled: MutableMapping[torch.Tensor, bool] = field(default_factory=WeakTensorKeyDictionary)
+    plain: MutableMapping[torch.Tensor, Site] = field(default_factory=WeakTensorKeyDictionary)
     stepping: bool = False
 
     def after_scale(self, scaler: Any, result: Any) -> None:
@@ -301,17 +308,17 @@ class Protocol:
         site = self.watcher.here()
         for leaf in leaves_of(roots):
             if scaled:
-                self.scaled[id(leaf)] = leaf
-                self.plain.pop(id(leaf), None)
+                self.scaled[leaf] = True
+                self.plain.pop(leaf, None)
             elif site is not None:
-                self.plain[id(leaf)] = leaf, site
+                self.plain[leaf] = site
 
     def before_scaler_step(self, scaler: Any, optimizer: Any) -> None:
         self.stepping = True
         if not scaler.is_enabled():
             return
-        owned = [self.plain[id(p)] for p in parameters_of(optimizer) if id(p) in self.plain]
-        for site in {site for parameter, site in owned if parameter.grad is not None}:
+        owned = [p for p in parameters_of(optimizer) if p in self.plain]
+        for site in {self.plain[p] for p in owned if p.grad is not None}:
             self.watcher.sight(Act.BACKWARD_PAST_SCALER, site=site)
 
     def after_scaler_step(self, *_: Any) -> None:
@@ -333,18 +340,18 @@ class Protocol:
             self.watcher.sight(Act.SCALED_CLIP)
 
     def has_scaled(self, parameters: Iterable[torch.Tensor]) -> bool:
-        return any(id(p) in self.scaled and p.grad is not None for p in parameters)
+        return any(p in self.scaled and p.grad is not None for p in parameters)
 
     def divided(self, _: Any, optimizer: Any) -> None:
         """The gradients of an optimizer were divided by the scale."""
         for parameter in parameters_of(optimizer):
-            self.scaled.pop(id(parameter), None)
+            self.scaled.pop(parameter, None)
 
     def cleared(self, optimizer: Any, *_: Any) -> None:
         """The gradients of an optimizer are gone."""
         for parameter in parameters_of(optimizer):
-            self.scaled.pop(id(parameter), None)
-            self.plain.pop(id(parameter), None)
+            self.scaled.pop(parameter, None)
+            self.plain.pop(parameter, None)
 
 
 def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:

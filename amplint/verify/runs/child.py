@@ -16,7 +16,6 @@ import importlib
 import json
 import os
 import random
-import re
 import signal
 import sys
 import traceback
@@ -30,6 +29,7 @@ import torch
 
 from amplint.verify.backends.choice import BACKENDS, Aspect, Shows
 from amplint.verify.recording.observation import Observation, RunOutcome, from_json
+from amplint.verify.recording.raised import message, place
 from amplint.verify.recording.tracing import Tracer, traced
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
@@ -66,7 +66,7 @@ def observe(spec: Spec) -> Observation:
                 stack.enter_context(profiler)
             result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
         except BaseException as error:  # SystemExit and KeyboardInterrupt are ends like others
-            fields = {**ended(error, spec), "place": place(error, root)}
+            fields = {**ended(error, spec), "place": place(error, recorder.places.path_of)}
             result = None
     rng = snapshot.generators()
     if fields["outcome"] is RunOutcome.OK:
@@ -193,34 +193,6 @@ def ended(error: BaseException, spec: Spec) -> dict[str, Any]:
         if reason is not None:
             return {"outcome": RunOutcome.NOT_SIMULABLE, "error": kind, "text": reason}
     return {"outcome": RunOutcome.EXCEPTION, "error": kind, "text": text}
-
-
-# What torch.utils.data raises for an error in a worker: torch/_utils.py, `ExceptionWrapper`.
-OF_WORKER = re.compile(r"Caught \w+ in (.+)\.\nOriginal Traceback ")
-IN_TRACEBACK = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
-
-
-def message(error: BaseException) -> str:
-    """The text of an error; of one in a worker of a loader, that of the error there."""
-    text = str(error)
-    worker = OF_WORKER.match(text)
-    if worker is None:
-        return text
-    said = text.rstrip().rpartition("\n")[2].partition(": ")[2]
-    return f"{said} (in {worker[1]})"
-
-
-def place(error: BaseException, root: Path) -> str:
-    """The innermost line below the root in the traceback, and in that of a worker of a loader."""
-    found = ""
-    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
-    if OF_WORKER.match(str(error)):
-        frames += [(name, int(row)) for name, row in IN_TRACEBACK.findall(str(error))]
-    for name, row in frames:
-        path = os.path.realpath(name)
-        if not name.startswith("<") and path.startswith(f"{root}{os.sep}"):
-            found = f"{os.path.relpath(path, root)}:{row}"
-    return found
 
 
 def extra_fields(extra: Mapping[str, Any], caught: list[warnings.WarningMessage]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from itertools import chain
 from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.observe.claims import CLAIMS, REFUSALS, Claim
+from amplint.observing.claims import CLAIMS, REFUSALS, Claim
 from amplint.verify.recording.observation import Observation
 from amplint.verify.recording.sightings import Act, Sighting, Site
 
@@ -32,11 +32,18 @@ def findings_of(
         sighting = replace(seen, site=narrowed(seen.site, text))
         rule = by_code[code_of(claim, sighting, text)]
         yield finding(rule, sighting.site, said(claim, sighting, text, observation), text, sighting)
-    code = next((code for words, code in REFUSALS.items() if words in observation.text), None)
-    site = raised_at(observation)
-    if code is not None and site is not None and site.path in texts:
+    refused = refusal(observation)
+    if refused is not None and refused[1].path in texts:
+        code, site = refused
         message = REFUSED + first_line(observation.text)
         yield finding(by_code[code], site, message, texts[site.path])
+
+
+def refusal(observation: Observation) -> tuple[str, Site] | None:
+    """The code of the rule that explains the error that ended a run, and where it was raised."""
+    code = next((code for words, code in REFUSALS.items() if words in observation.text), None)
+    site = raised_at(observation)
+    return None if code is None or site is None else (code, site)
 
 
 def speaks(claim: Claim, sighting: Sighting, observation: Observation) -> bool:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from amplint.core.finding import Finding
 from amplint.core.text import Text
-from amplint.observe import saving
-from amplint.observe.findings import counted, explained, findings_of, first_line, is_refusal
+from amplint.observing import saving
+from amplint.observing.findings import counted, findings_of, first_line, is_refusal
+from amplint.observing.selection import selected
 from amplint.project.observations import ObservedFunction
 from amplint.run import engine
-from amplint.run.analysis import Seen
-from amplint.run.filtering import Filter
 from amplint.run.request import Outcome, Request
 from amplint.verify.compare.lab import TARGET, NotStartedError
 from amplint.verify.projects import Options
@@ -64,37 +62,17 @@ def observed(request: Request, options: Options, saves: bool = False) -> Observe
     if main.error == UnstartedError.__name__:
         raise NotStartedError(main.text)
     told = chain.from_iterable(findings_of(run, rules, texts) for run in runs)
-    found = explained(once(told), static.findings, rules)
-    seen: dict[str, Seen] = {}
-    for finding in found:
-        seen[finding.path] = seen.get(finding.path, Seen()).joined(Seen((finding,)))
-    shown = Filter(request, texts, [rule for rule in rules if rule.checks])
-    reported = request.project.reported
-    findings = [
-        each
-        for path in sorted(reported.intersection(seen))
-        for each in shown.findings(path, seen[path], complete=False)
-    ]
+    findings = selected(told, request, static)
     is_explained = any(map(is_refusal, findings))
     outcome = replace(
         static,
-        findings=tuple(findings),
+        findings=findings,
         problems=(*static.problems, *problems(main, is_explained, texts)),
         notices=(*static.notices, *notices(main, [run for run in runs if run is not main])),
         key="",
     )
     telling = [run for run in runs if run.backend != "cpu"] if saves else ()
     return Observed(outcome, main, saving.observed(telling, str(options.program), texts))
-
-
-def once(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings without those that another back end has shown before."""
-    seen: set[tuple[str, str, int]] = set()
-    for each in findings:
-        place = each.code, each.path, each.span.start.row
-        if place not in seen:
-            yield each
-        seen.add(place)
 
 
 def run_on(

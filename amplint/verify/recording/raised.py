@@ -1,0 +1,36 @@
+"""The text of an exception, and where the user's code raised it."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+
+# What torch.utils.data raises for an error in a worker: torch/_utils.py, `ExceptionWrapper`.
+OF_WORKER = re.compile(r"Caught \w+ in (.+)\.\nOriginal Traceback ")
+IN_TRACEBACK = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+
+
+def message(error: BaseException) -> str:
+    """The text of an error; of one in a worker of a loader, that of the error there."""
+    text = str(error)
+    worker = OF_WORKER.match(text)
+    if worker is None:
+        return text
+    said = text.rstrip().rpartition("\n")[2].partition(": ")[2]
+    return f"{said} (in {worker[1]})"
+
+
+def place(error: BaseException, path_of: Callable[[str], str | None]) -> str:
+    """The innermost line below the root in the traceback, and in that of a worker of a loader, as
+    "path:row"; "" if there is none.
+
+    Args:
+        error: as it was caught.
+        path_of: the path of a file below the root; None of others.
+    """
+    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+    if OF_WORKER.match(str(error)):
+        frames += [(name, int(row)) for name, row in IN_TRACEBACK.findall(str(error))]
+    found = ((path_of(name), row) for name, row in frames)
+    return next((f"{path}:{row}" for path, row in reversed([*found]) if path is not None), "")
