@@ -82,6 +82,7 @@ _EXPORTS = {
     ),
     "analyses.scaled_losses": "ReportedLosses",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
+    "analyses.tested": "AskedByCallers",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
     "analyses.thread_escape": "ThreadWork",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from amplint.analyses.scaled_losses import ReportedLosses as ReportedLosses
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
+    from amplint.analyses.tested import AskedByCallers as AskedByCallers
     from amplint.analyses.texts import CalledTexts as CalledTexts
     from amplint.analyses.texts import FunctionTexts as FunctionTexts
     from amplint.analyses.texts import ProjectText as ProjectText
