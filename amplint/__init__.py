@@ -66,6 +66,7 @@ _EXPORTS = {
     "analyses.cast_modules": "CastModules",
     "analyses.classes": "Classes",
     "analyses.counted_positions": "CountedPositions",
+    "analyses.frequencies": "ComplexNumbers Frequencies",
     "analyses.grad_mode": "GradSurelyOn",
     "analyses.growing_fields": "KeptArguments LastingFields",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
@@ -115,6 +116,8 @@ if TYPE_CHECKING:
     from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.counted_positions import CountedPositions as CountedPositions
+    from amplint.analyses.frequencies import ComplexNumbers as ComplexNumbers
+    from amplint.analyses.frequencies import Frequencies as Frequencies
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.growing_fields import KeptArguments as KeptArguments
     from amplint.analyses.growing_fields import LastingFields as LastingFields
