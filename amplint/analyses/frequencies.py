@@ -21,6 +21,7 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
+from amplint.knowledge.dtypes import WIDE_FLOATS
 from amplint.knowledge.operations import SHAPE_METHODS
 
 LOGSPACE = "torch.logspace"
@@ -29,7 +30,6 @@ POWERS = frozenset({"exp", "pow"})
 SINES = frozenset({"sin", "cos", "polar"})  # what only a table of sines has on the way
 CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 COMPLEX = frozenset({"torch.complex", "torch.polar", "torch.view_as_complex"})
-EXACT = ("float32", "float64")
 WHOLE = frozenset({ops.BINOP, ops.UNARY, ops.AUG, ops.TUPLE, ops.LIST})
 RETURNED = frozenset({ops.RETURN, ops.NARROW})
 MOST = 100  # expressions, in what one is made of
@@ -71,7 +71,7 @@ class OfNumbers(NodeFact[bool]):
         return self._name(at).rpartition(".")[2]
 
     def _returned(self, at: At) -> Iterator[At]:
-        """What the function of the project returns that a call certainly runs."""
+        """The values that the function of the project returns which a call certainly runs."""
         function = self._called(at)
         state = self.inference.states.get(function.id) if isinstance(function, Function) else None
         if state is not None and isinstance(function, Function):
@@ -87,7 +87,7 @@ class ComplexNumbers(OfNumbers):
         return bool(found) and all(self._name(each) in COMPLEX for each in found)
 
     def _alike(self, at: At) -> Iterator[At]:
-        """What an expression is in another shape, or what the functions return that give it."""
+        """The calls that give an expression, whatever shape and functions are between."""
 
         def before(at: At) -> Iterator[At]:
             yield from self._returned(at)
@@ -153,7 +153,7 @@ class Frequencies(OfNumbers):
         if last not in CASTS:
             return last in SINES
         tensor = only(self._state(at).values[at[1]])
-        return not isinstance(tensor, Tensor) or tensor.dtype not in EXACT
+        return not isinstance(tensor, Tensor) or tensor.dtype not in WIDE_FLOATS
 
 
 def is_tensor(state: State, number: int) -> bool:

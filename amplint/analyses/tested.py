@@ -1,4 +1,4 @@
-"""What is asked for before a function runs, by the tests around its calls."""
+"""The names that are asked for before a function runs, by the tests around its calls."""
 
 from __future__ import annotations
 

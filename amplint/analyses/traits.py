@@ -30,8 +30,7 @@ HALF_NAMES = HALF | CHOICES.keys() | {"HalfTensor", "BFloat16Tensor"}
 
 
 class Traits(Fact):
-    """The traits of functions, but for those that few rules need: what is known of some place in
-    each."""
+    """The traits of functions that most rules need: what is known of some place in each."""
 
     _hotness = Required(Hotness)
     _workers = Required(Workers)

@@ -125,7 +125,7 @@ def tests_before(at: View) -> Iterator[View]:
 
 
 def asserted_before(at: View) -> Iterator[View]:
-    """What is asserted before a node, in the blocks around it.
+    """The assertions before a node, in the blocks around it.
 
     Ex) assert device.type == "cuda"; <node>
     """

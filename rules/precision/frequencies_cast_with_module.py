@@ -56,8 +56,8 @@ from amplint import (
     calls,
     constant,
 )
+from amplint.knowledge.dtypes import WIDE_FLOATS
 
-EXACT = ("float32", "float64")
 USES = ("sin", "cos", "polar", "einsum", "outer")  # of frequencies, in some method of the class
 
 rule = Rule(
@@ -85,7 +85,7 @@ def check(call: View) -> Iterator[Finding]:
 
 
 def complex_lost(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:
-    """What a cast does to complex numbers, and where.
+    """The harm that a cast does to complex numbers, and where.
 
     Ex) torch.polar(torch.ones_like(angles), angles), in a module that `to(torch.bfloat16)` casts
     """
@@ -97,12 +97,12 @@ def complex_lost(given: View, cls: str, modules: CastModules) -> tuple[str, Evid
 
 
 def frequencies_rounded(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:
-    """What a cast does to frequencies, and where.
+    """The harm that a cast does to frequencies, and where.
 
     Ex) 10000 ** (-torch.arange(0, dim, 2) / dim), in a module that `half()` casts
     """
     cast, tensor = modules.of_class(cls), given.tensor
-    if cast is None or tensor is None or tensor.dtype not in EXACT:
+    if cast is None or tensor is None or tensor.dtype not in WIDE_FLOATS:
         return None
     uses = any(given.fact(Classes).family_mentions(cls, word) for word in USES)
     if not uses or not given.ask(Frequencies):
