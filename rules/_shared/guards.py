@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The new names of torch, of which old ones are the fallback.
 NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
 ENDS_PROCESS = re.compile(r"(sys\.|os\._)?exit\(|quit\(")
-CATCHES = re.compile(r"\b(suppress|raises)\(")
+CATCHES = re.compile(r"\b(suppress|raises|assertRaises\w*)\(")
 MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
 # How many variables are followed, each made of the next: `IS_OLD = V < Version("2.4")`
 MAX_VARIABLES = 4

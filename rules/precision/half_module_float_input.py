@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from amplint import (
@@ -308,11 +308,21 @@ def may_be_cast(call: View, module: View) -> bool:
     """Whether a region around the call, opened here or by a caller nobody sees, may cast."""
     if call.region is not None:
         return call.enabled_region is not None
+    if any(map(may_open_region, call.contexts_around)):
+        return True
     root = module
     while root.op == "attr":
         root = root.operands[0]
     inside = isinstance(only(root.value), Instance) and root != module
     return inside and call.mentions("autocast")
+
+
+def may_open_region(context: View) -> bool:
+    """Whether a context may be a region, for all that is known. Ex) fabric.autocast()"""
+    if (context.callee or "").partition(".")[0] in ("torch", "contextlib", "builtins"):
+        return False
+    texts = context.ask(CalledTexts) or ()
+    return not texts or any("autocast" in text for text in texts)
 
 
 def state_of_another_dtype(
@@ -364,7 +374,7 @@ def parameters_of(call: View, module: View) -> Known | None:
         dtype = dtype_of_cast(cast)
         is_own = isinstance(thing, Instance) and may_keep_input(cast, call, module)
         return known_since(cast, dtype) if dtype in METHODS and not is_own else None
-    if casts or made is None or not is_left_alone(made, call):
+    if casts or made is None or not is_left_alone(module, made, call):
         return None
     is_own = isinstance(thing, Instance)
     is_plain = is_plain_module(made, call) if is_own else is_plain_layer(built_by(made))
@@ -448,13 +458,33 @@ def may_keep_input(cast: View, call: View, module: View) -> bool:
     return inside or bool(cast.ask(CalledTexts)) or not meets_layer
 
 
-def is_left_alone(made: View, call: View) -> bool:
+def is_left_alone(module: View, made: View, call: View) -> bool:
     """Whether nobody casts a module that is built here, as far as can be seen."""
     built, steps = built_by(made), [made]
     while steps[-1] != built and steps[-1].receiver is not None:
         steps.append(steps[-1].receiver.origin)
-    harmless = all(is_harmless(use, each, call) for each in steps for use in each.uses)
-    return harmless and not made.is_merged and not may_default_to_half(made)
+    names = {module.text, *(call.source.assigned_name(each.cst) for each in steps)}
+    if made.is_merged or may_default_to_half(made) or is_handed_on(call, names):
+        return False
+    return all(is_harmless(use, each, call) for each in steps for use in each.uses)
+
+
+def is_handed_on(call: View, names: Collection[str | None]) -> bool:
+    """Whether variables of the function are used for anything but to call what they hold, or one of
+    its methods, or in a function within.
+
+    Ex) net of `nets = [net]`, `convert(net)` and `lambda: net.half()`
+    """
+    src = call.source
+    around = src.function(call.cst) or [*src.ancestors(call.cst)][-1]
+    for name in src.layout.names(around):
+        used = src.parent(name)
+        is_called = isinstance(used, cst.Call) and used.func is name
+        is_plain = is_called or isinstance(used, cst.Attribute | cst.AssignTarget | cst.Return)
+        is_here = is_plain and (src.function(name) or around) is around
+        if name.value in names and not is_here:
+            return True
+    return False
 
 
 def is_harmless(use: View, module: View, call: View) -> bool:
@@ -463,12 +493,23 @@ def is_harmless(use: View, module: View, call: View) -> bool:
         return is_called(module, use)
     if use.op != "attr":
         return use.op == "return"
+    if use.method in ("load_state_dict", "parameters"):
+        return not any(map(may_replace, use.uses))
     if use.method in HARMLESS or use.is_same(call.called):
         return True
     if use.method == "to":
         return all(map(is_move, use.uses))
     runs = [each for each in use.uses if is_called(use, each)]
     return isinstance(only(use.value), Function) and not any(map(speaks_of_casts, runs))
+
+
+def may_replace(call: View) -> bool:
+    """Whether a call may lead to parameters of another dtype.
+
+    Ex) net.load_state_dict(state, assign=True), for p in net.parameters(): p.data = p.data.half()
+    """
+    around = call.source.parent(call.cst)
+    return call.arg("assign") is not None or isinstance(around, cst.For | cst.CompFor)
 
 
 def speaks_of_casts(call: View) -> bool:
