@@ -71,6 +71,7 @@ _EXPORTS = {
     "analyses.cast_modules": "CastModules",
     "analyses.classes": "Classes",
     "analyses.counted_positions": "CountedPositions",
+    "analyses.frequencies": "ComplexNumbers Frequencies",
     "analyses.grad_mode": "GradSurelyOn",
     "analyses.growing_fields": "KeptArguments LastingFields",
     "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
@@ -87,6 +88,7 @@ _EXPORTS = {
     ),
     "analyses.scaled_losses": "ReportedLosses",
     "analyses.tensor_certainty": "NotGuessed TensorCertainty",
+    "analyses.tested": "AskedByCallers",
     "analyses.texts": "CalledTexts FunctionTexts ProjectText",
     "analyses.thin_readers": "HandedReads ReadsOfCallers",
     "analyses.thread_escape": "ThreadWork",
@@ -120,6 +122,8 @@ if TYPE_CHECKING:
     from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.counted_positions import CountedPositions as CountedPositions
+    from amplint.analyses.frequencies import ComplexNumbers as ComplexNumbers
+    from amplint.analyses.frequencies import Frequencies as Frequencies
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.growing_fields import KeptArguments as KeptArguments
     from amplint.analyses.growing_fields import LastingFields as LastingFields
@@ -151,6 +155,7 @@ if TYPE_CHECKING:
     from amplint.analyses.scaled_losses import ReportedLosses as ReportedLosses
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
+    from amplint.analyses.tested import AskedByCallers as AskedByCallers
     from amplint.analyses.texts import CalledTexts as CalledTexts
     from amplint.analyses.texts import FunctionTexts as FunctionTexts
     from amplint.analyses.texts import ProjectText as ProjectText

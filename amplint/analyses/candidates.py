@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from amplint.analyses.fact import Facts
 from amplint.analyses.hotness import EVALUATION, TRAINING, Hotness
-from amplint.analyses.traits import Traits
+from amplint.analyses.traits import Traits, traits_of
 from amplint.core.candidate import Test, Trait, Way, in_functions, in_words, nodes, says, where
 from amplint.core.errors import describe
 from amplint.core.rule import Judge, Rule
@@ -286,6 +286,7 @@ class Search:
         self._tables: dict[tuple[frozenset[Trait], frozenset[str]], Table] = {}
         ways = [way for rule in rules for _, way in ways_of(rule)]
         self._symbols = frozenset[str]().union(*(way.symbols or () for way in ways))
+        self._wanted = frozenset[Trait]().union(*(way.traits for way in ways))
         self._symbols_in: dict[Value, frozenset[str]] = {}
         self._temperatures: dict[tuple[str, int], str | None] = {}
 
@@ -319,7 +320,8 @@ class Search:
         for op, spot in self.every_spot(path):
             if spot.location[0] != row:
                 continue
-            traits = self.facts[Traits].of_function(spot.function)
+            wanted = {trait for _, way in ways_of(rule) for trait in way.traits}
+            traits = traits_of(self.facts, spot.function, wanted)
             symbols = self._symbols_of(spot.function)
             for check, way in ways_of(rule):
                 lacking = way.lacking(op, spot, traits, symbols)
@@ -373,7 +375,7 @@ class Search:
         return FileCandidates(shown, faults)
 
     def _table(self, identity: str) -> Table:
-        traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))
+        traits = self.facts.surviving(Traits, lambda: traits_of(self.facts, identity, self._wanted))
         key = traits, self._symbols_of(identity)
         if key not in self._tables:
             self._tables[key] = Table(self._rules, *key)

@@ -27,6 +27,8 @@ DTYPES = {Kind.HALF: "float16", Kind.BFLOAT16: "bfloat16"}
 # A module that has one of these says itself what a cast does to it; who asks for its buffers one
 # by one may keep some of them.
 OWN_CASTS = frozenset({"_apply", "to", "half", "bfloat16"})
+# These cast complex numbers, too (torch/nn/modules/module.py, torch 2.13).
+WHOLE = frozenset({"to", "type"})
 BUFFERS = frozenset({"buffers", "named_buffers", "_buffers", "_apply"})
 
 
@@ -36,9 +38,11 @@ class CastModules(Fact):
     def of_class(self, cls: str) -> tuple[str, Evidence] | None:
         """The dtype that instances of a class are cast to, and where; None where that is not seen,
         or where one of them is cast by itself to something else."""
-        if cls in self._cast_otherwise:
-            return None
-        return self._cast.get(cls)
+        return None if cls in self._cast_otherwise else self._cast.get(cls)
+
+    def complex_of_class(self, cls: str) -> tuple[str, Evidence] | None:
+        """The same, of the complex buffers that they hold, which `half()` leaves alone."""
+        return None if cls in self._cast_otherwise else self._cast_whole.get(cls)
 
     def is_set_elsewhere(self, cls: str, field: str) -> bool:
         """Whether something but a constructor gives a field of a class its value."""
@@ -52,8 +56,22 @@ class CastModules(Fact):
     @cached_property
     def _cast(self) -> dict[str, tuple[str, Evidence]]:
         """By class: the dtype, and the first cast to it."""
+        return self._first_of(self._casts)
+
+    @cached_property
+    def _cast_whole(self) -> dict[str, tuple[str, Evidence]]:
+        """By class: the dtype, and the first cast to it of whatever is a number."""
+        return self._first_of(each for each in self._casts if self._method(each[0]) in WHOLE)
+
+    def _method(self, site: SiteId) -> str:
+        graph = self.inference.states[site[0]].graph
+        return str(graph.nodes[graph.nodes[site[1]].operands[0]].data)
+
+    def _first_of(
+        self, casts: Iterable[tuple[SiteId, Kind, Value]]
+    ) -> dict[str, tuple[str, Evidence]]:
         found: dict[str, tuple[str, Evidence]] = {}
-        for site, kind, value in self._casts:
+        for site, kind, value in casts:
             if kind not in DTYPES or not BUFFERS.isdisjoint(
                 self.inference.functions[site[0]].words
             ):

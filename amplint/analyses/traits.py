@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from amplint.analyses.captures import Captures
-from amplint.analyses.fact import Fact, Required
+from amplint.analyses.fact import Fact, Facts, Required
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.loader_workers import Workers
 from amplint.analyses.scaler_misuse import ScalerMisuse
@@ -30,12 +30,11 @@ HALF_NAMES = HALF | CHOICES.keys() | {"HalfTensor", "BFloat16Tensor"}
 
 
 class Traits(Fact):
-    """The traits of functions: what is known of some place in each."""
+    """The traits of functions that most rules need: what is known of some place in each."""
 
     _hotness = Required(Hotness)
     _workers = Required(Workers)
     _misuse = Required(ScalerMisuse)
-    _captures = Required(Captures)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
@@ -59,13 +58,20 @@ class Traits(Fact):
             yield Trait.WORKER
         if function in self._misuse.functions:
             yield Trait.MISUSED
-        if self._captures.captures(function):
-            yield Trait.CAPTURED
 
     def _is_half(self, value: Value) -> bool:
         if value not in self._half:
             self._half[value] = is_half(value)
         return self._half[value]
+
+
+def traits_of(facts: Facts, function: str, wanted: Collection[Trait]) -> frozenset[Trait]:
+    """The traits of a function; of those that few rules need, those that are wanted: what they rest
+    on is not built for nobody."""
+    traits = facts[Traits].of_function(function)
+    if Trait.CAPTURED in wanted and facts[Captures].captures(function):
+        return traits | {Trait.CAPTURED}
+    return traits
 
 
 def is_half(value: Value) -> bool:

@@ -19,12 +19,14 @@ __all__ = [
     "INTEGERS_BEYOND_HALF",
     "INTEGRAL",
     "SIGNED_INTEGERS",
+    "WIDE_FLOATS",
     "alternatives",
     "covering",
     "half_on_a_path",
 ]
 
 FLOATS = NEAR_HALF | {"float64"}
+WIDE_FLOATS = frozenset({"float32", "float64"})
 SIGNED_INTEGERS = frozenset({"int8", "int16", "int32", "int64"})
 INTEGERS_BEYOND_HALF = SIGNED_INTEGERS - {"int8"}
 """Those with numbers that float16 and bfloat16 round (from 2049 and from 257 on)."""

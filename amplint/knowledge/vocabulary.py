@@ -353,6 +353,13 @@ OF_DEVICES = words_of(
 ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
 """Text of a test of the device."""
 
+ASKS_DEVICE_OR_AMP = re.compile(
+    rf"{ASKS_DEVICE.pattern}|{'|'.join(sorted(RARE_DEVICES))}|accelerator|darwin|platform"
+    r"|amp(\b|_)|autocast|fp16|float16|half|mixed|precision",
+    re.IGNORECASE,
+)
+"""Text of a test of the device, or of a flag that switches AMP off where it does nothing."""
+
 ASKS_DEVICE_OF_WORKER = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
 """Text of a test whether a worker of a loader may use a device."""
 

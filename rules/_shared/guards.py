@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # The new names of torch, of which old ones are the fallback.
 NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
-CATCHES = re.compile(r"\b(suppress|raises)\(")
+ENDS_PROCESS = re.compile(r"(sys\.|os\._)?exit\(|quit\(")
+CATCHES = re.compile(r"\b(suppress|raises|assertRaises\w*)\(")
 MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
 # How many variables are followed, each made of the next: `IS_OLD = V < Version("2.4")`
 MAX_VARIABLES = 4
@@ -118,21 +119,40 @@ def tests_before(at: View) -> Iterator[View]:
 
     Ex) if device.type != "cuda": return model(x); <node>
     """
-    src, inner = at.source, at.cst
-    for ancestor in src.ancestors(inner):
+    for each in _statements_before(at):
+        if isinstance(each, cst.If) and (_leaves(each.body) or _raises(each.body, at.source)):
+            yield at.of(each.test)
+
+
+def asserted_before(at: View) -> Iterator[View]:
+    """The assertions before a node, in the blocks around it.
+
+    Ex) assert device.type == "cuda"; <node>
+    """
+    for each in _statements_before(at):
+        for part in each.body if isinstance(each, cst.SimpleStatementLine) else ():
+            if isinstance(part, cst.Assert):
+                yield at.of(part.test)
+
+
+def _statements_before(at: View) -> Iterator[cst.CSTNode]:
+    """The statements before a node in the blocks around it, within its function."""
+    inner = at.cst
+    for ancestor in at.source.ancestors(inner):
         if isinstance(ancestor, cst.IndentedBlock | cst.Module):
-            for each in itertools.takewhile(partial(is_not, inner), ancestor.body):
-                if isinstance(each, cst.If) and (_leaves(each.body) or _raises(each.body)):
-                    yield at.of(each.test)
+            yield from itertools.takewhile(partial(is_not, inner), ancestor.body)
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
             return
         inner = ancestor
 
 
-def _raises(body: cst.BaseSuite) -> bool:
-    """Whether a block ends with an error."""
+def _raises(body: cst.BaseSuite, src: Source) -> bool:
+    """Whether a block ends with an error, or with the process."""
     last = body.body[-1] if body.body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise)
+    if not isinstance(last, cst.SimpleStatementLine):
+        return False
+    end = last.body[-1]
+    return isinstance(end, cst.Raise) or ENDS_PROCESS.match(src.text(end)) is not None
 
 
 def is_caught(at: View) -> bool:
@@ -153,6 +173,16 @@ def is_caught(at: View) -> bool:
         ):
             return True
         inner = ancestor
+    return False
+
+
+def is_in_handler(at: View) -> bool:
+    """Whether the node runs only where something has failed, within its function."""
+    for ancestor in at.source.ancestors(at.cst):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return False
+        if isinstance(ancestor, cst.ExceptHandler | cst.ExceptStarHandler):
+            return True
     return False
 
 

@@ -31,8 +31,9 @@ Fix safety: none is offered: which of the three fits is for the author to say.
 
 Known limits: seen is what `forward` is given, calls and keeps in a field of `ctx`, where `backward`
 calls it under `torch.enable_grad()`. Silent where one of the two, the function that is called
-or a context around the second run speaks of autocast, where such a context is not known, and where
-a method has another decorator.
+or a context around the second run speaks of autocast, where such a context or all that is called is
+not known, and where a method has another decorator. What `torch.utils.checkpoint` is given, be it a
+closure, needs none of this: it keeps the region.
 """
 
 from __future__ import annotations
@@ -40,7 +41,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint import WITHIN_REGION, CalledTexts, Finding, Group, Presumes, Raises, Rule, View, nodes
+from amplint import (
+    WITHIN_REGION,
+    CalledTexts,
+    Finding,
+    Group,
+    Presumes,
+    Raises,
+    Rule,
+    View,
+    is_unknown,
+    nodes,
+)
 from amplint import libcst as cst
 
 from .._shared.classes import AUTOGRAD_FUNCTION, is_plain, method_beside
@@ -75,7 +87,7 @@ def check(call: View) -> Iterator[Finding]:
     if call.function.name != "forward" or AUTOGRAD_FUNCTION not in call.bases:
         return
     run, region = kept(call), call.enabled_region
-    if run is None or region is None or speaks_of_autocast(call):
+    if run is None or region is None or may_speak_of_autocast(call):
         return
     if next(each for each in call.operations("call") if kept(each) == run) != call:
         return
@@ -125,9 +137,13 @@ def kept(call: View) -> tuple[str, ...] | None:
     return None
 
 
-def speaks_of_autocast(call: View) -> bool:
-    """Whether a function that a call may run opens a region, or asks for one."""
-    return any("autocast" in text for text in call.ask(CalledTexts) or ())
+def may_speak_of_autocast(call: View) -> bool:
+    """Whether a function that a call may run opens a region, or asks for one; or nobody knows what
+    it runs, be it what `functools.partial` has made of a module."""
+    texts = call.ask(CalledTexts) or ()
+    if not texts and is_unknown(call.called.value):
+        return True
+    return any("autocast" in text for text in texts)
 
 
 def is_run_with_gradients(call: View) -> bool:

@@ -22,9 +22,10 @@ Fix safety: none is offered. In its own region, a device of another kind casts b
 which the author has to try.
 
 Known limits: the device has to be named in the project, as a string, and to come to a tensor, a
-module or a device in the function that opens the region. A region under a test of the device is
-left alone, and so is one that something else than a parameter switches.
-`custom_fwd(device_type="cuda")` is not looked at.
+module or a device in the function that opens the region, or that the region decorates. A region or
+a scaler is left alone that may be off on the other device, for all that is known: one that stands
+under a test of whatever kind, or after one of the device, whose callers ask for the device or for
+AMP, or whose `enabled` is not written as True. `custom_fwd(device_type="cuda")` is not looked at.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint import Device, Finding, Group, Rule, Unrun, View, calls, constant
+from amplint import AskedByCallers, Device, Finding, Group, Rule, Unrun, View, calls, constant
+from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
-from amplint.knowledge.vocabulary import ASKS_DEVICE, REDIRECTS_CUDA
+from amplint.knowledge.vocabulary import ASKS_DEVICE_OR_AMP, REDIRECTS_CUDA
 
-from .._shared.guards import tests_around, tests_before
+from .._shared.guards import asserted_before, is_in_handler, tests_around, tests_before
 
 rule = Rule(
     "AMP316",
@@ -63,10 +65,10 @@ class Place(NamedTuple):
 @rule.on(calls(*AUTOCASTS, *SCALERS))
 def check(call: View) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda"), GradScaler(), beside `x.to("xpu")`"""
-    if device_of(call) != "cuda" or is_by_device(call) or call.mentions(*REDIRECTS_CUDA):
+    if device_of(call) != "cuda" or not is_on(call) or call.mentions(*REDIRECTS_CUDA):
         return
     place = next(elsewhere(call), None)
-    if place is None:
+    if place is None or is_by_device(call):
         return
     kind = min(place.device.others)
     effect = "nothing is cast" if call.callee in AUTOCASTS else "nothing is scaled"
@@ -86,28 +88,42 @@ def device_of(call: View) -> object:
     return api.device if given is None else constant(given.value)
 
 
-def is_by_device(call: View) -> bool:
-    """Whether it is made, or switched on, by the device.
-
-    Ex) if device.type == "cuda": scaler = GradScaler(); autocast("cuda", enabled=use_cuda)
-    """
-    tests = (*tests_around(call), *tests_before(call))
-    if any(ASKS_DEVICE.search(test.text) for test in tests):
-        return True
+def is_on(call: View) -> bool:
+    """Whether a region or a scaler is surely on: what is handed in may be False where the device is
+    another one, and what is computed may be computed of the device."""
     api = AUTOCASTS.get(call.callee or "") or SCALERS[call.callee or ""]
     switch = call.arg("enabled", api.parameters.index("enabled"))
-    if switch is None:
-        return False
-    if constant(switch.value) is True:
-        return False
-    # What is computed may be computed of the device, in another function, too.
-    return switch.origin.op != "param" or ASKS_DEVICE.search(switch.text) is not None
+    return switch is None or (switch.origin.op == "const" and constant(switch.value) is True)
+
+
+def is_by_device(call: View) -> bool:
+    """Whether something that may ask for the device decides whether it is made.
+
+    Ex) if device.type == "cuda": scaler = GradScaler(); if self.use_amp: self.step_in_region(x)
+    """
+    if is_in_handler(call) or any(True for _ in tests_around(call)):
+        return True
+    asked = " ".join(call.ask(AskedByCallers) or ())
+    before = (*tests_before(call), *asserted_before(call))
+    texts = (asked, *(each.text for each in before))
+    return any(map(ASKS_DEVICE_OR_AMP.search, texts))
 
 
 def elsewhere(call: View) -> Iterator[Place]:
-    """The results of calls in the function that may be on an accelerator of another kind."""
-    for each in call.operations("call"):
+    """The results of calls that may be on an accelerator of another kind, in the function that
+    opens the region, or that it decorates."""
+    for each in operations_under(call):
         for atom in each.value:
             device = atom if isinstance(atom, Device) else getattr(atom, "device", None)
             if isinstance(device, Device) and device.others:
                 yield Place(each, device)
+
+
+def operations_under(call: View) -> Iterator[View]:
+    """The calls of the function around it; of a decorator, those of the function below."""
+    if not any(use.op == "def" for use in call.uses):
+        return call.operations("call")
+    src = call.source
+    function = src.parent(src.parent(call.cst))
+    calls_below = src.calls(function.body) if isinstance(function, cst.FunctionDef) else ()
+    return map(call.of, calls_below)

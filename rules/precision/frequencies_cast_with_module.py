@@ -21,42 +21,44 @@ the angles are computed in float32 later does not help.
 
 Or compute the frequencies anew where they are used: they take no time.
 
+A buffer of complex numbers loses more: `to(torch.bfloat16)` discards their imaginary part, so that
+a rotation by `torch.polar(ones, angles)` becomes a scaling. `half()` and `bfloat16()` leave them as
+they are.
+
 Fix safety: there is no fix; where they are to be made is for the author.
 
-Known limits: frequencies are powers of what `torch.arange` or `torch.linspace` counts, in a buffer
-that only the constructor sets. Tables of sines and cosines are left alone: they lose no more than
-what is multiplied by them. The cast has to be seen to be one of a module of the project that holds
-this one, to a dtype that is written out. Nothing is said where a class on the way has a `to`,
-`half` or `_apply` of its own, or where the module of the buffer is cast by itself elsewhere.
+Known limits: frequencies are powers of what `torch.arange` or `torch.linspace` counts, or
+`torch.logspace`, in a buffer that only the constructor sets, made there or by a function that it
+calls. Tables of sines and cosines and filter banks are left alone: they lose no more than what is
+multiplied by them. So are frequencies that are counted alone, as `torch.linspace(1, 10, n)`, for
+positions between -1 and 1. The cast has to be seen to be one of a module of the project that holds
+this one, to a dtype that is written out. `from_pretrained(torch_dtype=...)` is none: it loads
+parameters in that dtype, and a buffer that is not loaded stays float32. Nothing is said where a
+class on the way has a `to`, `half` or `_apply` of its own, or where the module of the buffer is
+cast by itself elsewhere.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from itertools import islice
 
 from amplint import (
     CastModules,
     Classes,
+    ComplexNumbers,
     Differs,
+    Evidence,
     Finding,
+    Frequencies,
     Group,
     Rule,
     View,
     calls,
     constant,
-    reachable,
 )
+from amplint.knowledge.dtypes import WIDE_FLOATS
 
-from .._shared.constants import number_of
-
-COUNTING = frozenset({"torch.arange", "torch.linspace"})
-POWERS = frozenset({"exp", "pow"})
-# What only a table of sines, or what is computed in another dtype, has on the way.
-OTHERS = frozenset({"sin", "cos", "polar", "half", "bfloat16", "to", "type", "type_as"})
 USES = ("sin", "cos", "polar", "einsum", "outer")  # of frequencies, in some method of the class
-MOST = 100  # expressions, in what the buffer is made of
 
 rule = Rule(
     "AMP210",
@@ -75,59 +77,35 @@ def check(call: View) -> Iterator[Finding]:
     name = constant(named.value) if named is not None else None
     if given is None or cls is None or not isinstance(name, str) or call.has_star:
         return
-    tensor, modules = given.tensor, call.fact(CastModules)
-    cast = modules.of_class(cls)
-    if cast is None or tensor is None or tensor.dtype not in ("float32", "float64"):
-        return
-    if not are_frequencies(given) or modules.is_set_elsewhere(cls, name):
-        return
-    if not any(call.fact(Classes).family_mentions(cls, word) for word in USES):
-        return
-    dtype, evidence = cast
-    message = f"`{name}` is rounded to {dtype} with its module: angles of far positions are wrong"
-    yield given.finding(message, (evidence,))
+    modules = call.fact(CastModules)
+    told = complex_lost(given, cls, modules) or frequencies_rounded(given, cls, modules)
+    if told is not None and not modules.is_set_elsewhere(cls, name):
+        harm, evidence = told
+        yield given.finding(f"`{name}` {harm}", (evidence,))
 
 
-def are_frequencies(at: View) -> bool:
-    """Whether an expression is a power, or a function of one, whose exponent is counted."""
-    made = [*islice(reachable([at.origin], parts), MOST)]
-    if any(called(each) in OTHERS for each in made):
-        return False
-    exponents = [each for power in made for each in exponents_of(power)]
-    found = reachable((each.origin for each in exponents), parts)
-    return any(each.callee in COUNTING for each in islice(found, MOST))
+def complex_lost(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:
+    """The harm that a cast does to complex numbers, and where.
 
-
-def exponents_of(power: View) -> list[View]:
-    """Ex) t of base**t, torch.exp(t), t.exp() and torch.pow(base, t)
-
-    Powers of 2 lose nothing, and their exponents are none.
+    Ex) torch.polar(torch.ones_like(angles), angles), in a module that `to(torch.bfloat16)` casts
     """
-    if power.op == "binop":
-        operands = [*power.operands] if power.operator == "Pow" else []
-    elif called(power) in POWERS:
-        receiver = power.receiver
-        own = [receiver] if receiver is not None and receiver.tensor is not None else []
-        operands = [*own, *(argument for _, _, argument in power.arguments)]
-    else:
-        operands = []
-    base = number_of(operands[0]) if len(operands) > 1 else None
-    is_exact = base is not None and base != 0 and abs(math.frexp(base)[0]) == 0.5
-    return [] if is_exact else operands[-1:]
+    cast = modules.complex_of_class(cls)
+    if cast is None or not given.ask(ComplexNumbers):
+        return None
+    dtype, evidence = cast
+    return f"is cast to {dtype} with its module: its imaginary part is lost", evidence
 
 
-def parts(at: View) -> list[View]:
-    """The tensors that an expression is computed from."""
-    if at.op == "call":
-        own = [at.receiver] if at.receiver is not None else []
-        found = [*own, *(argument for _, _, argument in at.arguments)]
-    elif at.op in ("binop", "unary", "aug"):
-        found = [*at.operands]
-    else:
-        found = [*at.operands[:1]] if at.op == "subscript" else []
-    return [each.origin for each in found]
+def frequencies_rounded(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:
+    """The harm that a cast does to frequencies, and where.
 
-
-def called(at: View) -> str:
-    """The last identifier of what is called."""
-    return at.method or (at.callee or "").rpartition(".")[2] if at.op == "call" else ""
+    Ex) 10000 ** (-torch.arange(0, dim, 2) / dim), in a module that `half()` casts
+    """
+    cast, tensor = modules.of_class(cls), given.tensor
+    if cast is None or tensor is None or tensor.dtype not in WIDE_FLOATS:
+        return None
+    uses = any(given.fact(Classes).family_mentions(cls, word) for word in USES)
+    if not uses or not given.ask(Frequencies):
+        return None
+    dtype, evidence = cast
+    return f"is rounded to {dtype} with its module: angles of far positions are wrong", evidence

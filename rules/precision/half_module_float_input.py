@@ -30,15 +30,16 @@ the call in the same function, without a condition. A module of the project is j
 nothing that it runs casts; its other methods, and the half input of one in float32, only where the
 method passes its first argument to a layer as it is. Inside of modules, where a caller may open a
 region, amplint is silent as soon as the project has a region anywhere. That a module is float32 is
-known only of a layer, or of what is cast to it, that is built in the same function and handed to
-nobody.
+known only of what is cast to it, and of what is built in the same function, and neither cast nor
+handed to anybody: a layer, a `Sequential` that begins with one, a model of torchvision, or a module
+of the project whose code says nothing of dtypes.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from amplint import (
@@ -105,9 +106,13 @@ UNCAUGHT = "nothing around it catches the error"
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Models whose first layer takes images.
 MODELS = "torchvision.models."
+SEQUENTIAL = "torch.nn.Sequential"
 CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
 # What may be done with a layer without casting it.
-HARMLESS = frozenset({"eval", "train", "cuda", "parameters", "state_dict", "load_state_dict"})
+HARMLESS = frozenset(
+    {"eval", "train", "cuda", "cpu", "parameters", "state_dict", "load_state_dict"}
+    | {"zero_grad", "requires_grad_"}
+)
 CASTING = frozenset({"to", "type", "half", "bfloat16", "float", "double", "apply"})
 # What takes a module, and can neither cast it nor hand it on.
 KEEPING = frozenset({"attr", "subscript", "compare", "return"})
@@ -210,7 +215,7 @@ def dtype_given(given: View, call: View) -> Known | None:
         return dtype_returned(made)
     if dtype not in FLOATS or not may_be_tensor(given):
         return None
-    if not is_layer(only(call.called.value)) and not call.ask(GivenToLayer):
+    if not begins_with_layer(call.called) and not call.ask(GivenToLayer):
         return None
     return Known(dtype, (made.related(f"cast to {dtype} here"),))
 
@@ -246,12 +251,45 @@ def module_of(call: View) -> View | None:
         return function if is_own_module(function) else None
     if not isinstance(called, Object) or called.kind != "module":
         return None
-    is_known = is_layer(called) or called.type.startswith(MODELS)
-    return function if is_known or call.fact(Frameworks).builds_module(called.type) else None
+    return (
+        function
+        if begins_with_layer(function) or call.fact(Frameworks).builds_module(called.type)
+        else None
+    )
 
 
-def is_layer(thing: object) -> bool:
-    return isinstance(thing, Object) and thing.type in LAYERS
+def begins_with_layer(module: View) -> bool:
+    """Whether a module hands what it is given to a layer, as it is: it is one, a `Sequential` that
+    begins with one, or a model of images."""
+    thing = only(module.value)
+    if not isinstance(thing, Object):
+        return False
+    is_one = thing.type in LAYERS or thing.type.startswith(MODELS)
+    return is_one or (thing.type == SEQUENTIAL and built_layers(built_by(module.origin)) != ())
+
+
+def built_by(made: View) -> View:
+    """The call that builds a module which is moved then. Ex) Net() of `Net().cuda().eval()`"""
+    while made.op == "call" and made.receiver is not None and is_move(made):
+        made = made.receiver.origin
+    return made
+
+
+def built_layers(built: View) -> tuple[View, ...]:
+    """The layers of torch that a call builds: itself, or those in a `Sequential` that begins with
+    one that needs the dtype of its parameters; none where it is another call.
+
+    Ex) nn.Linear(8, 8) and nn.ReLU(), of `nn.Sequential(nn.Linear(8, 8), nn.ReLU())`
+    """
+    if built.op != "call" or built.has_star:
+        return ()
+    if built.callee in LAYERS:
+        return (built,)
+    if built.callee != SEQUENTIAL:
+        return ()
+    parts = (*(argument.origin for _, _, argument in built.arguments),)
+    are_built = all(each.op == "call" and each.callee in MODULES for each in parts)
+    return parts if parts and are_built and parts[0].callee in LAYERS else ()
 
 
 def is_own_module(at: View) -> bool:
@@ -270,11 +308,21 @@ def may_be_cast(call: View, module: View) -> bool:
     """Whether a region around the call, opened here or by a caller nobody sees, may cast."""
     if call.region is not None:
         return call.enabled_region is not None
+    if any(map(may_open_region, call.contexts_around)):
+        return True
     root = module
     while root.op == "attr":
         root = root.operands[0]
     inside = isinstance(only(root.value), Instance) and root != module
     return inside and call.mentions("autocast")
+
+
+def may_open_region(context: View) -> bool:
+    """Whether a context may be a region, for all that is known. Ex) fabric.autocast()"""
+    if (context.callee or "").partition(".")[0] in ("torch", "contextlib", "builtins"):
+        return False
+    texts = context.ask(CalledTexts) or ()
+    return not texts or any("autocast" in text for text in texts)
 
 
 def state_of_another_dtype(
@@ -326,9 +374,11 @@ def parameters_of(call: View, module: View) -> Known | None:
         dtype = dtype_of_cast(cast)
         is_own = isinstance(thing, Instance) and may_keep_input(cast, call, module)
         return known_since(cast, dtype) if dtype in METHODS and not is_own else None
-    if not casts and made is not None and isinstance(thing, Object) and is_plain_layer(made):
-        return known_since(made, "float32")
-    return None
+    if casts or made is None or not is_left_alone(module, made, call):
+        return None
+    is_own = isinstance(thing, Instance)
+    is_plain = is_plain_module(made, call) if is_own else is_plain_layer(built_by(made))
+    return known_since(made, "float32") if is_plain else None
 
 
 def known_since(made: View | None, dtype: str) -> Known:
@@ -408,15 +458,84 @@ def may_keep_input(cast: View, call: View, module: View) -> bool:
     return inside or bool(cast.ask(CalledTexts)) or not meets_layer
 
 
-def is_plain_layer(made: View) -> bool:
-    """Whether it is a layer that is built here, in float32, and handed to nobody."""
-    layer = made
-    while layer.callee not in LAYERS and layer.receiver is not None and is_move(layer):
-        layer = layer.receiver
-    if layer.callee not in LAYERS or layer.has_star or layer.arg("dtype") is not None:
+def is_left_alone(module: View, made: View, call: View) -> bool:
+    """Whether nobody casts a module that is built here, as far as can be seen."""
+    built, steps = built_by(made), [made]
+    while steps[-1] != built and steps[-1].receiver is not None:
+        steps.append(steps[-1].receiver.origin)
+    names = {module.text, *(call.source.assigned_name(each.cst) for each in steps)}
+    if made.is_merged or may_default_to_half(made) or is_handed_on(call, names):
         return False
-    harmless = all(is_harmless(use, made) for use in made.uses)
-    return harmless and not made.is_merged and not may_default_to_half(made)
+    return all(is_harmless(use, each, call) for each in steps for use in each.uses)
+
+
+def is_handed_on(call: View, names: Collection[str | None]) -> bool:
+    """Whether variables of the function are used for anything but to call what they hold, or one of
+    its methods, or in a function within.
+
+    Ex) net of `nets = [net]`, `convert(net)` and `lambda: net.half()`
+    """
+    src = call.source
+    around = src.function(call.cst) or [*src.ancestors(call.cst)][-1]
+    for name in src.layout.names(around):
+        used = src.parent(name)
+        is_called = isinstance(used, cst.Call) and used.func is name
+        is_plain = is_called or isinstance(used, cst.Attribute | cst.AssignTarget | cst.Return)
+        is_here = is_plain and (src.function(name) or around) is around
+        if name.value in names and not is_here:
+            return True
+    return False
+
+
+def is_harmless(use: View, module: View, call: View) -> bool:
+    """Ex) net(x), net.eval(), net.to("cuda"), net.encode(x), `return net`"""
+    if use.op == "call":
+        return is_called(module, use)
+    if use.op != "attr":
+        return use.op == "return"
+    if use.method in ("load_state_dict", "parameters"):
+        return not any(map(may_replace, use.uses))
+    if use.method in HARMLESS or use.is_same(call.called):
+        return True
+    if use.method == "to":
+        return all(map(is_move, use.uses))
+    runs = [each for each in use.uses if is_called(use, each)]
+    return isinstance(only(use.value), Function) and not any(map(speaks_of_casts, runs))
+
+
+def may_replace(call: View) -> bool:
+    """Whether a call may lead to parameters of another dtype.
+
+    Ex) net.load_state_dict(state, assign=True), for p in net.parameters(): p.data = p.data.half()
+    """
+    around = call.source.parent(call.cst)
+    return call.arg("assign") is not None or isinstance(around, cst.For | cst.CompFor)
+
+
+def speaks_of_casts(call: View) -> bool:
+    """Whether the functions that a call runs speak of dtypes, or nobody knows which these are."""
+    texts = call.ask(CalledTexts) or ()
+    return not texts or any(map(CAST_IN_TEXT.search, texts))
+
+
+def is_plain_layer(built: View) -> bool:
+    """Whether a call builds a model of images, or layers that are in float32."""
+    if f"{(built.callee or '').rpartition('.')[0]}." == MODELS:
+        return True
+    layers = built_layers(built)
+    return bool(layers) and not any(each.has_star or each.arg("dtype") for each in layers)
+
+
+def is_plain_module(made: View, call: View) -> bool:
+    """Whether a call runs a module of the project that is built of layers in float32, as far as its
+    code tells, and hands its input to one of them."""
+    built = built_by(made)
+    if not isinstance(only(built.called.value) if built.op == "call" else None, Class):
+        return False
+    bases = built.fact(Classes).bases_of(made.value)
+    if bases != {"torch.nn.Module"} or not call.ask(GivenToLayer) or is_caught(call):
+        return False
+    return not speaks_of_casts(built) and not speaks_of_casts(call)
 
 
 def is_move(call: View) -> bool:
@@ -425,9 +544,3 @@ def is_move(call: View) -> bool:
         return call.method in HARMLESS
     atoms = [only(argument.value) for _, _, argument in call.arguments]
     return all(isinstance(atom, Host) and atom.kind == "str" for atom in atoms)
-
-
-def is_harmless(use: View, layer: View) -> bool:
-    if use.op == "call":
-        return is_called(layer, use)
-    return use.op == "attr" and use.method in HARMLESS
