@@ -1,4 +1,4 @@
-"""What runs have shown, as values: for the nodes of a function whose value nobody else knows.
+"""Observations as values: of the nodes of a function whose value nobody else knows.
 
 An observation fills in what inference does not know, and is dropped where that knows otherwise. It
 proves no absence: what a run has not shown may be there all the same.
@@ -53,7 +53,7 @@ DEVICES: Mapping[str, str] = {"cuda": ACCELERATOR, "cpu": "cpu"}
 
 
 class Observed:
-    """What is known by observation of the functions of some files."""
+    """The functions of some files, as runs have shown them."""
 
     def __init__(self, functions: Mapping[str, ObservedFunction]) -> None:
         self._functions = functions

@@ -65,7 +65,7 @@ class ProjectFacts(Hierarchy):
         return joined or self.presumed_region(function, is_ended)
 
     def observation(self, function: FunctionFacts) -> ObservedFunction | None:
-        """What runs have shown of a function, if its text is the one that ran."""
+        """The observations of a function, if its text is the one that ran."""
         return self._observed.of(function, self.files)
 
     def observed_region(self, function: str) -> Evidence | None:

@@ -85,7 +85,7 @@ def first_rows(module: ast.Module) -> Iterator[tuple[tuple[int, str], tuple[int,
 def observed(
     runs: Iterable[Observation], program: str, texts: Mapping[str, Text]
 ) -> dict[str, ObservedFunction]:
-    """What runs have shown, by the id of the function.
+    """The functions as runs have shown them, by id.
 
     Args:
         runs: on back ends that follow CUDA's autocast.
@@ -173,7 +173,7 @@ def joined(
 
 
 def both(one: ObservedFunction, other: ObservedFunction) -> ObservedFunction:
-    """What two runs have shown of the same text."""
+    """The observations of two runs of the same text."""
     return ObservedFunction(
         one.text,
         [*dict.fromkeys([*one.runs, *other.runs])][:MOST_RUNS],

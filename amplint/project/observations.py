@@ -30,7 +30,7 @@ Shape = Any
 
 
 class ObservedFunction(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What runs have shown of one function.
+    """One function, as runs have shown it.
 
     Args:
         text: the digest of its text.

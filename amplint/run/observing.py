@@ -1,4 +1,4 @@
-"""What `check` finds with the observations of runs, beside what it finds without them.
+"""The findings with the observations of runs, beside those without them.
 
 A project with observations is analysed twice: as it is, and with them. What the first analysis
 reports stays, whatever a run has shown; what only the second one reports rests on a run, says so,
@@ -82,7 +82,7 @@ def joined(plain: AnalysisResult, other: AnalysisResult, seen: Found) -> Analysi
 
 
 def place_of(finding: Finding) -> tuple[str, Position]:
-    """Where a finding begins: what the first analysis says of a place is not said again."""
+    """The place of a finding: what the first analysis says of it is not said again."""
     return finding.path, finding.span.start
 
 

@@ -55,6 +55,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/evaluation.py": "MOVING",
         "amplint/inference/frame.py": "RUN_BY_CALL",
         "amplint/inference/hierarchy.py": "AUTOGRAD_ROLES NO_MODULES",
+        "amplint/inference/observed.py": "TENSOR",
         "amplint/inference/number_uses.py": "OF_TENSORS_ALONE",
         "amplint/inference/ranks.py": "MASKS",
         "amplint/inference/transfer/arguments.py": "HOST_DEVICES",

@@ -40,7 +40,7 @@ HANDLER = Calls.__torch_function__.__code__  # it returns what a function of tor
 
 
 def shape_of(value: Any, on_device: bool, depth: int = 0) -> Shape:
-    """What is kept of a value: see `Shape`.
+    """The part of a value that is kept: see `Shape`.
 
     Args:
         value: of the program.

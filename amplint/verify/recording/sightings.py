@@ -103,7 +103,7 @@ class Entered:
 
 @dataclass(frozen=True)
 class Gave:
-    """What an expression of the program gave.
+    """The values that an expression of the program gave.
 
     Args:
         kind: "call", "attribute", "subscript" or "operation".
