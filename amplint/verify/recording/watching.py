@@ -27,9 +27,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from amplint.verify.recording.graph import leaves_of, nodes_of
+from amplint.verify.recording.modules import Modules, following
 from amplint.verify.recording.observation import Row, Wait
 from amplint.verify.recording.record import Recorder
-from amplint.verify.recording.sightings import Act, Sighting, Site
+from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
 
 CALLERS = 4  # lines on the way to a place that are kept
 NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
@@ -57,10 +58,15 @@ ACTS = {
 
 @dataclass
 class Tally:
-    """The count of what was seen at one place until now; as in `Sighting`."""
+    """The count of what was seen at one place until now; as in `Sighting`.
+
+    Args:
+        modules: those in whose calls it was seen, in order.
+    """
 
     first: int
     callers: tuple[Site, ...]
+    modules: dict[ModulePath, None] = field(default_factory=dict)
     count: int = 0
     steps: int = 0
     last: int = 0
@@ -91,6 +97,7 @@ class Watcher(Recorder):
         super().__init__(root)
         self.has_values = has_values
         self.call = Call("", "")
+        self.modules = Modules()
 
     def clear(self) -> None:
         super().clear()
@@ -125,6 +132,9 @@ class Watcher(Recorder):
         tally.steps += step != tally.last
         tally.last = step
         tally.size += size
+        module = self.modules.here()
+        if module is not None:
+            tally.modules[module] = None
 
     def here(self) -> Site | None:
         """The innermost expression of the user's."""
@@ -132,11 +142,23 @@ class Watcher(Recorder):
 
     def seen(self) -> dict[str, Any]:
         told = super().seen()
-        sightings = (
-            Sighting(act, site, detail, t.count, t.steps, t.first, t.size, t.callers)
-            for (act, site, detail), t in self.tallies.items()
-        )
-        return {**told, "sightings": tuple(sightings), "steps": self.steps}
+        sightings = tuple(sighting(*key, tally) for key, tally in self.tallies.items())
+        return {**told, "sightings": sightings, "steps": self.steps}
+
+
+def sighting(act: Act, site: Site, detail: str, tally: Tally) -> Sighting:
+    return Sighting(
+        act,
+        site,
+        detail,
+        count=tally.count,
+        steps=tally.steps,
+        first=tally.first,
+        size=tally.size,
+        callers=tally.callers,
+        module=next(iter(tally.modules), None),
+        modules=len(tally.modules),
+    )
 
 
 def act_of(row: Row, function: str) -> Act | None:
@@ -436,5 +458,6 @@ def watching(watcher: Watcher) -> Iterator[None]:
             register_optimizer_step_post_hook(protocol.after_step),
         ):
             stack.callback(handle.remove)
+        stack.enter_context(following(watcher.modules, lambda *_: None))
         stack.enter_context(Calls(watcher))
         yield
