@@ -17,7 +17,7 @@ from torch.nn.modules import module as hooks
 
 from amplint.verify.recording.sightings import ModulePath
 
-Called = Callable[[torch.nn.Module, Any, Any], None]
+Told = Callable[..., None]
 
 
 class Modules:
@@ -36,7 +36,8 @@ class Modules:
             calls = self._threads.calls = []
         return calls
 
-    def enter(self, module: torch.nn.Module, _: object) -> None:
+    def enter(self, module: torch.nn.Module) -> None:
+        """A call has begun."""
         self.calls.append(module)
 
     def leave(self, module: torch.nn.Module) -> None:
@@ -79,20 +80,25 @@ class Modules:
 
 
 @contextmanager
-def following(modules: Modules, called: Called) -> Iterator[None]:
+def following(modules: Modules, entered: Told, left: Told) -> Iterator[None]:
     """Follow the calls of modules.
 
     Args:
-        called: is told of each call that has ended: the module, its arguments, its result.
+        entered: is told of each that begins: the module, and its arguments.
+        left: is told of each that has ended: the module, its arguments, and its result.
     """
 
-    def left(module: torch.nn.Module, args: Any, output: Any) -> None:
-        called(module, args, output)
+    def enter(module: torch.nn.Module, args: Any) -> None:
+        modules.enter(module)
+        entered(module, args)
+
+    def leave(module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        left(module, (args, kwargs), output)
         modules.leave(module)
 
     handles = (
-        hooks.register_module_forward_pre_hook(modules.enter),
-        hooks.register_module_forward_hook(left, always_call=True),
+        hooks.register_module_forward_pre_hook(enter),
+        hooks.register_module_forward_hook(leave, with_kwargs=True, always_call=True),
     )
     try:
         yield

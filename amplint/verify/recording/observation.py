@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
+from amplint.verify.recording.events import Timeline
 from amplint.verify.recording.sightings import Sighting
 
 SCHEMA = 1
@@ -195,6 +196,7 @@ class Observation:
         notes: what a reader should know of the run itself.
         sightings: what the program did that a rule is about, where that was asked for.
         steps: how many steps of training it made, likewise.
+        timeline: the events of one of them, where that was asked for.
         schema: of this document.
     """
 
@@ -220,6 +222,7 @@ class Observation:
     notes: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     steps: int = 0
+    timeline: Timeline | None = None
     schema: int = SCHEMA
 
     @property

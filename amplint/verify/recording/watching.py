@@ -26,11 +26,13 @@ from torch.optim.optimizer import (
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from amplint.verify.recording.events import Kind
 from amplint.verify.recording.graph import leaves_of, nodes_of
 from amplint.verify.recording.modules import Modules, following
 from amplint.verify.recording.observation import Row, Wait
 from amplint.verify.recording.record import Recorder
 from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
+from amplint.verify.recording.timeline import Steps, short, telling
 
 CALLERS = 4  # lines on the way to a place that are kept
 NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
@@ -91,9 +93,11 @@ class Watcher(Recorder):
     Args:
         root: of the program.
         has_values: whether the tensors have values, so that these can be looked at.
+        has_timeline: whether the events of a step are written down.
     """
 
-    def __init__(self, root: Path, has_values: bool) -> None:
+    def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
+        self.has_timeline = has_timeline
         super().__init__(root)
         self.has_values = has_values
         self.call = Call("", "")
@@ -103,6 +107,7 @@ class Watcher(Recorder):
         super().clear()
         self.tallies: dict[tuple[Act, Site, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
+        self.events = Steps(self, self.has_timeline)
 
     @property
     def steps(self) -> int:
@@ -113,9 +118,16 @@ class Watcher(Recorder):
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if self.has_values and overflows(func, args, kwargs or {}, result):
             self.sight(Act.OVERFLOW, short(result.dtype))
+        self.events.operation(func, args, result)
         return result
 
+    def asked(self) -> tuple[str, str]:
+        """The function of torch that is being called, and the dtype of the region around. In the
+        kernels of autocast no region is on."""
+        return self.call.name, self.call.region or region()
+
     def write(self, row: Row) -> None:
+        self.events.waited(row)
         act = act_of(row, self.call.name) if row.direct and row.path else None
         if act is not None:
             self.sight(act)
@@ -143,7 +155,8 @@ class Watcher(Recorder):
     def seen(self) -> dict[str, Any]:
         told = super().seen()
         sightings = tuple(sighting(*key, tally) for key, tally in self.tallies.items())
-        return {**told, "sightings": sightings, "steps": self.steps}
+        timeline = self.events.timeline()
+        return {**told, "sightings": sightings, "steps": self.steps, "timeline": timeline}
 
 
 def sighting(act: Act, site: Site, detail: str, tally: Tally) -> Sighting:
@@ -226,10 +239,6 @@ def region() -> str:
         if torch.is_autocast_enabled(device):
             return short(torch.get_autocast_dtype(device))
     return ""
-
-
-def short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 # ------------------------------------------------------------------------------- calls of torch
@@ -340,6 +349,7 @@ class Protocol:
         self.stepping = False
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
+        self.watcher.events.note(Kind.STEP, type(optimizer).__name__, subject=optimizer)
         low = region()
         if low:
             self.watcher.sight(Act.STEP_IN_REGION, low)
@@ -458,6 +468,14 @@ def watching(watcher: Watcher) -> Iterator[None]:
             register_optimizer_step_post_hook(protocol.after_step),
         ):
             stack.callback(handle.remove)
-        stack.enter_context(following(watcher.modules, lambda *_: None))
+        # What is cleared begins anew: the events are asked for when something happens.
+        stack.enter_context(telling(lambda *args, **kwargs: watcher.events.note(*args, **kwargs)))
+        stack.enter_context(
+            following(
+                watcher.modules,
+                lambda *told: watcher.events.entered(*told),
+                lambda *told: watcher.events.left(*told),
+            )
+        )
         stack.enter_context(Calls(watcher))
         yield

@@ -90,7 +90,7 @@ def watcher(root: Path, spec: Spec) -> Any:
     from amplint.verify.recording.watching import Watcher  # noqa: PLC0415
 
     shows_values = BACKENDS[spec.backend].shows[Aspect.VALUES] is Shows.YES
-    return Watcher(root, shows_values)
+    return Watcher(root, shows_values, spec.timeline)
 
 
 @contextmanager

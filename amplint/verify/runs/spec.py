@@ -25,6 +25,7 @@ class Spec:
             before Python 3.12 many times.
         record: whether to record operations; without, times are the program's own.
         watched: whether to watch for what rules are about, in place of keeping each operation.
+        timeline: whether a watched program's events of one step are written down.
         seconds: of wall time, after which the process is killed.
         memory: bytes of address space that the process may have beyond what it has at the start;
             on a GPU, of GPU memory.
@@ -41,5 +42,6 @@ class Spec:
     traced: tuple[str, ...] = ()
     record: bool = True
     watched: bool = False
+    timeline: bool = False
     seconds: float = 120.0
     memory: int = 8 << 30
