@@ -41,8 +41,11 @@ class Observed:
     observation: Observation
 
 
-def observed(request: Request, options: Options) -> Observed:
+def observed(request: Request, options: Options, has_page: bool = False) -> Observed:
     """Run the program in a copy of the project.
+
+    Args:
+        has_page: whether a page shows a step.
 
     Raises OSError if the project cannot be copied, NotStartedError if there is no such program.
     """
@@ -50,7 +53,7 @@ def observed(request: Request, options: Options) -> Observed:
     rules, texts = request.rules, static.all_texts
     with running() as runner:
         names = sorted((backend.name for backend in options.backends), key=FIRST.index)
-        runs = [run_on(name, runner, request, options) for name in names]
+        runs = [run_on(name, runner, request, options, has_page) for name in names]
     main = next((run for run in runs if run.outcome is not RunOutcome.NOT_SIMULABLE), runs[-1])
     if main.error == UnstartedError.__name__:
         raise NotStartedError(main.text)
@@ -87,22 +90,29 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
         seen.add(place)
 
 
-def run_on(backend: str, runner: Runner, request: Request, options: Options) -> Observation:
+def run_on(
+    backend: str, runner: Runner, request: Request, options: Options, has_page: bool
+) -> Observation:
     """The run on a back end.
 
     A value that `sim` does not know is taken for False, or 0, first: then no gradient is infinite,
     and the scaler makes its steps. Where the program stops at such a value (`if not
     torch.isfinite(loss): raise`), it is taken for True, or 1.
     """
-    observation = run_with(False, backend, runner, request, options)
+    observation = run_with(False, backend, runner, request, options, has_page)
     if observation.outcome is RunOutcome.OK or not observation.guesses:
         return observation
-    other = run_with(True, backend, runner, request, options)
+    other = run_with(True, backend, runner, request, options, has_page)
     return other if other.outcome is RunOutcome.OK else observation
 
 
 def run_with(
-    guess: bool, backend: str, runner: Runner, request: Request, options: Options
+    guess: bool,
+    backend: str,
+    runner: Runner,
+    request: Request,
+    options: Options,
+    has_page: bool,
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
     project = request.project
@@ -118,6 +128,7 @@ def run_with(
             memory=options.memory,
             guess=guess,
             watched=True,
+            timeline=has_page,
         )
         return runner.once(spec)
 

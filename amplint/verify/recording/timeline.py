@@ -146,6 +146,10 @@ class Steps:
     def __init__(self, watched: Watched, wanted: bool) -> None:
         self.watched = watched
         self.wanted = wanted
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all that was written down."""
         self.done: list[Timeline] = []
         self.step = Step(1)
 
@@ -181,9 +185,7 @@ class Steps:
             self.step.casts[module, kind] += 1
         name, region = self.watched.asked()
         path, row = lines[0] if lines else ("", 0)
-        self.step.add(
-            Event(kind, detail, name, path, row, direct, module, region, size=size)
-        )
+        self.step.add(Event(kind, detail, name, path, row, direct, module, region, size=size))
 
     def lines(self) -> Lines:
         """The lines of the project that led here, the innermost first."""

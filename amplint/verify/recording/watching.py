@@ -97,7 +97,7 @@ class Watcher(Recorder):
     """
 
     def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
-        self.has_timeline = has_timeline
+        self.events = Steps(self, has_timeline)
         super().__init__(root)
         self.has_values = has_values
         self.call = Call("", "")
@@ -107,7 +107,7 @@ class Watcher(Recorder):
         super().clear()
         self.tallies: dict[tuple[Act, Site, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
-        self.events = Steps(self, self.has_timeline)
+        self.events.clear()
 
     @property
     def steps(self) -> int:
@@ -468,14 +468,8 @@ def watching(watcher: Watcher) -> Iterator[None]:
             register_optimizer_step_post_hook(protocol.after_step),
         ):
             stack.callback(handle.remove)
-        # What is cleared begins anew: the events are asked for when something happens.
-        stack.enter_context(telling(lambda *args, **kwargs: watcher.events.note(*args, **kwargs)))
-        stack.enter_context(
-            following(
-                watcher.modules,
-                lambda *told: watcher.events.entered(*told),
-                lambda *told: watcher.events.left(*told),
-            )
-        )
+        events = watcher.events
+        stack.enter_context(telling(events.note))
+        stack.enter_context(following(watcher.modules, events.entered, events.left))
         stack.enter_context(Calls(watcher))
         yield
