@@ -12,6 +12,7 @@ from pathlib import Path
 from amplint.core.finding import Finding
 from amplint.core.text import Text
 from amplint.observe.findings import counted, explained, findings_of, first_line, is_refusal
+from amplint.observe.unreached import asked_of, unreached
 from amplint.run import engine
 from amplint.run.analysis import Seen
 from amplint.run.filtering import Filter
@@ -41,6 +42,19 @@ class Observed:
     observation: Observation
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is to tell beside what it shows.
+
+    Args:
+        rows: of which to say whether they ran, by file.
+        timeline: whether the events of a step are written down.
+    """
+
+    rows: Mapping[str, tuple[int, ...]]
+    timeline: bool
+
+
 def observed(request: Request, options: Options, has_page: bool = False) -> Observed:
     """Run the program in a copy of the project.
 
@@ -51,9 +65,11 @@ def observed(request: Request, options: Options, has_page: bool = False) -> Obse
     """
     static = engine.run(request)
     rules, texts = request.rules, static.all_texts
+    asked = asked_of(static.findings, texts, request.project.reported)
+    wanted = Wanted(asked.rows, has_page)
     with running() as runner:
         names = sorted((backend.name for backend in options.backends), key=FIRST.index)
-        runs = [run_on(name, runner, request, options, has_page) for name in names]
+        runs = [run_on(name, runner, request, options, wanted) for name in names]
     main = next((run for run in runs if run.outcome is not RunOutcome.NOT_SIMULABLE), runs[-1])
     if main.error == UnstartedError.__name__:
         raise NotStartedError(main.text)
@@ -74,7 +90,11 @@ def observed(request: Request, options: Options, has_page: bool = False) -> Obse
         static,
         findings=tuple(findings),
         problems=(*static.problems, *problems(main, is_explained, texts)),
-        notices=(*static.notices, *notices(main, [run for run in runs if run is not main])),
+        notices=(
+            *static.notices,
+            *notices(main, [run for run in runs if run is not main]),
+            *unreached(asked, runs),
+        ),
         key="",
     )
     return Observed(outcome, main)
@@ -91,7 +111,7 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def run_on(
-    backend: str, runner: Runner, request: Request, options: Options, has_page: bool
+    backend: str, runner: Runner, request: Request, options: Options, wanted: Wanted
 ) -> Observation:
     """The run on a back end.
 
@@ -99,10 +119,10 @@ def run_on(
     and the scaler makes its steps. Where the program stops at such a value (`if not
     torch.isfinite(loss): raise`), it is taken for True, or 1.
     """
-    observation = run_with(False, backend, runner, request, options, has_page)
+    observation = run_with(False, backend, runner, request, options, wanted)
     if observation.outcome is RunOutcome.OK or not observation.guesses:
         return observation
-    other = run_with(True, backend, runner, request, options, has_page)
+    other = run_with(True, backend, runner, request, options, wanted)
     return other if other.outcome is RunOutcome.OK else observation
 
 
@@ -112,7 +132,7 @@ def run_with(
     runner: Runner,
     request: Request,
     options: Options,
-    has_page: bool,
+    wanted: Wanted,
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
     project = request.project
@@ -128,7 +148,8 @@ def run_with(
             memory=options.memory,
             guess=guess,
             watched=True,
-            timeline=has_page,
+            asked=wanted.rows,
+            timeline=wanted.timeline,
         )
         return runner.once(spec)
 

@@ -61,9 +61,13 @@ Bar = tuple[int, int, str]  # the first event, the last one, and what it is
 def bars(
     row: int, kind: str, found: Iterable[Bar], at: Sequence[int], scale: float
 ) -> Iterator[str]:
-    """Stretches of events, with what they are."""
+    """Stretches of events, with what they are; of those that share a column, the first."""
     top = row * (TALL + GAP)
+    before = -1
     for first, last, text in found:
+        if at[first] == before:
+            continue
+        before = at[first]
         x, wide = LEFT + at[first] * scale, (at[last] + 1 - at[first]) * scale
         shown = text if len(text) * LETTER < wide else ""
         yield (

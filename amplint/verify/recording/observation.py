@@ -197,6 +197,8 @@ class Observation:
         sightings: what the program did that a rule is about, where that was asked for.
         steps: how many steps of training it made, likewise.
         timeline: the events of one of them, where that was asked for.
+        reached: of the rows that were asked for, those that ran, by path below the root.
+        entered: the first rows of the functions that were entered, in the files of these.
         schema: of this document.
     """
 
@@ -223,6 +225,8 @@ class Observation:
     sightings: tuple[Sighting, ...] = ()
     steps: int = 0
     timeline: Timeline | None = None
+    reached: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    entered: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     schema: int = SCHEMA
 
     @property

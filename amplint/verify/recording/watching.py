@@ -9,6 +9,7 @@ framework, has to make them in the end.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -115,6 +116,15 @@ class Watcher(Recorder):
         return max(self.steps_of.values(), default=0)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        trace = sys.gettrace()
+        sys.settrace(None)  # no line of the program's runs in here, and tracing what does is dear
+        try:
+            return self.performed(func, types, args, kwargs)
+        finally:
+            sys.settrace(trace)
+
+    def performed(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operation, which is looked at."""
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if self.has_values and overflows(func, args, kwargs or {}, result):
             self.sight(Act.OVERFLOW, short(result.dtype))

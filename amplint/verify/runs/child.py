@@ -30,6 +30,7 @@ import torch
 
 from amplint.verify.backends.choice import BACKENDS, Aspect, Shows
 from amplint.verify.recording.observation import Observation, RunOutcome, from_json
+from amplint.verify.recording.reached import Reach, reaching
 from amplint.verify.recording.tracing import Tracer, traced
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
@@ -47,6 +48,7 @@ def observe(spec: Spec) -> Observation:
     root = Path(os.path.realpath(spec.root))
     recorder = watcher(root, spec) if spec.watched else Recorder(root)
     tracer = Tracer(recorder.places.path, frozenset(spec.traced))
+    reach = Reach(recorder.places.path, spec.asked)
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
     prepare(root, spec)
@@ -61,6 +63,7 @@ def observe(spec: Spec) -> Observation:
             target = named(spec.target)
             recorder.clear()
             stack.enter_context(traced(tracer))
+            stack.enter_context(reaching(reach))
             result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
         except BaseException as error:  # SystemExit and KeyboardInterrupt are ends like others
             fields = {**ended(error, spec), "place": place(error, root)}
@@ -76,6 +79,7 @@ def observe(spec: Spec) -> Observation:
         torch=torch.__version__,
         **fields,
         **recorder.seen(),
+        **reach.seen(),
         **extra_fields(extra, caught),
         rng=rng,
         ran=tracer.seen(),

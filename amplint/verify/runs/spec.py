@@ -23,6 +23,8 @@ class Spec:
             recorder.
         traced: the files below the root of which is written down what ran. Slows their code down,
             before Python 3.12 many times.
+        asked: rows, by file below the root, of which is written down whether they ran; and which
+            functions of these files were entered. Cheap, also before Python 3.12.
         record: whether to record operations; without, times are the program's own.
         watched: whether to watch for what rules are about, in place of keeping each operation.
         timeline: whether a watched program's events of one step are written down.
@@ -40,6 +42,7 @@ class Spec:
     guess: bool = True
     contexts: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
+    asked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     record: bool = True
     watched: bool = False
     timeline: bool = False
