@@ -92,8 +92,9 @@ def following(modules: Modules, entered: Told, left: Told) -> Iterator[None]:
         modules.enter(module)
         entered(module, args)
 
-    def leave(module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        left(module, (args, kwargs), output)
+    def leave(module: torch.nn.Module, *told: Any) -> None:
+        *given, output = told  # after an error, torch leaves out the keyword arguments
+        left(module, given, output)
         modules.leave(module)
 
     handles = (
