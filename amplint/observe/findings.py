@@ -71,13 +71,13 @@ def where(claim: Claim, sighting: Sighting) -> str:
 
     Ex) , in `layers.3` (Block) and 2 more modules, first in step 2
     """
-    said = ""
+    text = ""
     if sighting.module is not None:
         more = sighting.modules - 1
-        said = f", in {named(sighting.module)}"
-        said += f" and {counted(more, 'more module')}" if more else ""
+        text = f", in {named(sighting.module)}"
+        text += f" and {counted(more, 'more module')}" if more else ""
     late = sighting.first > 1 and not claim.every_step
-    return f"{said}, first in step {sighting.first:,}" if late else said
+    return f"{text}, first in step {sighting.first:,}" if late else text
 
 
 def named(module: ModulePath) -> str:

@@ -44,7 +44,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a run is to tell beside what it shows.
+    """Answers that a run is to give beside what it shows.
 
     Args:
         rows: of which to say whether they ran, by file.

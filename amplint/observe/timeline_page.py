@@ -72,7 +72,7 @@ WAITS: Mapping[Wait, str] = {
 
 
 def lead(observation: Observation) -> Callable[[Report], Section]:
-    """What stands above the findings."""
+    """The maker of the part that stands above the findings."""
     return lambda report: Section("\n".join(parts(observation, report)), STYLE)
 
 
@@ -99,7 +99,7 @@ def title(timeline: Timeline) -> str:
 
 
 def about(timeline: Timeline, observation: Observation) -> str:
-    """What the reader has to know of the step."""
+    """Sentences that a reader of the step needs."""
     said = []
     if timeline.made < timeline.first:
         said.append("No optimizer made a step, so this begins with the program.")
@@ -225,7 +225,7 @@ def in_event(event: Event, page: Shown) -> str:
 
 
 def text_of(event: Event) -> str:
-    """What happened, as HTML."""
+    """An event in words, as HTML."""
     detail, asked = escape(event.detail), code(event.asked) if event.asked else ""
     in_region = f"in a region of {escape(event.region)}" if event.region else ""
     match event.kind:

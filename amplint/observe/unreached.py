@@ -1,4 +1,4 @@
-"""What a run has not reached, so that silence is not taken for health.
+"""The places and functions that a run has not reached, so that silence is not taken for health.
 
 Asked are the places that `check` reports, and the functions with calls that a run could judge.
 """
@@ -85,7 +85,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a run."""
+    """The questions to a run."""
 
     spots: Sequence[Spot]
     functions: Sequence[Function]
@@ -100,7 +100,7 @@ class Asked:
 
 
 def asked_of(findings: Iterable[Finding], texts: Mapping[str, Text], paths: Iterable[str]) -> Asked:
-    """What to ask of a run.
+    """The questions to a run.
 
     Args:
         findings: of `check`.

@@ -80,7 +80,7 @@ def reaching(reach: Reach) -> Iterator[None]:
 
 
 def take(reach: Reach, tracer: Tracer) -> None:
-    """What a tracer has seen."""
+    """Keep what a tracer has seen."""
     for path, code in tracer.ran:
         reach.enter(path, code)
     for path, places in tracer.seen().items():
