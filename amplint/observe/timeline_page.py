@@ -104,7 +104,7 @@ def about(timeline: Timeline, observation: Observation) -> str:
     if timeline.made < timeline.first:
         said.append("No optimizer made a step, so this begins with the program.")
     elif timeline.first == 1:
-        said.append("What came before the first step is shown with it.")
+        said.append("What came before it is shown with it, and what came after.")
     if timeline.made > timeline.first:
         said.append("No line was passed twice, so one step cannot be told from the next.")
     return " ".join([*said, NO_TIMES.get(observation.backend, ON_THE_CPU)])
@@ -165,7 +165,7 @@ class Shown:
 
 
 def has_several_roots(timeline: Timeline) -> bool:
-    return len({each.module.root for each in timeline.modules}) > 1
+    return len({each.module.root for each in timeline.modules if each.module.path}) > 1
 
 
 def in_block(block: Block, page: Shown) -> str:
@@ -193,13 +193,15 @@ def in_group(group: Group, page: Shown) -> str:
 def heading(module: ModulePath | None, has_several_roots: bool) -> str:
     if module is None:
         return "outside of modules"
-    return f"{named(module, module.path, has_several_roots)} ({escape(module.kind)})"
+    kind = f" ({escape(module.kind)})" if module.path else ""
+    return f"{named(module, module.path, has_several_roots)}{kind}"
 
 
 def named(module: ModulePath, path: str, has_several_roots: bool) -> str:
-    """A module by a path, or as the root that it is."""
-    root = f" of {code(module.root)}" if has_several_roots else ""
-    return f"{code(path)}{root}" if path else f"the root{root}"
+    """A module by a path; a root by its class."""
+    if not path:
+        return code(module.root)
+    return f"{code(path)} of {code(module.root)}" if has_several_roots else code(path)
 
 
 def in_event(event: Event, page: Shown) -> str:

@@ -106,6 +106,12 @@ def test_a_last_step_is_whole(observe: Observe) -> None:
     assert (kinds(found), found.first, found.made) == (ORDER, 2, 2)
 
 
+def test_what_follows_the_loop_is_no_part_of_its_last_step(observe: Observe) -> None:
+    text = program(2) + "    with torch.autocast(device):\n        net(x).sum().item()\n"
+    found = seen(observe, text)
+    assert (kinds(found), found.first, found.made) == (ORDER, 2, 2)
+
+
 def test_a_single_step_has_what_came_before_it(observe: Observe) -> None:
     found = seen(observe, program(1))
     assert kinds(found)[-len(ORDER) :] == ORDER

@@ -3,8 +3,8 @@
 Which one is the second, if there are two: the first has moved the model to its device. After that
 nothing is written down any more, so that a long run costs no more than a short one.
 
-A step ends with the last line of its loop, not with the step of the optimizer: it begins anew where
-a line is passed again that was passed before that step.
+A step ends with the last line of its loop, not with the step of the optimizer: the next one begins
+where a line is passed again that was passed before that.
 """
 
 from __future__ import annotations
@@ -74,11 +74,15 @@ class Step:
 
     Args:
         first: as in `Timeline`.
+        before: what the step before it has passed; empty for the first.
         passed: what was passed until an optimizer has made its step.
+        after: what was passed from then on.
     """
 
     first: int
+    before: frozenset[Hashable] = frozenset()
     passed: set[Hashable] = field(default_factory=set)
+    after: set[Hashable] = field(default_factory=set)
     has_stepped: bool = False
     events: list[Event] = field(default_factory=list)
     left_out: int = 0
@@ -194,13 +198,14 @@ class Steps:
         return tuple(islice(((at, row) for at, row in asking if at is not None), LINES))
 
     def passing(self, key: Hashable) -> None:
-        """Begin a new step where a line is passed for the second time."""
-        if self.step.has_stepped and key in self.step.passed:
+        """Begin a new step where a line is passed for the second time; and where one is passed that
+        the step before has not passed: after the last step of a loop, the program goes on."""
+        step = self.step
+        if step.has_stepped and (key in step.passed or (step.before and key not in step.before)):
             made = self.watched.steps
-            self.done.append(self.step.timeline(made))
-            self.step = Step(made + 1)
-        if not self.step.has_stepped:
-            self.step.passed.add(key)
+            self.done.append(step.timeline(made))
+            self.step = step = Step(made + 1, frozenset(step.passed | step.after))
+        (step.after if step.has_stepped else step.passed).add(key)
 
     def timeline(self) -> Timeline | None:
         """The step to show: the last in which an optimizer has made its own."""
