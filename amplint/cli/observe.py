@@ -71,7 +71,7 @@ def observe(
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
-    from amplint.observing import project
+    from amplint.observing import project, timeline_page
     from amplint.output import baseline, console
     from amplint.verify import projects
     from amplint.verify.compare.lab import NotStartedError
@@ -87,7 +87,8 @@ def observe(
         said = f"amplint: runs `{options.program}` in a copy of {request.project.root}"
         click.echo(f"{said}\n{projects.warning(options)}", err=True)
     try:
-        found = project.observed(request, options, save)
+        has_page = any(output.format == "html" for output in outputs)
+        found = project.observed(request, options, has_page, save)
     except OSError as error:
         raise Failure(f"the project cannot be copied: {error}") from error
     except NotStartedError as error:
@@ -95,7 +96,8 @@ def observe(
     outcome = baseline.only_new(found.outcome, known)
     if save:
         outcome = saved(outcome, request, found)
-    console.show(outcome, request, outputs, quiet, sort)
+    lead = timeline_page.lead(found.observation)
+    console.show(outcome, request, outputs, quiet, sort, lead=lead)
     return outcome.status
 
 

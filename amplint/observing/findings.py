@@ -13,7 +13,7 @@ from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.observing.claims import CLAIMS, REFUSALS, Claim
 from amplint.verify.recording.observation import Observation
-from amplint.verify.recording.sightings import Act, Sighting, Site
+from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
 
 LONGEST = 60  # characters of an expression in a message
 REFUSED = "torch refuses this: "
@@ -70,7 +70,26 @@ def said(claim: Claim, sighting: Sighting, text: Text, observation: Observation)
     seen = claim.seen.format(detail=sighting.detail)
     times = "once" if sighting.count == 1 else f"{sighting.count:,} times"
     among = f" in {counted(observation.steps, 'step')}" if observation.steps else ""
-    return f"`{shown}` {seen} ({times}{among}{megabytes(sighting)})"
+    return f"`{shown}` {seen} ({times}{among}{megabytes(sighting)}){where(claim, sighting)}"
+
+
+def where(claim: Claim, sighting: Sighting) -> str:
+    """The modules, and the first step where it is not the first of all.
+
+    Ex) , in `layers.3` (Block) and 2 more modules, first in step 2
+    """
+    text = ""
+    if sighting.module is not None:
+        more = sighting.modules - 1
+        text = f", in {named(sighting.module)}"
+        text += f" and {counted(more, 'more module')}" if more else ""
+    late = sighting.first > 1 and not claim.every_step
+    return f"{text}, first in step {sighting.first:,}" if late else text
+
+
+def named(module: ModulePath) -> str:
+    """A module by its path; a root, which has none, by its class."""
+    return f"`{module.path}` ({module.kind})" if module.path else f"`{module.kind}`"
 
 
 def megabytes(sighting: Sighting) -> str:

@@ -25,7 +25,8 @@ from amplint.verify.recording.observation import Observation, Row, RunOutcome
 from amplint.verify.recording.raised import message, place
 from amplint.verify.recording.record import HARNESS, Places, Recorder, copy_of, wait_of
 from amplint.verify.recording.sightings import Act
-from amplint.verify.recording.watching import Watcher, overflows, short, watching
+from amplint.verify.recording.timeline import short
+from amplint.verify.recording.watching import Watcher, overflows, watching
 
 # A home directory may be the root of a notebook, and have a Python below it.
 LIBRARIES = (

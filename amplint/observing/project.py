@@ -13,6 +13,7 @@ from amplint.core.text import Text
 from amplint.observing import saving
 from amplint.observing.findings import counted, findings_of, first_line, is_refusal
 from amplint.observing.selection import selected
+from amplint.observing.unreached import asked_of, unreached
 from amplint.project.observations import ObservedFunction
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
@@ -43,21 +44,41 @@ class Observed:
     functions: Mapping[str, ObservedFunction] = field(default_factory=dict)
 
 
-def observed(request: Request, options: Options, saves: bool = False) -> Observed:
+@dataclass(frozen=True)
+class Wanted:
+    """Answers that a run is to give beside what it shows.
+
+    Args:
+        rows: of which to say whether they ran, by file.
+        timeline: whether the events of a step are written down.
+        values: whether what functions are given, and what expressions give, is written down.
+    """
+
+    rows: Mapping[str, tuple[int, ...]]
+    timeline: bool
+    values: bool
+
+
+def observed(
+    request: Request, options: Options, has_page: bool = False, saves: bool = False
+) -> Observed:
     """Run the program in a copy of the project.
 
     Args:
         request: the project.
         options: the program, and how to run it.
+        has_page: whether a page shows a step.
         saves: whether what the run shows of functions is to be saved.
 
     Raises OSError if the project cannot be copied, NotStartedError if there is no such program.
     """
     static = engine.run(request)
     rules, texts = request.rules, static.all_texts
+    asked = asked_of(static.findings, texts, request.project.reported)
+    wanted = Wanted(asked.rows, has_page, saves)
     with running() as runner:
         names = sorted((backend.name for backend in options.backends), key=FIRST.index)
-        runs = [run_on(name, runner, request, options, saves) for name in names]
+        runs = [run_on(name, runner, request, options, wanted) for name in names]
     main = next((run for run in runs if run.outcome is not RunOutcome.NOT_SIMULABLE), runs[-1])
     if main.error == UnstartedError.__name__:
         raise NotStartedError(main.text)
@@ -68,7 +89,11 @@ def observed(request: Request, options: Options, saves: bool = False) -> Observe
         static,
         findings=findings,
         problems=(*static.problems, *problems(main, is_explained, texts)),
-        notices=(*static.notices, *notices(main, [run for run in runs if run is not main])),
+        notices=(
+            *static.notices,
+            *notices(main, [run for run in runs if run is not main]),
+            *unreached(asked, runs),
+        ),
         key="",
     )
     telling = [run for run in runs if run.backend != "cpu"] if saves else ()
@@ -76,7 +101,7 @@ def observed(request: Request, options: Options, saves: bool = False) -> Observe
 
 
 def run_on(
-    backend: str, runner: Runner, request: Request, options: Options, saves: bool
+    backend: str, runner: Runner, request: Request, options: Options, wanted: Wanted
 ) -> Observation:
     """The run on a back end.
 
@@ -84,15 +109,20 @@ def run_on(
     and the scaler makes its steps. Where the program stops at such a value (`if not
     torch.isfinite(loss): raise`), it is taken for True, or 1.
     """
-    observation = run_with(False, backend, runner, request, options, saves)
+    observation = run_with(False, backend, runner, request, options, wanted)
     if observation.outcome is RunOutcome.OK or not observation.guesses:
         return observation
-    other = run_with(True, backend, runner, request, options, saves)
+    other = run_with(True, backend, runner, request, options, wanted)
     return other if other.outcome is RunOutcome.OK else observation
 
 
 def run_with(
-    guess: bool, backend: str, runner: Runner, request: Request, options: Options, saves: bool
+    guess: bool,
+    backend: str,
+    runner: Runner,
+    request: Request,
+    options: Options,
+    wanted: Wanted,
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
     project = request.project
@@ -108,7 +138,9 @@ def run_with(
             memory=options.memory,
             guess=guess,
             watched=True,
-            profiled=saves,
+            asked=wanted.rows,
+            timeline=wanted.timeline,
+            profiled=wanted.values,
         )
         return runner.once(spec)
 

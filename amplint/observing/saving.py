@@ -23,7 +23,7 @@ from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, Shape
 from amplint.run.request import Request
 from amplint.verify.recording.observation import Observation
-from amplint.verify.recording.sightings import OTHER, Entered, Gave, Site
+from amplint.verify.recording.sightings import OTHER, Called, Gave, Site
 
 MOST_RUNS = 4  # of a function whose names are kept
 DRIVERS = frozenset({*dir(builtins), "OrderedDict", "defaultdict", "deque"})
@@ -107,11 +107,11 @@ def observed(
         return found[facts.id]
 
     for run in runs:
-        for entered in run.entered:
-            functions = functions_of(entered.path)
-            facts = functions.entered(entered.row, entered.name) if functions else None
+        for calling in run.called:
+            functions = functions_of(calling.path)
+            facts = functions.entered(calling.row, calling.name) if functions else None
             if functions is not None and facts is not None:
-                add_calls(entry(functions, facts), entered, run.steps)
+                add_calls(entry(functions, facts), calling, run.steps)
         for gave in run.gave:
             functions = functions_of(gave.site.path)
             shapes = told(gave.shapes)
@@ -126,12 +126,12 @@ def observed(
     return found
 
 
-def add_calls(seen: ObservedFunction, entered: Entered, steps: int) -> None:
+def add_calls(seen: ObservedFunction, calling: Called, steps: int) -> None:
     """Add what the calls of a function have shown."""
-    seen.regions = sorted({*seen.regions, *entered.regions})
+    seen.regions = sorted({*seen.regions, *calling.regions})
     enough = max(2, steps / 2)
-    seen.every_step |= entered.learns and entered.steps >= enough
-    for name, shapes in entered.parameters.items():
+    seen.every_step |= calling.learns and calling.steps >= enough
+    for name, shapes in calling.parameters.items():
         if told(shapes):
             seen.parameters[name] = merged(seen.parameters.get(name, []), told(shapes))
 

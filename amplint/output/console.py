@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from amplint.output import ALL_OR_NOTHING, STATISTICS, STREAMED
 if TYPE_CHECKING:
     from amplint.core.text import Text
     from amplint.output.fixing import FixOutcome
+    from amplint.output.formats import Report
+    from amplint.output.page import Section
     from amplint.run.request import Outcome, Request
     from amplint.run.timing import Timing
 
@@ -56,18 +58,20 @@ def show(
     quiet: bool = False,
     order: str = "path",
     printed: Collection[str] = (),
+    lead: Callable[[Report], Section] | None = None,
 ) -> None:
     """Findings on standard output or in files, amplint's own troubles on standard error.
 
     Args:
         printed: the files whose findings stand on standard output already.
+        lead: as in `Report`.
     """
     from amplint.core.limits import lines_on
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
 
     outcome = replace(outcome, findings=ordered(outcome.findings, order))
-    report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet)
+    report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet, lead=lead)
     for output in outputs:
         if outcome.stopped and output.format in ALL_OR_NOTHING:
             tell([f"{named(output)}: nothing is written, for it would pass for all"])

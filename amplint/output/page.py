@@ -11,11 +11,25 @@ import hashlib
 import html
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from amplint.core.escaping import lines_without_controls, without_controls
 
 CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page.
+
+    Args:
+        html: what it shows.
+        style: in addition to that of the page.
+    """
+
+    html: str
+    style: str = ""
 
 
 def document(title: str, parts: Iterable[str], style: str, script: str = "") -> str:

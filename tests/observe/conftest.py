@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ def runner() -> Iterator[object]:
 
 
 @pytest.fixture
-def seen(runner: object, tmp_path: Path) -> Callable[..., list[tuple[str, int]]]:
-    """Runs `run(device)` of a program, and returns the codes that are reported, with their rows."""
+def observe(runner: object, tmp_path: Path) -> Callable[..., Any]:
+    """Runs `run(device)` of a program, and returns the observation and the findings."""
     from amplint.core import registry  # noqa: PLC0415
     from amplint.core.text import Text  # noqa: PLC0415
     from amplint.observing.findings import findings_of  # noqa: PLC0415
@@ -32,7 +33,7 @@ def seen(runner: object, tmp_path: Path) -> Callable[..., list[tuple[str, int]]]
 
     assert isinstance(runner, Runner)
 
-    def observe(text: str, backend: str = "sim") -> list[tuple[str, int]]:
+    def observe(text: str, backend: str = "sim", **more: Any) -> Any:
         write({"program.py": text.encode()}, tmp_path)
         observation = runner.once(
             Spec(
@@ -42,11 +43,33 @@ def seen(runner: object, tmp_path: Path) -> Callable[..., list[tuple[str, int]]]
                 args=("{device}",),
                 guess=False,
                 watched=True,
+                **more,
             )
         )
         assert observation.outcome is RunOutcome.OK, observation.text
         texts = {"program.py": Text(text)}
-        found = findings_of(observation, registry.own_rules(), texts)
-        return sorted((each.code, each.span.start.row) for each in found)
+        return observation, list(findings_of(observation, registry.own_rules(), texts))
 
     return observe
+
+
+@pytest.fixture
+def seen(observe: Callable[..., Any]) -> Callable[..., list[tuple[str, int]]]:
+    """The codes that are reported of a program, with their rows."""
+
+    def seen(text: str, backend: str = "sim") -> list[tuple[str, int]]:
+        _, found = observe(text, backend)
+        return sorted((each.code, each.span.start.row) for each in found)
+
+    return seen
+
+
+@pytest.fixture
+def said(observe: Callable[..., Any]) -> Callable[..., list[str]]:
+    """The messages of what is reported of a program, in the order in which it was seen."""
+
+    def said(text: str, backend: str = "sim") -> list[str]:
+        _, found = observe(text, backend)
+        return [each.message for each in found]
+
+    return said

@@ -19,6 +19,7 @@ from amplint.output import FORMATS as FORMATS
 from amplint.project.notebooks import SUFFIX
 
 if TYPE_CHECKING:
+    from amplint.output.page import Section
     from amplint.run.request import Outcome
 
 APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "suggestion"}
@@ -35,6 +36,7 @@ class Report:
         directory: where the reader stands; paths are shown from there.
         with_summary: whether text ends with a line of counts.
         columns: those of the terminal, for text; None where it is written for none.
+        lead: makes what a page of HTML has above the findings; None for nothing.
     """
 
     outcome: Outcome
@@ -42,6 +44,7 @@ class Report:
     directory: Path
     with_summary: bool = True
     columns: int | None = None
+    lead: Callable[[Report], Section] | None = None
 
     def path(self, path: str) -> str:
         """A root-relative path as the reader would write it."""

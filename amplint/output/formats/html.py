@@ -19,7 +19,7 @@ from amplint.output.formats import Report
 from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
-from amplint.output.page import document, escape, escape_lines, prose, resource
+from amplint.output.page import Section, document, escape, escape_lines, prose, resource
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,12 @@ class Kind:
 def render(report: Report) -> str:
     findings = report.outcome.findings
     kinds = kinds_of(report)
+    lead = report.lead(report) if report.lead is not None else Section("")
     parts = [
         f"<p>{escape(summary(report.outcome))}</p>",
         remarks("problems", report.outcome.problems),
         remarks("quiet", report.outcome.notices),
+        lead.html,
     ]
     if findings:
         articles = (
@@ -68,7 +70,7 @@ def render(report: Report) -> str:
             *(page_of(rule, findings) for rule in rules_of(report)),
         ]
     script = resource("report.js") if findings else ""
-    return document(f"amplint {__version__}", parts, resource("report.css"), script)
+    return document(f"amplint {__version__}", parts, resource("report.css") + lead.style, script)
 
 
 def kinds_of(report: Report) -> list[Kind]:

@@ -15,7 +15,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
-from amplint.verify.recording.sightings import Entered, Gave, Sighting
+from amplint.verify.recording.events import Timeline
+from amplint.verify.recording.sightings import Called, Gave, Sighting
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -195,7 +196,11 @@ class Observation:
         notes: what a reader should know of the run itself.
         sightings: what the program did that a rule is about, where that was asked for.
         steps: how many steps of training it made, likewise.
-        entered, gave: what its functions were given, and what its expressions gave, likewise.
+        timeline: the events of one of them, where that was asked for.
+        reached: of the rows that were asked for, those that ran, by path below the root.
+        entered: the first rows of the functions that were entered, in the files of these.
+        called, gave: what functions were given, and what expressions gave, where that was asked
+            for.
         schema: of this document.
     """
 
@@ -221,7 +226,10 @@ class Observation:
     notes: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     steps: int = 0
-    entered: tuple[Entered, ...] = ()
+    timeline: Timeline | None = None
+    reached: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    entered: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    called: tuple[Called, ...] = ()
     gave: tuple[Gave, ...] = ()
     schema: int = SCHEMA
 

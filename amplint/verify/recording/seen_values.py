@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from amplint.verify.recording.record import site_of
-from amplint.verify.recording.sightings import OTHER, Entered, Gave, Shape, Site
+from amplint.verify.recording.sightings import OTHER, Called, Gave, Shape, Site
 from amplint.verify.recording.watching import Calls, Watcher, region
 
 MOST_ITEMS = 16  # of a container that is looked into
@@ -162,8 +162,8 @@ class Profiler:
 
     def told(self) -> dict[str, Any]:
         """The fields of an `Observation` that it knows."""
-        entered = (
-            Entered(
+        called = (
+            Called(
                 *key,
                 {name: shapes.told() for name, shapes in sorted(c.parameters.items())},
                 tuple(sorted(c.regions)), c.learns, c.calls, c.steps,
@@ -171,7 +171,7 @@ class Profiler:
             for key, c in sorted(self.entered.items())
         )  # fmt: skip
         gave = (Gave(kind, site, shapes.told()) for (kind, site), shapes in self.gave.items())
-        return {"entered": tuple(entered), "gave": tuple(gave)}
+        return {"called": tuple(called), "gave": tuple(gave)}
 
 
 def expression_of(frame: FrameType, path: str) -> tuple[str, Site] | None:

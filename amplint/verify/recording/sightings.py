@@ -47,6 +47,21 @@ class Site:
 
 
 @dataclass(frozen=True)
+class ModulePath:
+    """A module of the program's.
+
+    Args:
+        root: the class of the module that is called from outside of any.
+        path: the name that it has in there, such as "layers.3"; "" of the root itself.
+        kind: its class.
+    """
+
+    root: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class Sighting:
     """The things seen at one place, however often.
 
@@ -59,6 +74,8 @@ class Sighting:
         first: the first of these, from 1.
         size: bytes that were moved or made, each time together.
         callers: the lines of the project from which it was reached, the nearest first.
+        module: the first of the modules in whose calls it was seen; None outside of any.
+        modules: how many these are.
     """
 
     act: Act
@@ -69,6 +86,8 @@ class Sighting:
     first: int = 1
     size: int = 0
     callers: tuple[Site, ...] = ()
+    module: ModulePath | None = None
+    modules: int = 0
 
 
 # What is kept of a value: of a tensor "dtype device dimensions", as "float16 cuda 1", the device
@@ -79,7 +98,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True)
-class Entered:
+class Called:
     """The calls of one function of the program.
 
     Args:

@@ -9,6 +9,7 @@ framework, has to make them in the end.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -27,10 +28,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from amplint.verify.recording.events import Kind
 from amplint.verify.recording.graph import leaves_of, nodes_of
+from amplint.verify.recording.modules import Modules, following
 from amplint.verify.recording.observation import Row, Wait
 from amplint.verify.recording.record import Recorder
-from amplint.verify.recording.sightings import Act, Sighting, Site
+from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
+from amplint.verify.recording.timeline import Steps, short, telling
 
 CALLERS = 4  # lines on the way to a place that are kept
 NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
@@ -58,10 +62,15 @@ ACTS = {
 
 @dataclass
 class Tally:
-    """The count of what was seen at one place until now; as in `Sighting`."""
+    """The count of what was seen at one place until now; as in `Sighting`.
+
+    Args:
+        modules: those in whose calls it was seen, in order.
+    """
 
     first: int
     callers: tuple[Site, ...]
+    modules: dict[ModulePath, None] = field(default_factory=dict)
     count: int = 0
     steps: int = 0
     last: int = 0
@@ -86,17 +95,21 @@ class Watcher(Recorder):
     Args:
         root: of the program.
         has_values: whether the tensors have values, so that these can be looked at.
+        has_timeline: whether the events of a step are written down.
     """
 
-    def __init__(self, root: Path, has_values: bool) -> None:
+    def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
+        self.events = Steps(self, has_timeline)
         super().__init__(root)
         self.has_values = has_values
         self.call = Call("", "")
+        self.modules = Modules()
 
     def clear(self) -> None:
         super().clear()
         self.tallies: dict[tuple[Act, Site, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
+        self.events.clear()
 
     @property
     def steps(self) -> int:
@@ -104,12 +117,28 @@ class Watcher(Recorder):
         return max(self.steps_of.values(), default=0)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        trace = sys.gettrace()
+        sys.settrace(None)  # no line of the program's runs in here, and tracing what does is dear
+        try:
+            return self.performed(func, types, args, kwargs)
+        finally:
+            sys.settrace(trace)
+
+    def performed(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operation, which is looked at."""
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if self.has_values and overflows(func, args, kwargs or {}, result):
             self.sight(Act.OVERFLOW, short(result.dtype))
+        self.events.operation(func, args, result)
         return result
 
+    def asked(self) -> tuple[str, str]:
+        """The function of torch that is being called, and the dtype of the region around. In the
+        kernels of autocast no region is on."""
+        return self.call.name, self.call.region or region()
+
     def write(self, row: Row) -> None:
+        self.events.waited(row)
         act = act_of(row, self.call.name) if row.direct and row.path else None
         if act is not None:
             self.sight(act)
@@ -126,6 +155,9 @@ class Watcher(Recorder):
         tally.steps += step != tally.last
         tally.last = step
         tally.size += size
+        module = self.modules.here()
+        if module is not None:
+            tally.modules[module] = None
 
     def here(self) -> Site | None:
         """The innermost expression of the user's."""
@@ -133,11 +165,24 @@ class Watcher(Recorder):
 
     def seen(self) -> dict[str, Any]:
         told = super().seen()
-        sightings = (
-            Sighting(act, site, detail, t.count, t.steps, t.first, t.size, t.callers)
-            for (act, site, detail), t in self.tallies.items()
-        )
-        return {**told, "sightings": tuple(sightings), "steps": self.steps}
+        sightings = tuple(sighting(*key, tally) for key, tally in self.tallies.items())
+        timeline = self.events.timeline()
+        return {**told, "sightings": sightings, "steps": self.steps, "timeline": timeline}
+
+
+def sighting(act: Act, site: Site, detail: str, tally: Tally) -> Sighting:
+    return Sighting(
+        act,
+        site,
+        detail,
+        count=tally.count,
+        steps=tally.steps,
+        first=tally.first,
+        size=tally.size,
+        callers=tally.callers,
+        module=next(iter(tally.modules), None),
+        modules=len(tally.modules),
+    )
 
 
 def act_of(row: Row, function: str) -> Act | None:
@@ -209,10 +254,6 @@ def region() -> str:
         if torch.is_autocast_enabled(device):
             return short(torch.get_autocast_dtype(device))
     return ""
-
-
-def short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 # ------------------------------------------------------------------------------- calls of torch
@@ -325,6 +366,7 @@ class Protocol:
         self.stepping = False
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
+        self.watcher.events.note(Kind.STEP, type(optimizer).__name__, subject=optimizer)
         low = region()
         if low:
             self.watcher.sight(Act.STEP_IN_REGION, low)
@@ -443,5 +485,8 @@ def watching(watcher: Watcher) -> Iterator[None]:
             register_optimizer_step_post_hook(protocol.after_step),
         ):
             stack.callback(handle.remove)
+        events = watcher.events
+        stack.enter_context(telling(events.note))
+        stack.enter_context(following(watcher.modules, events.entered, events.left))
         stack.enter_context(Calls(watcher))
         yield

@@ -30,6 +30,7 @@ import torch
 from amplint.verify.backends.choice import BACKENDS, Aspect, Shows
 from amplint.verify.recording.observation import Observation, RunOutcome, from_json
 from amplint.verify.recording.raised import message, place
+from amplint.verify.recording.reached import Reach, reaching
 from amplint.verify.recording.tracing import Tracer, traced
 from amplint.verify.runs.run import collect
 from amplint.verify.runs.spec import Spec
@@ -48,6 +49,7 @@ def observe(spec: Spec) -> Observation:
     recorder = watcher(root, spec) if spec.watched else Recorder(root)
     profiler = profiler_of(recorder, spec) if spec.profiled else None
     tracer = Tracer(recorder.places.path, frozenset(spec.traced))
+    reach = Reach(recorder.places.path, spec.asked)
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
     prepare(root, spec)
@@ -62,6 +64,7 @@ def observe(spec: Spec) -> Observation:
             target = named(spec.target)
             recorder.clear()
             stack.enter_context(traced(tracer))
+            stack.enter_context(reaching(reach))
             if profiler is not None:
                 stack.enter_context(profiler)
             result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
@@ -80,6 +83,7 @@ def observe(spec: Spec) -> Observation:
         **fields,
         **recorder.seen(),
         **(profiler.told() if profiler is not None else {}),
+        **reach.seen(),
         **extra_fields(extra, caught),
         rng=rng,
         ran=tracer.seen(),
@@ -94,7 +98,7 @@ def watcher(root: Path, spec: Spec) -> Any:
     from amplint.verify.recording.watching import Watcher  # noqa: PLC0415
 
     shows_values = BACKENDS[spec.backend].shows[Aspect.VALUES] is Shows.YES
-    return Watcher(root, shows_values)
+    return Watcher(root, shows_values, spec.timeline)
 
 
 def profiler_of(recorder: Any, spec: Spec) -> Any:

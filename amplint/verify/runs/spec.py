@@ -23,9 +23,12 @@ class Spec:
             recorder.
         traced: the files below the root of which is written down what ran. Slows their code down,
             before Python 3.12 many times.
+        asked: rows, by file below the root, of which is written down whether they ran; and which
+            functions of these files were entered. Cheap, also before Python 3.12.
         record: whether to record operations; without, times are the program's own.
         watched: whether to watch for what rules are about, in place of keeping each operation.
         profiled: of a watched program, whether to write down what its functions are given, too.
+        timeline: whether a watched program's events of one step are written down.
         seconds: of wall time, after which the process is killed.
         memory: bytes of address space that the process may have beyond what it has at the start;
             on a GPU, of GPU memory.
@@ -40,8 +43,10 @@ class Spec:
     guess: bool = True
     contexts: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
+    asked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     record: bool = True
     watched: bool = False
     profiled: bool = False
+    timeline: bool = False
     seconds: float = 120.0
     memory: int = 8 << 30
