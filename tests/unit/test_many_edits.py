@@ -57,13 +57,13 @@ def test_what_looks_leave_is_cleaned_up_without_a_pause(monkeypatch: pytest.Monk
     enabled = gc.isenabled()
     gc.disable()  # as the process that analyses does
     try:
-        worker.serve(Inbox(60), io.BytesIO())
+        worker.serve(Inbox(30), io.BytesIO())
     finally:
         if enabled:
             gc.enable()
     alive = sum(one() is not None for one in Looker.left)
-    assert len(Looker.left) == 60
-    assert alive < 30
+    assert len(Looker.left) == 30
+    assert alive < 15
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")

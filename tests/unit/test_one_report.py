@@ -19,7 +19,7 @@ from benchmarks.robustness.determinism import with_line_ends
 from tests.command import Amplint
 from tests.helpers import ROOT, modules
 
-FOLDERS = ("host_read_in_hot_path", "legacy_grad_scaler", "clip_before_unscale", "legacy_autocast")
+FOLDERS = ("legacy_grad_scaler", "clip_before_unscale", "legacy_autocast")
 Report = Callable[..., Mapping[str, str]]
 
 

@@ -179,10 +179,10 @@ def test_a_tree_without_room_is_kept_until_the_next() -> None:
 
 
 def files_of_fixtures() -> Files:
-    """Of every fourth fixture."""
+    """Of every eighth fixture."""
     return {
         f"{folder}/{path}": data
-        for folder in folders()[::4]
+        for folder in folders()[::8]
         for path, data in modules(folder).items()
     }
 
