@@ -485,7 +485,9 @@ class Origins(Fact):
         places = self.inference.functions[function].places
         position = places.index(name) if name in places else None
         for caller, number in self._callers.sites.get(function, ()):
-            given = self._node((caller, number)).argument(position, name)
+            node = self._node((caller, number))
+            # A decorator is called where its function is defined, which passes no argument.
+            given = node.argument(position, name) if node.op == ops.CALL else -1
             if given >= 0:
                 yield caller, given
 

@@ -53,14 +53,34 @@ CLAIMS: Mapping[Act, Claim] = {
     ),
     Act.SCALED_CLIP: Claim("AMP404", "clipped gradients that are still scaled"),
     # Seen only where there are values: not on sim.
+    Act.VANISHING: Claim("AMP802", "used {detail}, which is 0 in float16"),
+    Act.ADAM_ON_HALF: Claim(
+        "AMP804", "stepped on float16 parameters, where its `eps` of {detail} is 0"
+    ),
     Act.OVERFLOW: Claim("AMP807", "left the range of {detail}; in float32 the result is finite"),
 }
 
 # What torch says where it refuses, and the rule that explains it (torch 2.13).
 REFUSALS: Mapping[str, str] = {
+    "Index put requires the source and destination dtypes match": "AMP204",
+    "self and source expected to have the same dtype": "AMP204",  # index_copy_
+    "must have the same scalar type": "AMP204",  # index_add_
+    "Expected self.dtype to be equal to src.dtype": "AMP204",  # scatter_
     "are unsafe to autocast": "AMP304",  # ATen/autocast_mode.cpp, binary_cross_entropy_banned
     "step() has already been called since the last update()": "AMP403",  # amp/grad_scaler.py
     "unscale_() has already been called": "AMP405",
     "unscale_() is being called after step()": "AMP406",
     "Attempting to unscale FP16 gradients": "AMP410",
 }
+
+# Writes that torch refuses between unequal dtypes. Simulated kernels make them, and are flagged.
+WRITES = frozenset(
+    {
+        "index_add_",
+        "index_copy_",
+        "index_put_",
+        "index_reduce_",
+        "put_",
+    }
+)
+WRITE = "AMP204"

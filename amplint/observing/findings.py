@@ -11,7 +11,7 @@ from itertools import chain
 from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.observing.claims import CLAIMS, REFUSALS, Claim
+from amplint.observing.claims import CLAIMS, REFUSALS, WRITE, WRITES, Claim
 from amplint.verify.recording.observation import Observation
 from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
 
@@ -32,6 +32,12 @@ def findings_of(
         sighting = replace(seen, site=narrowed(seen.site, text))
         rule = by_code[code_of(claim, sighting, text)]
         yield finding(rule, sighting.site, said(claim, sighting, text, observation), text, sighting)
+    for flag in observation.flags:
+        name = flag.op.split(".")[1]
+        if name in WRITES and flag.path in texts:
+            message = f"{REFUSED}`{name}` of {' and '.join(flag.dtypes)}"
+            site = Site(flag.path, flag.row, flag.row)
+            yield finding(by_code[WRITE], site, message, texts[flag.path])
     refused = refusal(observation)
     if refused is not None and refused[1].path in texts:
         code, site = refused

@@ -96,6 +96,41 @@ WHOLE = {
 }
 
 
+DECORATED = """\
+import torch
+from torch import nn
+
+
+def keeping(method):
+    def wrapped(self, x):
+        with torch.autocast("cuda", torch.bfloat16):
+            return method(self, x)
+
+    return wrapped
+
+
+class Trainer:
+    def __init__(self, net):
+        self.net = nn.DataParallel(net)
+
+    @keeping
+    def step(self, x):
+        return self.net(x)
+"""
+
+
+def test_a_decorator_is_asked_for_no_argument(tmp_path: Path) -> None:
+    """AMP602 failed on gpytorch: who calls a decorator is no call in the text."""
+    (tmp_path / "a.py").write_text(DECORATED)
+    settings = Settings(tmp_path, select=("ALL",))
+    paths = ("a.py",)
+    outcome = run(
+        Request(Project(tmp_path, paths, frozenset(paths)), settings, registry.own_rules())
+    )
+    assert outcome.problems == ()
+    assert "AMP602" in [each.code for each in outcome.findings]
+
+
 def test_the_program_has_what_the_faults_are_to_leave() -> None:
     outcome = look()
     assert found(outcome) >= WHOLE, found(outcome)

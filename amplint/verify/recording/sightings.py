@@ -25,6 +25,8 @@ class Act(Enum):
     STEP_PAST_SCALER = "step-past-scaler"
     BACKWARD_PAST_SCALER = "backward-past-scaler"
     SCALED_CLIP = "scaled-clip"
+    VANISHING = "vanishing"  # a number is added, or is a limit, and is 0 in float16
+    ADAM_ON_HALF = "adam-on-half"
     OVERFLOW = "overflow"  # infinity or NaN in half, of finite operands, and not in float32
 
 

@@ -45,6 +45,14 @@ UNWRITTEN = frozenset(
     {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
 )
 HALF = (torch.float16, torch.bfloat16)
+MOST_OF_ZERO = 2.0**-25  # rounds to 0 in float16, as all below it does
+# Operations with a number that is to keep off a zero: the names of its argument.
+NUMBERS_OF = {
+    **dict.fromkeys(("__add__", "__iadd__", "__radd__", "add", "add_"), ("other",)),
+    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_"), ("min",)),
+    **dict.fromkeys(("clamp_min", "clamp_min_"), ("min",)),
+}
+KIN_OF_ADAM = (torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam)
 # The function of torch that was called when an operation reads one number of the device.
 TESTING = frozenset({"__bool__", "__contains__", "allclose", "equal", "is_nonzero"})
 FORMATTING = frozenset({"__format__", "__repr__", "__str__"})
@@ -284,6 +292,10 @@ class Calls(TorchFunctionMode):
         """Look at the dtypes of what went in and what came out."""
         if not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return
+        if result.dtype == torch.float16 and func.__name__ in NUMBERS_OF:
+            number = vanishing(func.__name__, args, kwargs)
+            if number is not None and self.watcher.places.here().direct:
+                self.watcher.sight(Act.VANISHING, f"{number:g}")
         if func in (torch.where, torch.Tensor.where) and result.dtype == torch.float32:
             dtypes = dtypes_of(args, kwargs)
             if dtypes - {torch.float32} and dtypes.issubset({torch.float32, *HALF}):
@@ -295,6 +307,18 @@ class Calls(TorchFunctionMode):
             if promoted and self.watcher.on_device(result):
                 size = result.numel() * result.element_size()
                 self.watcher.sight(Act.FLOAT64, in_words(dtypes), size)
+
+
+def vanishing(name: str, args: Any, kwargs: Any) -> float | None:
+    """The number that an operation on float16 is given and that is 0 there; None if there is none.
+
+    Args:
+        name: of the operation; one of `NUMBERS_OF`.
+        args, kwargs: what it is given.
+    """
+    given = [*args, *(kwargs[each] for each in NUMBERS_OF[name] if each in kwargs)]
+    numbers = [each for each in given if isinstance(each, float)]
+    return next((each for each in numbers if 0 < abs(each) <= MOST_OF_ZERO), None)
 
 
 def dtypes_of(*nests: Any) -> set[torch.dtype]:
@@ -373,6 +397,10 @@ class Protocol:
         if not self.stepping and self.has_scaled(parameters_of(optimizer)):
             self.watcher.sight(Act.STEP_PAST_SCALER)
 
+        eps = epsilon_of_zero(optimizer)
+        if eps is not None:
+            self.watcher.sight(Act.ADAM_ON_HALF, f"{eps:g}")
+
     def after_step(self, optimizer: Any, *_: Any) -> None:
         made = self.watcher.steps_of
         made[id(optimizer)] = made.get(id(optimizer), 0) + 1
@@ -394,6 +422,24 @@ class Protocol:
         for parameter in parameters_of(optimizer):
             self.scaled.pop(parameter, None)
             self.plain.pop(parameter, None)
+
+
+def epsilon_of_zero(optimizer: Any) -> float | None:
+    """The `eps` of an optimizer of the kin of Adam that is 0 in the float16 of its parameters.
+
+    One that is fused computes in float32, and one that is capturable scales it (torch 2.13,
+    optim/adam.py).
+    """
+    if not isinstance(optimizer, KIN_OF_ADAM):
+        return None
+    for group in optimizer.param_groups:
+        eps = group.get("eps")
+        if not isinstance(eps, float) or group.get("fused") or group.get("capturable"):
+            continue
+        stepped = (p for p in group["params"] if p.grad is not None)
+        if 0 < eps <= MOST_OF_ZERO and any(p.dtype == torch.float16 for p in stepped):
+            return eps
+    return None
 
 
 def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
