@@ -38,7 +38,7 @@ from amplint.project.observations import ObservedFunction
 
 if TYPE_CHECKING:
     from amplint.ir.file_index import File
-    from amplint.ir.model import FunctionFacts, Graph
+    from amplint.ir.model import FileFacts, FunctionFacts, Graph
 
 KINDS: Mapping[Op, str] = {
     ops.CALL: observations.CALL,
@@ -73,6 +73,13 @@ class Observed:
 def digest_of(facts: FunctionFacts, lines: list[str]) -> str:
     """The digest of a function's text, by the lines of its file."""
     return observations.digest(lines[facts.location[0] - 1 : facts.location[2]], facts.decorated)
+
+
+def innermost(file: FileFacts, row: int) -> FunctionFacts:
+    """The innermost function around a row, or else the module."""
+    functions = (each for each in file.functions.values() if each.kind == "function")
+    inside = [each for each in functions if each.location[0] <= row <= each.location[2]]
+    return max(inside, key=lambda each: each.location[:2], default=file.functions[file.module])
 
 
 def values(seen: ObservedFunction, facts: FunctionFacts, graph: Graph) -> dict[int, Value]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from amplint.core.paths import slashes
 from amplint.core.replacing import replace_file
 from amplint.core.text import Text
-from amplint.inference.observed import digest_of
+from amplint.inference.observed import digest_of, innermost
 from amplint.ir.file_index import File
 from amplint.ir.model import FunctionFacts
 from amplint.project import observations
@@ -23,7 +23,7 @@ from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, Shape
 from amplint.run.request import Request
 from amplint.verify.recording.observation import Observation
-from amplint.verify.recording.sightings import OTHER, Called, Gave, Site
+from amplint.verify.recording.sightings import OTHER, Called, Gave
 
 MOST_RUNS = 4  # of a function whose names are kept
 DRIVERS = frozenset({*dir(builtins), "OrderedDict", "defaultdict", "deque"})
@@ -42,7 +42,6 @@ class Functions:
         self.file = File(path, text)
         facts = self.file.facts.functions.values()
         self.by_place = {f.location[:2]: f for f in facts if f.kind == "function"}
-        self.module = self.file.facts.functions[self.file.facts.module]
         self.firsts = dict(first_rows(self.file.parsed.module))
         self.callees = {
             (node.end_lineno, node.end_col_offset): node.func.id
@@ -54,15 +53,9 @@ class Functions:
         """The function whose code begins at a row, with its decorators."""
         return self.by_place.get(self.firsts.get((row, name), (0, 0)))
 
-    def around(self, site: Site) -> FunctionFacts:
-        """The innermost function around an expression, or else the module."""
-        inside = [
-            f
-            for f in self.by_place.values()
-            if f.location[:2] <= (site.row, site.column)
-            and (site.end_row, site.end_column) <= f.location[2:]
-        ]
-        return max(inside, key=lambda f: f.location[:2], default=self.module)
+    def around(self, row: int) -> FunctionFacts:
+        """The innermost function around a row, or else the module."""
+        return innermost(self.file.facts, row)
 
     def drives_others(self, gave: Gave) -> bool:
         """Whether what returned there may be a function that the called one has called: a type that
@@ -112,13 +105,21 @@ def observed(
             facts = functions.entered(calling.row, calling.name) if functions else None
             if functions is not None and facts is not None:
                 add_calls(entry(functions, facts), calling, run.steps)
+        for path, rows in run.calling.items():
+            functions = functions_of(path)
+            if functions is None:
+                continue
+            for row in rows:
+                facts = functions.around(row)
+                seen = entry(functions, facts)
+                seen.rows = sorted({*seen.rows, row - facts.location[0]})
         for gave in run.gave:
             functions = functions_of(gave.site.path)
             shapes = told(gave.shapes)
             if functions is None or not shapes or functions.drives_others(gave):
                 continue
-            facts = functions.around(gave.site)
             site = gave.site
+            facts = functions.around(site.row)
             location = site.row, site.column, site.end_row, site.end_column
             place = observations.place(gave.kind, location, facts.location[0])
             expressions = entry(functions, facts).expressions
@@ -181,6 +182,7 @@ def both(one: ObservedFunction, other: ObservedFunction) -> ObservedFunction:
         one.every_step or other.every_step,
         places(one.parameters, other.parameters),
         places(one.expressions, other.expressions),
+        sorted({*one.rows, *other.rows}),
     )
 
 

@@ -40,6 +40,7 @@ class ObservedFunction(msgspec.Struct, omit_defaults=True, forbid_unknown_fields
         parameters: what it was given, by name.
         expressions: what the expressions in it gave, by kind and place: the rows are counted from
             that of the function.
+        rows: those that have called something, counted from that of the function.
     """
 
     text: str
@@ -48,6 +49,7 @@ class ObservedFunction(msgspec.Struct, omit_defaults=True, forbid_unknown_fields
     every_step: bool = False
     parameters: dict[str, list[Shape]] = {}
     expressions: dict[str, list[Shape]] = {}
+    rows: list[int] = []
 
     @property
     def run(self) -> str:
@@ -127,7 +129,8 @@ def parsed(content: bytes) -> Mapping[str, ObservedFunction]:
     if len(document.functions) > MOST_FUNCTIONS:
         raise UnusableError(f"it has more than {MOST_FUNCTIONS:,} functions")
     for name, function in document.functions.items():
-        if len(function.parameters) + len(function.expressions) > MOST_PLACES:
+        places = len(function.parameters) + len(function.expressions) + len(function.rows)
+        if places > MOST_PLACES:
             raise UnusableError(f"{name[:LONGEST_RUN]!r} has more than {MOST_PLACES:,} places")
     return document.functions
 

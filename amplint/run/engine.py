@@ -134,4 +134,5 @@ def identity(request: Request) -> list[object]:
 def analysed(request: Request, reading: Reading) -> AnalysisResult:
     from amplint.run.session import analyse  # noqa: PLC0415  (imports LibCST and all rules)
 
-    return analyse(request, reading)
+    result = analyse(request, reading)
+    return observing.reached(result, request, reading) if request.observed else result

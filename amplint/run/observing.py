@@ -19,6 +19,7 @@ from amplint.core.registry import UNUSED
 from amplint.project import observations
 from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, UnusableError
+from amplint.project.reading import Reading
 from amplint.run.request import AnalysisResult, Request
 
 
@@ -79,6 +80,36 @@ def joined(plain: AnalysisResult, other: AnalysisResult, seen: Found) -> Analysi
         if place_of(each) not in places and not is_about_comments(each)
     ]
     return replace(plain, findings=tuple(sorted([*kept, *new], key=by_place)))
+
+
+def reached(result: AnalysisResult, request: Request, reading: Reading) -> AnalysisResult:
+    """The result of the second analysis without what it finds where no run has been: what is known
+    of a function makes others hot that it may call, and a branch may be there for other values.
+
+    A function whose text has changed since is one that a run has been in.
+    """
+    # The second analysis alone needs them, and what is in the cache needs none.
+    from amplint.inference.observed import digest_of, innermost  # noqa: PLC0415
+    from amplint.ir.file_index import File  # noqa: PLC0415
+
+    files: dict[str, File] = {}
+
+    def is_reached(finding: Finding) -> bool:
+        path = finding.path
+        if not any(name.startswith(f"{path}::") for name in request.observed):
+            return False
+        if path not in files:
+            files[path] = File(path, reading.text(path).text)
+        facts = innermost(files[path].facts, finding.span.start.row)
+        seen = request.observed.get(facts.id)
+        if seen is None or seen.text != digest_of(facts, files[path].lines):
+            return seen is not None
+        first = facts.location[0]
+        rows = range(finding.span.start.row - first, finding.span.end.row - first + 1)
+        return not seen.rows or not {*rows}.isdisjoint(seen.rows)
+
+    kept = (each for each in result.findings if is_about_comments(each) or is_reached(each))
+    return replace(result, findings=tuple(kept))
 
 
 def place_of(finding: Finding) -> tuple[str, Position]:

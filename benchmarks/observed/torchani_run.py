@@ -8,10 +8,11 @@ net = torch.nn.Linear(aev.out_dim, 1).cuda()
 optimizer = torch.optim.Adam(net.parameters())
 scaler = torch.amp.GradScaler("cuda")
 for _ in range(2):
+    cell, periodic = 3 * torch.eye(3, device="cuda"), torch.ones(3, dtype=torch.bool, device="cuda")
     atoms = torch.tensor([[0, 1, 0, 0]], device="cuda")
     places = torch.rand(1, 4, 3, device="cuda")
     with torch.autocast("cuda", torch.float16):
-        loss = net(aev(atoms, places)).square().mean()
+        loss = net(aev(atoms, places, cell, periodic)).square().mean()
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)

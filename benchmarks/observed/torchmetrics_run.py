@@ -9,7 +9,7 @@ METRICS = nn.ModuleList(
     [
         classification.MulticlassAccuracy(4), classification.MulticlassF1Score(4),
         classification.MulticlassAUROC(4), classification.MulticlassCalibrationError(4),
-        classification.MulticlassConfusionMatrix(4), classification.MulticlassHingeLoss(4),
+        classification.MulticlassConfusionMatrix(4),
         torchmetrics.MeanMetric(), regression.MeanSquaredError(), regression.PearsonCorrCoef(),
         regression.KLDivergence(), regression.CosineSimilarity(), regression.R2Score(),
     ]

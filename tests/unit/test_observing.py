@@ -233,6 +233,24 @@ def test_the_region_that_a_run_has_shown_is_the_one(check: Check) -> None:
     assert [each.message for each in finding.related] == [f"seen when `{RUN}` ran"]
 
 
+def test_nothing_is_found_where_no_run_has_been(check: Check, tmp_path: Path) -> None:
+    text = """\
+import torch
+
+
+def pick(mask, a, b, other=False):
+    if other:
+        return torch.where(mask, b, a)
+    return torch.where(mask, a, b)
+"""
+    rows = [each.span.start.row for each in check(text, {"pick": {**GIVEN, "rows": [3]}})]
+    assert rows == [7]
+    text = text.replace("return torch", "return  torch", 1)
+    write({"a.py": text.encode()}, tmp_path)
+    assert outcome(tmp_path).findings == ()
+    assert len(check(text, {"pick": {**GIVEN, "rows": [2, 3]}})) == 2
+
+
 def test_what_a_run_calls_in_every_step_is_hot(check: Check) -> None:
     text = "def note(value):\n    return value.sum().item()\n"
     given = {"parameters": {"value": [FULL]}}

@@ -201,6 +201,7 @@ class Observation:
         entered: the first rows of the functions that were entered, in the files of these.
         called, gave: what functions were given, and what expressions gave, where that was asked
             for.
+        calling: the rows that have called something, by path below the root, likewise.
         schema: of this document.
     """
 
@@ -231,6 +232,7 @@ class Observation:
     entered: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     called: tuple[Called, ...] = ()
     gave: tuple[Gave, ...] = ()
+    calling: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     schema: int = SCHEMA
 
     @property

@@ -99,6 +99,7 @@ class Profiler:
         self.entered: dict[tuple[str, int, str], Calling] = {}
         self.gave: dict[tuple[str, Site], Shapes] = {}
         self.expressions: dict[tuple[CodeType, int], tuple[str, Site] | None] = {}
+        self.rows: dict[str, set[int]] = {}  # that have called something, by file
         self.native: set[int] = set()  # frames that wait for a function without a frame of its own
 
     def __enter__(self) -> None:
@@ -114,14 +115,17 @@ class Profiler:
         if event == "return":
             self.native.discard(id(frame))
             asking = frame.f_back
-            if value is not None and asking is not None:
+            if asking is not None:
                 self.returned(frame, asking, value)
-        elif self.watcher.places.path(frame.f_code) is None:
             return
-        elif event == "call":
+        path = self.watcher.places.path(frame.f_code)
+        if path is None:
+            return
+        if event == "call":
             self.called(frame)
         elif event == "c_call":
             self.native.add(id(frame))
+            self.rows.setdefault(path, set()).add(frame.f_lineno)
         else:
             self.native.discard(id(frame))
 
@@ -148,7 +152,10 @@ class Profiler:
     def returned(self, frame: FrameType, asking: FrameType, value: Any) -> None:
         """Write down what an expression of the program gives."""
         path = self.watcher.places.path(asking.f_code)
-        if path is None or frame.f_code.co_flags & CO_GENERATOR:
+        if path is None:
+            return
+        self.rows.setdefault(path, set()).add(asking.f_lineno)
+        if value is None or frame.f_code.co_flags & CO_GENERATOR:
             return
         if id(asking) in self.native and frame.f_code is not HANDLER:
             return  # Ex) f of max(xs, key=f)
@@ -171,7 +178,8 @@ class Profiler:
             for key, c in sorted(self.entered.items())
         )  # fmt: skip
         gave = (Gave(kind, site, shapes.told()) for (kind, site), shapes in self.gave.items())
-        return {"called": tuple(called), "gave": tuple(gave)}
+        rows = {path: tuple(sorted(rows)) for path, rows in sorted(self.rows.items())}
+        return {"called": tuple(called), "gave": tuple(gave), "calling": rows}
 
 
 def expression_of(frame: FrameType, path: str) -> tuple[str, Site] | None:
