@@ -182,6 +182,13 @@ def notices(observation: Observation, others: Sequence[Observation]) -> Iterator
             why = first_line(each.text) or each.error
             yield f"on {each.backend} the program ended early: {why}"
     yield f"saw {counted(observation.steps, 'step')} of training on {observation.backend}"
+    for each in (observation, *others):
+        if each.skipped:
+            steps = counted(each.skipped, "step")
+            yield (
+                f"on {each.backend} the scaler left out {steps}, as gradients were not finite: that "
+                "is what it is for, if it is seldom"
+            )
     if observation.guesses:
         yield (
             f"{counted(observation.guesses, 'value')} that only a device knows "

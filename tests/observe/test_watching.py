@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -235,3 +236,17 @@ def test_the_overflow_of_a_scaled_backward_pass_is_the_scalers(seen: Seen) -> No
         *IN_REGION, "    loss = h.float().square().sum() * 1e6", "scaler.scale(loss).backward()"
     )
     assert seen(text, "policy") == []
+
+
+def test_steps_that_the_scaler_leaves_out_are_counted(
+    observe: Callable[..., Any],
+) -> None:
+    text = program(
+        "scaler.scale(model(x).sum()).backward()",
+        "model.weight.grad.fill_(float('inf'))",
+        *STEP,
+        "scaler.scale(model(x).sum()).backward()",
+        *STEP,
+    )
+    told, _ = observe(text, "policy")
+    assert (told.skipped, told.steps) == (1, 1)

@@ -196,6 +196,7 @@ class Observation:
         notes: what a reader should know of the run itself.
         sightings: what the program did that a rule is about, where that was asked for.
         steps: how many steps of training it made, likewise.
+        skipped: how many of them a scaler left out, since gradients were not finite.
         timeline: the events of one of them, where that was asked for.
         reached: of the rows that were asked for, those that ran, by path below the root.
         entered: the first rows of the functions that were entered, in the files of these.
@@ -227,6 +228,7 @@ class Observation:
     notes: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     steps: int = 0
+    skipped: int = 0
     timeline: Timeline | None = None
     reached: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     entered: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)

@@ -117,6 +117,7 @@ class Watcher(Recorder):
         super().clear()
         self.tallies: dict[tuple[Act, Site, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
+        self.skipped = 0  # steps that a scaler left out
         self.events.clear()
 
     @property
@@ -175,7 +176,8 @@ class Watcher(Recorder):
         told = super().seen()
         sightings = tuple(sighting(*key, tally) for key, tally in self.tallies.items())
         timeline = self.events.timeline()
-        return {**told, "sightings": sightings, "steps": self.steps, "timeline": timeline}
+        counts = {"steps": self.steps, "skipped": self.skipped}
+        return {**told, "sightings": sightings, **counts, "timeline": timeline}
 
 
 def sighting(act: Act, site: Site, detail: str, tally: Tally) -> Sighting:
@@ -348,6 +350,7 @@ class Protocol:
             input that takes a gradient would be, of each batch.
         plain: likewise, those with gradients of a loss that was not, and where that happened.
         stepping: whether a scaler makes the step.
+        made: how many steps its optimizer had made before.
     """
 
     watcher: Watcher
@@ -355,6 +358,7 @@ class Protocol:
     scaled: MutableMapping[torch.Tensor, bool] = field(default_factory=WeakTensorKeyDictionary)
     plain: MutableMapping[torch.Tensor, Site] = field(default_factory=WeakTensorKeyDictionary)
     stepping: bool = False
+    made: int = 0
 
     def after_scale(self, scaler: Any, result: Any) -> None:
         if scaler.is_enabled():
@@ -380,14 +384,16 @@ class Protocol:
 
     def before_scaler_step(self, scaler: Any, optimizer: Any) -> None:
         self.stepping = True
+        self.made = self.watcher.steps_of.get(id(optimizer), 0)
         if not scaler.is_enabled():
             return
         owned = [p for p in parameters_of(optimizer) if p in self.plain]
         for site in {self.plain[p] for p in owned if p.grad is not None}:
             self.watcher.sight(Act.BACKWARD_PAST_SCALER, site=site)
 
-    def after_scaler_step(self, *_: Any) -> None:
+    def after_scaler_step(self, _: Any, optimizer: Any) -> None:
         self.stepping = False
+        self.watcher.skipped += self.watcher.steps_of.get(id(optimizer), 0) == self.made
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
         self.watcher.events.note(Kind.STEP, type(optimizer).__name__, subject=optimizer)
@@ -396,7 +402,6 @@ class Protocol:
             self.watcher.sight(Act.STEP_IN_REGION, low)
         if not self.stepping and self.has_scaled(parameters_of(optimizer)):
             self.watcher.sight(Act.STEP_PAST_SCALER)
-
         eps = epsilon_of_zero(optimizer)
         if eps is not None:
             self.watcher.sight(Act.ADAM_ON_HALF, f"{eps:g}")
