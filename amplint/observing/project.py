@@ -186,8 +186,8 @@ def notices(observation: Observation, others: Sequence[Observation]) -> Iterator
         if each.skipped:
             steps = counted(each.skipped, "step")
             yield (
-                f"on {each.backend} the scaler left out {steps}, as gradients were not finite: that "
-                "is what it is for, if it is seldom"
+                f"on {each.backend} the scaler left out {steps}, as gradients were not finite: "
+                "that is what it is for, if it is seldom"
             )
     if observation.guesses:
         yield (
