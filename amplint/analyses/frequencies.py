@@ -117,7 +117,7 @@ class Frequencies(OfNumbers):
         state, node = self._state(at), self._node(at)
         if node.op == ops.CALL:
             callee = state.graph.nodes[node.operands[0]]
-            numbers = (*callee.operands[:1], *node.operands[1:])
+            numbers = (*callee.operands[:1], *node.arguments)
         elif node.op in WHOLE:
             numbers = node.operands
         else:
@@ -140,7 +140,7 @@ class Frequencies(OfNumbers):
         elif callee is not None and self._last(power) in POWERS:
             is_method = callee.op == ops.ATTR and is_tensor(state, callee.operands[0])
             own = callee.operands[:1] if is_method else ()
-            operands = (*own, *node.operands[1:])
+            operands = (*own, *node.arguments)
         else:
             operands = ()
         if len(operands) > 1 and is_exact(state, operands[0]):

@@ -34,7 +34,7 @@ JUDGED = frozenset(
         "unscale_",
     }
 )
-LIBRARIES = frozenset({"accelerate", "lightning", "pytorch_lightning", "torch"})
+TORCH = "torch"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -158,8 +158,8 @@ def functions_of(path: str, text: str) -> Iterator[Function]:
 
 def imports_torch(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
-        return any(each.name.partition(".")[0] in LIBRARIES for each in node.names)
-    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in LIBRARIES
+        return any(each.name.partition(".")[0] == TORCH for each in node.names)
+    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == TORCH
 
 
 def is_judged(node: ast.AST) -> bool:

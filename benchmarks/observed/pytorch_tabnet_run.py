@@ -4,8 +4,8 @@ import torch
 from pytorch_tabnet.metrics import UnsupervisedLoss
 from pytorch_tabnet.tab_network import TabNet, TabNetPretraining
 
-model = TabNet(8, 2, group_attention_matrix=torch.eye(8)).cuda()
-other = TabNetPretraining(8, group_attention_matrix=torch.eye(8)).cuda()
+model = TabNet(8, 2, group_attention_matrix=torch.eye(8, device="cuda")).cuda()
+other = TabNetPretraining(8, group_attention_matrix=torch.eye(8, device="cuda")).cuda()
 optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()])
 scaler = torch.amp.GradScaler("cuda")
 for _ in range(2):
