@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.core.lattice import join
@@ -149,11 +150,15 @@ def is_settled(atom: Atom) -> bool:
         return atom.half_on_a_path is not None or (
             atom.dtype is not None and atom.device.kind is not None
         )
+    if isinstance(atom, MappingValue):
+        return bool(atom.items)
     return not isinstance(atom, Unknown | TensorTree)
 
 
 def one_filled(atom: Atom, seen: Value) -> Value:
     tensors = [each for each in seen if isinstance(each, Tensor)]
+    if isinstance(atom, MappingValue):
+        return frozenset(map(partial(items_filled, atom), seen))
     if isinstance(atom, TensorTree):
         # Where it lives is known; what it is was seen.
         known = atom.device.kind is not None
@@ -173,6 +178,15 @@ def one_filled(atom: Atom, seen: Value) -> Value:
     if atom.device.kind is None and other.device.kind is not None:
         atom = replace(atom, device=other.device)
     return one(atom)
+
+
+def items_filled(dictionary: MappingValue, seen: Atom) -> Atom:
+    """A dict of which no key is known, with the items that were seen. Ex) of a parameter that is
+    annotated as a dict of tensors"""
+    if not isinstance(seen, MappingValue):
+        return dictionary
+    items = ((key, filled(dictionary.rest or UNKNOWN, value)) for key, value in seen.items)
+    return replace(dictionary, items=tuple(items))
 
 
 def region_of(seen: ObservedFunction, facts: FunctionFacts) -> Region | None:

@@ -47,7 +47,10 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "ColdGuards._tells_evaluation": SHORT_TEST,
     },
     "amplint/analyses/loop_invariance.py": {"is_known": VALUES},
-    "amplint/inference/observed.py": {"shape_value": "containers, to a depth of DEEPEST"},
+    "amplint/inference/observed.py": {
+        "filled items_filled one_filled": VALUES,
+        "shape_value": "containers, to a depth of DEEPEST",
+    },
     "amplint/analyses/questions.py": {
         "NotedView._looked_for NotedView._note NotedView._once": LATER,
         "parts_of plain_of": VALUES,

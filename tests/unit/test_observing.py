@@ -149,6 +149,23 @@ def test_what_is_unknown_is_filled_in() -> None:
     assert filled(join([UNKNOWN, one(Host("none"))]), seen) == seen | one(Host("none"))
 
 
+def test_a_dict_gets_the_items_that_were_seen(check: Check) -> None:
+    """Ex) parameters of an augmentation of kornia, which a run has shown to be on the CPU"""
+    text = """\
+from typing import Dict
+
+import torch
+
+
+def jiggled(x: torch.Tensor, params: Dict[str, torch.Tensor]):
+    return x * len(params["order"].tolist())
+"""
+    for device, found in (("cpu", []), ("cuda", ["AMP101"])):
+        given = {"x": [FULL], "params": [{"order": f"int64 {device} 1"}]}
+        seen = {"parameters": given, "every_step": True, "rows": [1]}
+        assert codes(check(text, {"jiggled": seen})) == found, device
+
+
 def test_two_dtypes_at_one_place_are_half_on_a_path(check: Check) -> None:
     given = {**GIVEN, "parameters": {**GIVEN["parameters"], "a": [FULL, HALF]}}
     assert codes(check(WHERE, {"pick": given})) in (["AMP203"], [])
