@@ -104,6 +104,7 @@ def observe(
 def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
     """The outcome, with a remark on the files that were written, or why they were not."""
     from amplint.observing import saving
+    from amplint.observing.findings import counted
     from amplint.project.observations import FILE, UnusableError
 
     if not found.functions:
@@ -112,6 +113,6 @@ def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
         files = saving.save(request, found.functions, outcome.all_texts)
     except (OSError, UnusableError) as error:
         return replace(outcome, problems=(*outcome.problems, f"{FILE} is not written: {error}"))
-    of = f"what was seen of {len(found.functions):,} functions"
+    of = f"what was seen of {counted(len(found.functions), 'function')}"
     names = " and ".join(seen_from(".", each) for each in files)
     return replace(outcome, notices=(*outcome.notices, f"{of} is in {names}"))

@@ -43,6 +43,7 @@ class ProjectFacts(Hierarchy):
         self._idle_scalers: dict[str, bool] = {}
         self.presumption = Presumption(files, files.assumes_autocast)
         self._observed = Observed(files.observed)
+        self._observed_values: dict[str, dict[int, Value]] = {}
 
     def presumed_region(self, function: str, is_ended: bool = False) -> Region | None:
         if function in self.presumption.patching:
@@ -77,8 +78,11 @@ class ProjectFacts(Hierarchy):
 
     def observed_values(self, function: FunctionFacts, graph: Graph) -> dict[int, Value]:
         """The values that runs have shown, by node of the function."""
-        seen = self.observation(function) if self.files.observed else None
-        return values(seen, function, graph) if seen is not None else {}
+        if function.id not in self._observed_values:
+            seen = self.observation(function)
+            found = values(seen, function, graph) if seen is not None else {}
+            self._observed_values[function.id] = found
+        return self._observed_values[function.id]
 
     def _is_run_from_outside(self, function: FunctionFacts) -> bool:
         """Whether a function is of those that somebody out of sight runs in a training."""

@@ -10,6 +10,7 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
 from amplint.core.paths import slashes
@@ -109,10 +110,10 @@ def observed(
             functions = functions_of(path)
             if functions is None:
                 continue
-            for row in rows:
-                facts = functions.around(row)
+            for facts, inside in groupby(rows, functions.around):  # rows are sorted
                 seen = entry(functions, facts)
-                seen.rows = sorted({*seen.rows, row - facts.location[0]})
+                first = facts.location[0]
+                seen.rows = sorted({*seen.rows, *(row - first for row in inside)})
         for gave in run.gave:
             functions = functions_of(gave.site.path)
             shapes = told(gave.shapes)
@@ -211,6 +212,7 @@ def save(
         target = Path(directory, observations.FILE)
         target.parent.mkdir(exist_ok=True)
         content = observations.written({name[len(prefix) :]: each for name, each in kept.items()})
+        observations.parsed(content)  # what nobody would read is not written
         replace_file(target, content)
         written.append(target)
     return written

@@ -120,6 +120,8 @@ def read(directory: str) -> Mapping[str, ObservedFunction]:
 
 def parsed(content: bytes) -> Mapping[str, ObservedFunction]:
     """The functions in the content of a file. Raises UnusableError."""
+    if len(content) > files.MOST_OF_SETTINGS:
+        raise UnusableError(str(files.too_large(files.MOST_OF_SETTINGS).strerror))
     try:
         document = msgspec.json.decode(content, type=Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

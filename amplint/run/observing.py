@@ -93,10 +93,11 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
     from amplint.ir.file_index import File  # noqa: PLC0415
 
     files: dict[str, File] = {}
+    seen_paths = {name.partition("::")[0] for name in request.observed}
 
     def is_reached(finding: Finding) -> bool:
         path = finding.path
-        if not any(name.startswith(f"{path}::") for name in request.observed):
+        if path not in seen_paths:
             return False
         if path not in files:
             files[path] = File(path, reading.text(path).text)
