@@ -136,9 +136,7 @@ class Backpropagated:
             if state is None or not state.graph.returns or state.graph.yields:
                 yield callee, -1
                 continue
-            nodes = state.graph.nodes
-            for number in state.graph.returns:
-                given = nodes[number].operands[0] if nodes[number].op == ops.RETURN else number
+            for given in state.graph.given_back:
                 yield callee, given if index is None else state.graph.element(given, index)
 
     @cached_property

@@ -106,7 +106,7 @@ class HostBuilt(NodeFact[Evidence]):
             return None
         if any(MEMOISES.search(name) for name in self.inference.functions[function].decorated):
             return None
-        returned = [state.graph.nodes[each].operands[0] for each in state.graph.returns]
+        returned = state.graph.given_back
         called = partial(self._called, function, ask=ask)
         whole = set().union(*(computed_from(state, each, called) for each in returned))
         if any(is_other_use(state, user, whole) for each in returned for user in state.users[each]):

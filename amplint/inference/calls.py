@@ -920,8 +920,7 @@ class Calls(OfFrameworks):
             result = one(Sequence(None, infer.read(Key("yield", function.id))))
         else:
             result = infer.read(Key("return", function.id))
-            returned = (given_back(graph, n) for n in graph.returns)
-            result = self.specialised(function, arguments, result, returned)
+            result = self.specialised(function, arguments, result, graph.given_back)
         return self.as_given_here(function.id, result, node)
 
     def as_given_here(self, function: str, result: Value, node: Node) -> Value:
@@ -1190,12 +1189,6 @@ def tells_apart(value: Value) -> bool:
 def held(atom: Atom) -> Iterator[Atom]:
     """The values that lie in a container."""
     return (each for value in inner(atom) for each in ordered(value))
-
-
-def given_back(graph: Graph, returned: int) -> int:
-    """The node that a function returns; of a lambda, it stands itself among what that returns."""
-    node = graph.nodes[returned]
-    return node.operands[0] if node.op == ops.RETURN else returned
 
 
 def joined(graph: Graph, number: int) -> tuple[int, ...]:

@@ -118,6 +118,14 @@ class Graph:
     annotation: int = -1  # of what the function returns; -1 without one
 
     @cached_property
+    def given_back(self) -> tuple[int, ...]:
+        """The values of `returns`, whose nodes hold them; a lambda's value stands there itself."""
+        returned = ((each, self.nodes[each]) for each in self.returns)
+        return tuple(
+            node.operands[0] if node.op is Op.RETURN else each for each, node in returned
+        )
+
+    @cached_property
     def contexts(self) -> tuple[int, ...]:
         """The nodes that `with` statements are given, one for each block of such a statement."""
         blocks = (block for block in self.blocks if block.kind == "with")
