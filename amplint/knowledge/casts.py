@@ -5,7 +5,7 @@ Keys are canonical names, as in `names`; RESULTS of `operations` says what comes
 
 from __future__ import annotations
 
-from amplint.knowledge.names import names
+from amplint.knowledge.names import names, words_of
 
 DTYPE_OF_CAST: dict[str, str] = {
     "Tensor.bfloat16": "bfloat16",
@@ -95,6 +95,12 @@ NO_BFLOAT16: frozenset[str] = frozenset(
     )
 )
 """The same for bfloat16 alone: CUDA transforms float16 of some sizes, and torch 2.14 takes more."""
+
+LAYERS: frozenset[str] = words_of(
+    "gru gru_cell linear lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
+)
+"""Functions that layers call with their parameters. Outside of a region, the dtypes of what they
+are given have to agree (run: torch 2.13)."""
 
 FACTORISES_PRODUCTS: frozenset[str] = frozenset(names("torch.pca_lowrank torch.svd_lowrank"))
 """What multiplies its operand by a random matrix and hands the product to `linalg.qr`: in a region

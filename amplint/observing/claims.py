@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from amplint.knowledge.casts import LAYERS, NO_HALF
+from amplint.verify.recording.raised import OF_ANOTHER_PROCESS
 from amplint.verify.recording.sightings import Act
 
 DEVICES = ("sim", "cuda")  # they know what is on the device and what on the host
-ALL = ("sim", "cuda", "policy", "cpu")
+VALUES = ("cuda", "policy", "cpu")  # they know what a tensor holds
+ALL = ("sim", *VALUES)
 
 
 @dataclass(frozen=True)
@@ -51,36 +54,62 @@ CLAIMS: Mapping[Act, Claim] = {
     Act.BACKWARD_PAST_SCALER: Claim(
         "AMP402", "made gradients of a loss that was not scaled, which the scaler then divided"
     ),
+    Act.STALE_WEIGHTS: Claim(
+        "AMP302", "keeps casts of weights that were written to after they were made"
+    ),
+    Act.SCALER_MADE: Claim("AMP409", "made a scaler", every_step=True),
+    Act.MOVED_FACTORY: Claim(
+        "AMP501", "was built on the host, and then moved", DEVICES, every_step=True
+    ),
+    Act.COPIED: Claim("AMP503", "built a tensor from a tensor"),
     Act.SCALED_CLIP: Claim("AMP404", "clipped gradients that are still scaled"),
-    # Seen only where there are values: not on sim.
+    Act.BEYOND: Claim("AMP801", "was given {detail}"),
     Act.VANISHING: Claim("AMP802", "used {detail}, which is 0 in float16"),
     Act.ADAM_ON_HALF: Claim(
         "AMP804", "stepped on float16 parameters, where its `eps` of {detail} is 0"
     ),
-    Act.OVERFLOW: Claim("AMP807", "left the range of {detail}; in float32 the result is finite"),
+    # Seen only where there are values: not on sim.
+    Act.ROUNDED_INTEGERS: Claim("AMP207", "made other integers of some, in {detail}", VALUES),
+    Act.MERGED_POSITIONS: Claim(
+        "AMP805", "made equal positions of unequal ones, in {detail}", VALUES
+    ),
+    Act.OVERFLOW: Claim(
+        "AMP807", "left the range of {detail}; in float32 the result is finite", VALUES
+    ),
 }
 
-# What torch says where it refuses, and the rule that explains it (torch 2.13).
+# What torch says where it refuses, and the rule that explains it (torch 2.13). The first that is
+# found counts.
 REFUSALS: Mapping[str, str] = {
     "Index put requires the source and destination dtypes match": "AMP204",
     "self and source expected to have the same dtype": "AMP204",  # index_copy_
     "must have the same scalar type": "AMP204",  # index_add_
     "Expected self.dtype to be equal to src.dtype": "AMP204",  # scatter_
+    "Input type (": "AMP206",  # a convolution
+    "RNN input dtype (": "AMP206",
+    "mat1 and mat2 must have the same dtype": "AMP206",  # a linear layer
+    "self and mat2 must have the same dtype": "AMP206",
     "are unsafe to autocast": "AMP304",  # ATen/autocast_mode.cpp, binary_cross_entropy_banned
+    "Low precision dtypes not supported": "AMP313",  # linalg.inv and its kin
     "step() has already been called since the last update()": "AMP403",  # amp/grad_scaler.py
     "unscale_() has already been called": "AMP405",
     "unscale_() is being called after step()": "AMP406",
+    "No inf checks were recorded prior to update": "AMP407",
     "Attempting to unscale FP16 gradients": "AMP410",
+    "Closure use is not currently supported if GradScaler is enabled": "AMP415",
+    "outputs must be a Tensor or an iterable of Tensors": "AMP416",
+    "without overflow": "AMP801",  # c10/util/TypeCast.h
+    "Cannot re-initialize CUDA in forked subprocess": "AMP913",  # torch/cuda/__init__.py
+    OF_ANOTHER_PROCESS: "AMP913",
 }
+# Words of a refusal of unequal dtypes. In the backward pass of an `autograd.Function`, which runs
+# outside of the region, that is a mistake of its forward pass.
+UNEQUAL = ("have the same dtype", "expected scalar type")
+OF_FUNCTION = "AMP309"
 
-# Writes that torch refuses between unequal dtypes. Simulated kernels make them, and are flagged.
-WRITES = frozenset(
-    {
-        "index_add_",
-        "index_copy_",
-        "index_put_",
-        "index_reduce_",
-        "put_",
-    }
-)
-WRITE = "AMP204"
+# Calls that real kernels refuse. Simulated kernels make them, and are flagged.
+FLAGGED: Mapping[str, str] = {
+    **dict.fromkeys(("index_add_", "index_copy_", "index_put_", "index_reduce_", "put_"), "AMP204"),
+    **dict.fromkeys(LAYERS, "AMP206"),
+    **dict.fromkeys(NO_HALF, "AMP313"),
+}

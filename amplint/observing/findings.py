@@ -11,7 +11,14 @@ from itertools import chain
 from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text
-from amplint.observing.claims import CLAIMS, REFUSALS, WRITE, WRITES, Claim
+from amplint.observing.claims import (
+    CLAIMS,
+    FLAGGED,
+    OF_FUNCTION,
+    REFUSALS,
+    UNEQUAL,
+    Claim,
+)
 from amplint.verify.recording.observation import Observation
 from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
 
@@ -33,23 +40,53 @@ def findings_of(
         rule = by_code[code_of(claim, sighting, text)]
         yield finding(rule, sighting.site, said(claim, sighting, text, observation), text, sighting)
     for flag in observation.flags:
-        name = flag.op.split(".")[1]
-        if name in WRITES and flag.path in texts:
+        name = flag.op.split(".")[1] if flag.op.startswith("aten.") else flag.op
+        if name in FLAGGED and flag.path in texts:
             message = f"{REFUSED}`{name}` of {' and '.join(flag.dtypes)}"
             site = Site(flag.path, flag.row, flag.row)
-            yield finding(by_code[WRITE], site, message, texts[flag.path])
-    refused = refusal(observation)
-    if refused is not None and refused[1].path in texts:
+            yield finding(by_code[FLAGGED[name]], site, message, texts[flag.path])
+    refused = refusal(observation, texts)
+    if refused is not None:
         code, site = refused
         message = REFUSED + first_line(observation.text)
         yield finding(by_code[code], site, message, texts[site.path])
 
 
-def refusal(observation: Observation) -> tuple[str, Site] | None:
-    """The code of the rule that explains the error that ended a run, and where it was raised."""
-    code = next((code for words, code in REFUSALS.items() if words in observation.text), None)
+def refusal(observation: Observation, texts: Mapping[str, Text]) -> tuple[str, Site] | None:
+    """The code of the rule that explains the error that ended a run, and the place to show."""
     site = raised_at(observation)
-    return None if code is None or site is None else (code, site)
+    if site is None or site.path not in texts:
+        return None
+    if any(words in observation.text for words in UNEQUAL):
+        forward = forward_of(site, texts[site.path])
+        if forward is not None:
+            return OF_FUNCTION, forward
+    code = next((code for words, code in REFUSALS.items() if words in observation.text), None)
+    return None if code is None else (code, site)
+
+
+def is_known_refusal(text: str) -> bool:
+    """Whether a rule may explain an error with this text."""
+    return any(words in text for words in (*REFUSALS, *UNEQUAL))
+
+
+def forward_of(site: Site, text: Text) -> Site | None:
+    """The `def` of the forward pass, of a row in the backward pass of an `autograd.Function`."""
+    for node in ast.walk(parsed(text.text)):
+        if not isinstance(node, ast.ClassDef) or not any(map(is_function, node.bases)):
+            continue
+        methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+        backward, forward = methods.get("backward"), methods.get("forward")
+        if backward is None or forward is None:
+            continue
+        if backward.lineno <= site.row <= (backward.end_lineno or 0):
+            return Site(site.path, forward.lineno, forward.lineno)
+    return None
+
+
+def is_function(base: ast.expr) -> bool:
+    """Ex) torch.autograd.Function"""
+    return ast.unparse(base).rpartition(".")[2] == "Function"
 
 
 def speaks(claim: Claim, sighting: Sighting, observation: Observation) -> bool:

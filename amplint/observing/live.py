@@ -24,9 +24,7 @@ from amplint.verify.backends.cuda import recorded
 from amplint.verify.recording.observation import Observation, Row, RunOutcome
 from amplint.verify.recording.raised import message, place
 from amplint.verify.recording.record import HARNESS, Places, Recorder, copy_of, wait_of
-from amplint.verify.recording.sightings import Act
-from amplint.verify.recording.timeline import short
-from amplint.verify.recording.watching import Watcher, overflows, watching
+from amplint.verify.recording.watching import Watcher, watching
 
 # A home directory may be the root of a notebook, and have a Python below it.
 LIBRARIES = (
@@ -101,8 +99,7 @@ class LiveWatcher(Watcher):
             self.write(Row(path, row, str(func), (), (), wait, direct))
         if isinstance(result, torch.Tensor):
             self.backend = "cuda" if result.is_cuda else self.backend
-            if overflows(func, args, kwargs, result):
-                self.sight(Act.OVERFLOW, short(result.dtype))
+        self.examine(func, args, kwargs, result)
         return result
 
     def observation(self, error: BaseException | None = None) -> Observation:

@@ -11,8 +11,8 @@ from pathlib import Path
 from amplint.core.paths import join, slashes
 from amplint.core.registry import AllRules
 from amplint.core.text import Text
-from amplint.observing.claims import CLAIMS
-from amplint.observing.findings import counted, findings_of, refusal, speaks
+from amplint.observing.claims import CLAIMS, FLAGGED
+from amplint.observing.findings import counted, findings_of, is_known_refusal, raised_at, speaks
 from amplint.observing.selection import selected
 from amplint.output import baseline
 from amplint.output.console import columns
@@ -65,9 +65,10 @@ def paths_of(observation: Observation) -> Iterator[str]:
     for each in observation.sightings:
         if speaks(CLAIMS[each.act], each, observation):
             yield each.site.path
-    refused = refusal(observation)
-    if refused is not None:
-        yield refused[1].path
+    yield from (flag.path for flag in observation.flags if flag.op in FLAGGED and flag.path)
+    raised = raised_at(observation)
+    if raised is not None and is_known_refusal(observation.text):
+        yield raised.path
 
 
 def request_for(watched: Watched, paths: Iterable[str]) -> Request:

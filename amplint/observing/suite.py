@@ -54,7 +54,7 @@ class Found:
     def add(self, observation: Observation) -> None:
         """Keep what one test has shown, without what no report needs."""
         self.observations.append(
-            replace(observation, waits={}, counters={}, to_device=0, to_host=0, flags=())
+            replace(observation, waits={}, counters={}, to_device=0, to_host=0)
         )
 
     @pytest.hookimpl(optionalhook=True)

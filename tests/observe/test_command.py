@@ -35,7 +35,7 @@ def train(steps=4, fails_in=None):
     model = nn.Linear(4, 1).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for number in range(steps):
-        loss = step(model, optimizer, torch.ones(2, 4).cuda())
+        loss = step(model, optimizer, torch.ones(2, 4, device="cuda"))
         loss.item()
         if number == fails_in:
             raise ValueError("so it is")

@@ -316,6 +316,6 @@ def test_the_page_of_a_command(
     Nested(ran.out.replace(re.search(r"<script>.*?</script>", ran.out, re.DOTALL)[0], ""))  # type: ignore[index]
     assert "Step 2, from its first line to its last" in ran.out
     row = text[: text.index("loss.item()")].count("\n") + 1
-    assert f'train.py:{row}</span> <a href="#f1">AMP101</a>' in ran.out
+    assert f'train.py:{row}</span> <a href="#f2">AMP101</a>' in ran.out
     assert ran.out.index('id="step"') < ran.out.index('id="findings"')
     assert '<th scope="row"><code>fc</code></th><td>Linear</td>' in ran.out

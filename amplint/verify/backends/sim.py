@@ -31,6 +31,7 @@ from amplint.verify.backends import standin
 from amplint.verify.backends.standin import NotSimulableError, is_cuda
 from amplint.verify.recording.graph import leaves_of
 from amplint.verify.recording.observation import Wait
+from amplint.verify.recording.raised import OF_ANOTHER_PROCESS
 from amplint.verify.recording.record import MASKS, Recorder, on_cuda, waiting_functions
 
 aten = torch.ops.aten
@@ -43,7 +44,6 @@ REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 # What FakeTensor starts a GPU's context with, by version.
 CONTEXTS = ("init_cuda_context", "init_gpu_context")
 
-IN_ANOTHER_PROCESS = "a tensor on the GPU in another process, such as a worker of a DataLoader"
 # torch/csrc/utils/tensor_new.cpp
 COPY_WARNING = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -103,7 +103,7 @@ class Simulator:
             with fake_tensor.unset_fake_temporarily():
                 return func(*args, **kwargs)
         if os.getpid() != self.process:  # what has no values cannot be sent back, and that hangs
-            raise NotSimulableError(IN_ANOTHER_PROCESS)
+            raise NotSimulableError(OF_ANOTHER_PROCESS)
         if func.overloadpacket is aten.copy_ and not isinstance(args[0], FakeTensor):
             self.guesses += 1  # a buffer of the host keeps what it holds
             return args[0]

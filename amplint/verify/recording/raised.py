@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 # What torch.utils.data raises for an error in a worker: torch/_utils.py, `ExceptionWrapper`.
 OF_WORKER = re.compile(r"Caught \w+ in (.+)\.\nOriginal Traceback ")
+# What the simulation says of a tensor on the device in a worker.
+OF_ANOTHER_PROCESS = "a tensor on the GPU in another process, such as a worker of a DataLoader"
 IN_TRACEBACK = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 
 

@@ -47,6 +47,7 @@ WRAPPERS = frozenset(
         "overrides.py",
         "nn/functional.py",
         "nn/modules/module.py",
+        "utils/_pytree.py",
         "utils/_contextlib.py",
         "utils/_device.py",
     )

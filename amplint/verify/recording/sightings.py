@@ -27,6 +27,13 @@ class Act(Enum):
     SCALED_CLIP = "scaled-clip"
     VANISHING = "vanishing"  # a number is added, or is a limit, and is 0 in float16
     ADAM_ON_HALF = "adam-on-half"
+    SCALER_MADE = "scaler-made"
+    STALE_WEIGHTS = "stale-weights"  # the cast of a weight is older than its last write
+    BEYOND = "beyond"  # a tensor is to hold a number that its dtype has not
+    MERGED_POSITIONS = "merged-positions"
+    ROUNDED_INTEGERS = "rounded-integers"
+    MOVED_FACTORY = "moved-factory"  # built on the host, then moved
+    COPIED = "copied"  # a tensor is built from a tensor
     OVERFLOW = "overflow"  # infinity or NaN in half, of finite operands, and not in float32
 
 

@@ -8,7 +8,6 @@ framework, has to make them in the end.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
@@ -25,13 +24,27 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from amplint.knowledge.casts import LAYERS
+from amplint.verify.recording.cast_cache import CastCache, keeping
 from amplint.verify.recording.events import Kind
 from amplint.verify.recording.graph import leaves_of, nodes_of
+from amplint.verify.recording.half_range import (
+    HALF,
+    MOST_OF_ZERO,
+    NUMBERS_OF,
+    beyond,
+    has_rounded_integers,
+    merged_positions,
+    no_kernel,
+    overflows,
+    vanishing,
+)
 from amplint.verify.recording.modules import Modules, following
-from amplint.verify.recording.observation import Row, Wait
+from amplint.verify.recording.observation import Flag, Row, Wait
+from amplint.verify.recording.placement import FACTORIES, MOVES, Built, copies_tensors
 from amplint.verify.recording.record import Recorder
 from amplint.verify.recording.sightings import Act, ModulePath, Sighting, Site
 from amplint.verify.recording.timeline import Steps, short, telling
@@ -39,19 +52,6 @@ from amplint.verify.recording.timeline import Steps, short, telling
 CALLERS = 4  # lines on the way to a place that are kept
 NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
 KEPT_NODES = 64  # multiplications whose backward pass is awaited
-aten = torch.ops.aten
-# What they return holds whatever the memory has held.
-UNWRITTEN = frozenset(
-    {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
-)
-HALF = (torch.float16, torch.bfloat16)
-MOST_OF_ZERO = 2.0**-25  # rounds to 0 in float16, as all below it does
-# Operations with a number that is to keep off a zero: the names of its argument.
-NUMBERS_OF = {
-    **dict.fromkeys(("__add__", "__iadd__", "__radd__", "add", "add_"), ("other",)),
-    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_"), ("min",)),
-    **dict.fromkeys(("clamp_min", "clamp_min_"), ("min",)),
-}
 KIN_OF_ADAM = (torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam)
 # The function of torch that was called when an operation reads one number of the device.
 TESTING = frozenset({"__bool__", "__contains__", "allclose", "equal", "is_nonzero"})
@@ -108,6 +108,8 @@ class Watcher(Recorder):
 
     def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
         self.events = Steps(self, has_timeline)
+        self.casts = CastCache()
+        self.built = Built()
         super().__init__(root)
         self.has_values = has_values
         self.call = Call("", "")
@@ -115,6 +117,8 @@ class Watcher(Recorder):
 
     def clear(self) -> None:
         super().clear()
+        self.casts.clear()
+        self.built.clear()
         self.tallies: dict[tuple[Act, Site, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
         self.skipped = 0  # steps that a scaler left out
@@ -136,10 +140,21 @@ class Watcher(Recorder):
     def performed(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operation, which is looked at."""
         result = super().__torch_dispatch__(func, types, args, kwargs)
-        if self.has_values and overflows(func, args, kwargs or {}, result):
-            self.sight(Act.OVERFLOW, short(result.dtype))
+        self.examine(func, args, kwargs or {}, result)
         self.events.operation(func, args, result)
         return result
+
+    def examine(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Look at casts, and at the values of a result that half may not hold."""
+        self.casts.operation(func, args, result, *self.asked())
+        if not self.has_values or not isinstance(result, torch.Tensor) or result.dtype not in HALF:
+            return
+        if overflows(func, args, kwargs, result):
+            self.sight(Act.OVERFLOW, short(result.dtype))
+        elif merged_positions(func, args, result):
+            self.sight_own(Act.MERGED_POSITIONS, short(result.dtype))
+        elif has_rounded_integers(func, args, result):
+            self.sight_own(Act.ROUNDED_INTEGERS, short(result.dtype))
 
     def asked(self) -> tuple[str, str]:
         """The function of torch that is being called, and the dtype of the region around. In the
@@ -167,6 +182,25 @@ class Watcher(Recorder):
         module = self.modules.here()
         if module is not None:
             tally.modules[module] = None
+
+    def sight_own(
+        self, act: Act, detail: str = "", size: int = 0, site: Site | None = None
+    ) -> None:
+        """Count what the user's code asks for itself; what a library does is none of it."""
+        if self.places.here().direct:
+            self.sight(act, detail, size, site)
+
+    def region_device(self) -> str:
+        """The device type of the autocast region around; "" outside of any. A stand-in for a GPU
+        has regions of one."""
+        on_gpu = self.strict or torch.is_autocast_enabled("cuda")
+        return ("cuda" if on_gpu else "cpu") if self.call.region else ""
+
+    def flag(self, op: str, *dtypes: torch.dtype) -> None:
+        """Write down a call that real kernels refuse."""
+        path, row, _, _ = self.places.here()
+        if path:
+            self.flags[Flag(path, row, op, tuple(map(short, dtypes)))] = None
 
     def here(self) -> Site | None:
         """The innermost expression of the user's."""
@@ -216,48 +250,6 @@ def act_of(row: Row, function: str) -> Act | None:
     return Act.AS_NUMBER if row.op.startswith("aten._local_scalar_dense") else None
 
 
-def overflows(func: Any, args: Any, kwargs: Any, result: Any) -> bool:
-    """Whether the result is half and not finite, and is finite if the same is done in float32.
-
-    Not asked of backward passes, whose overflow a scaler is there to skip; of what changes its
-    operands, which are gone; of what draws random numbers, or is none of torch's own operations and
-    may do more than compute, since that would happen twice; and of operands that are not finite
-    themselves.
-    """
-    if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
-        return False
-    if func._schema.is_mutable or func.overloadpacket in UNWRITTEN:
-        return False
-    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
-        return False
-    backward = torch._C._current_graph_task_id() != -1
-    if (
-        backward
-        or bool(result.isfinite().all())
-        or not all(map(finite, tree_leaves((args, kwargs))))
-    ):
-        return False
-    try:
-        wide, wide_kwargs = tree_map(widened, (args, kwargs))
-        again = func(*wide, **wide_kwargs)
-    except (RuntimeError, TypeError):
-        return False  # it asks for a dtype that is given elsewhere, or for too much memory
-    return isinstance(again, torch.Tensor) and bool(again.isfinite().all())
-
-
-def finite(leaf: Any) -> bool:
-    if isinstance(leaf, torch.Tensor):
-        return bool(leaf.isfinite().all())
-    return not isinstance(leaf, float) or math.isfinite(leaf)
-
-
-def widened(leaf: Any) -> Any:
-    """Half as float32: of tensors, and of a dtype that is asked for."""
-    if isinstance(leaf, torch.Tensor):
-        return leaf.float() if leaf.dtype in HALF else leaf
-    return torch.float32 if leaf in HALF else leaf
-
-
 def region() -> str:
     """The dtype of the autocast region around, "" outside of any."""
     for device in ("cuda", "cpu"):
@@ -283,12 +275,43 @@ class Calls(TorchFunctionMode):
             return func(*args, **kwargs)
         watcher, before = self.watcher, self.watcher.call
         watcher.call = Call(name, region())
+        self.before(func, args, kwargs)
         try:
             result = func(*args, **kwargs)
+            self.after(args, kwargs, result)
             self.compare(func, args, kwargs, result)
             return result
         finally:
             watcher.call = before
+
+    def before(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Look at what a function is given; what is wrong with it may raise."""
+        watcher, name = self.watcher, self.watcher.call.name
+        found = beyond(name, args, kwargs)
+        if found is not None:
+            watcher.sight_own(Act.BEYOND, f"{found[0]:g}, beyond the range of {short(found[1])}")
+        if copies_tensors(name, args, kwargs):
+            watcher.sight_own(Act.COPIED)
+        kernel = no_kernel(func, args, kwargs, watcher.region_device())
+        if kernel is not None:
+            watcher.flag(kernel.name, kernel.dtype)
+        elif name in LAYERS and watcher.strict and not watcher.call.region:
+            dtypes = sorted(dtypes_of(args, kwargs), key=short)
+            if len(dtypes) > 1:
+                watcher.flag(name, *dtypes)
+
+    def after(self, args: Any, kwargs: Any, result: Any) -> None:
+        """Look for casts that were not made anew, and follow what was built on the host."""
+        watcher, name = self.watcher, self.watcher.call.name
+        if watcher.casts.is_stale(name, (args, kwargs)) and watcher.casts.region is not None:
+            watcher.sight(Act.STALE_WEIGHTS, site=watcher.casts.region)
+        if name in FACTORIES:
+            watcher.built.built(name, result, watcher.here())
+        elif name in MOVES:
+            site = watcher.built.moved(name, args, result)
+            if site is not None:
+                size = result.numel() * result.element_size()
+                watcher.sight_own(Act.MOVED_FACTORY, size=size, site=site)
 
     def compare(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Look at the dtypes of what went in and what came out."""
@@ -296,8 +319,8 @@ class Calls(TorchFunctionMode):
             return
         if result.dtype == torch.float16 and func.__name__ in NUMBERS_OF:
             number = vanishing(func.__name__, args, kwargs)
-            if number is not None and self.watcher.places.here().direct:
-                self.watcher.sight(Act.VANISHING, f"{number:g}")
+            if number is not None:
+                self.watcher.sight_own(Act.VANISHING, f"{number:g}")
         if func in (torch.where, torch.Tensor.where) and result.dtype == torch.float32:
             dtypes = dtypes_of(args, kwargs)
             if dtypes - {torch.float32} and dtypes.issubset({torch.float32, *HALF}):
@@ -309,18 +332,6 @@ class Calls(TorchFunctionMode):
             if promoted and self.watcher.on_device(result):
                 size = result.numel() * result.element_size()
                 self.watcher.sight(Act.FLOAT64, in_words(dtypes), size)
-
-
-def vanishing(name: str, args: Any, kwargs: Any) -> float | None:
-    """The number that an operation on float16 is given and that is 0 there; None if there is none.
-
-    Args:
-        name: of the operation; one of `NUMBERS_OF`.
-        args, kwargs: what it is given.
-    """
-    given = [*args, *(kwargs[each] for each in NUMBERS_OF[name] if each in kwargs)]
-    numbers = [each for each in given if isinstance(each, float)]
-    return next((each for each in numbers if 0 < abs(each) <= MOST_OF_ZERO), None)
 
 
 def dtypes_of(*nests: Any) -> set[torch.dtype]:
@@ -359,6 +370,9 @@ class Protocol:
     plain: MutableMapping[torch.Tensor, Site] = field(default_factory=WeakTensorKeyDictionary)
     stepping: bool = False
     made: int = 0
+
+    def made_scaler(self, *_: Any) -> None:
+        self.watcher.sight_own(Act.SCALER_MADE)
 
     def after_scale(self, scaler: Any, result: Any) -> None:
         if scaler.is_enabled():
@@ -518,6 +532,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
         def replace(owner: Any, name: str, value: Any) -> None:
             stack.enter_context(mock.patch.object(owner, name, value))
 
+        replace(scaler, "__init__", followed(scaler.__init__, None, protocol.made_scaler))
         replace(scaler, "scale", scaling(scaler.scale, protocol))
         replace(scaler, "unscale_", followed(scaler.unscale_, None, protocol.divided))
         replace(
@@ -539,5 +554,6 @@ def watching(watcher: Watcher) -> Iterator[None]:
         events = watcher.events
         stack.enter_context(telling(events.note))
         stack.enter_context(following(watcher.modules, events.entered, events.left))
+        stack.enter_context(keeping(watcher.casts, watcher.here))
         stack.enter_context(Calls(watcher))
         yield
