@@ -51,6 +51,9 @@ CLAIMS: Mapping[Act, Claim] = {
     Act.BACKWARD_IN_REGION: Claim("AMP301", "ran in an autocast region of {detail}"),
     Act.STEP_IN_REGION: Claim("AMP303", "stepped in an autocast region of {detail}"),
     Act.STEP_PAST_SCALER: Claim("AMP401", "used gradients that are still scaled"),
+    Act.STEP_AGAIN: Claim(
+        "AMP401", "stepped again with gradients that the scaler has made a step with"
+    ),
     Act.BACKWARD_PAST_SCALER: Claim(
         "AMP402", "made gradients of a loss that was not scaled, which the scaler then divided"
     ),

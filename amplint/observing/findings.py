@@ -204,19 +204,22 @@ def expression(site: Site, text: Text) -> str:
 
 
 def narrowed(site: Site, text: Text) -> Site:
-    """The test alone, of a statement that tests: Python gives the statement's place."""
+    """The test alone, of a statement that tests, and the first context of a `with`: Python gives
+    the statement's place."""
     for node in ast.walk(parsed(text.text)):
         if isinstance(node, ast.If | ast.While | ast.Assert) and begins_at(node, site):
-            test = node.test
-            end_row, end_column = test.end_lineno or test.lineno, test.end_col_offset or -1
-            return replace(
-                site,
-                row=test.lineno,
-                column=test.col_offset,
-                end_row=end_row,
-                end_column=end_column,
-            )
+            return at(node.test, site)
+        if isinstance(node, ast.With | ast.AsyncWith) and begins_at(node, site):
+            return at(node.items[0].context_expr, site)
     return site
+
+
+def at(node: ast.expr, site: Site) -> Site:
+    """The place of an expression in the file of a place."""
+    end_row, end_column = node.end_lineno or node.lineno, node.end_col_offset or -1
+    return replace(
+        site, row=node.lineno, column=node.col_offset, end_row=end_row, end_column=end_column
+    )
 
 
 def begins_at(node: ast.stmt, site: Site) -> bool:

@@ -91,13 +91,14 @@ KERNELS = {
     "with region(device): torch.linalg.svd(model(x))": ["AMP313"],
     "with region(device): torch.linalg.svd(model(x).float())": [],
     "with region(device): torch.cdist(model(x), x)": [],  # which CUDA's autocast casts
-    "with region(device): torch.pca_lowrank(x, q=1)": ["AMP313"],  # by its `linalg.qr`
     "torch.linalg.inv(x.T @ x)": [],
 }
 PROTOCOL = {
     "scaler.scale(model(x).sum()).backward(); scaler.update()": ["AMP407"],
     "scaler.scale(model(x).sum()).backward(); scaler.step(sgd, closure=lambda: 0)": ["AMP415"],
     "scaler.scale(3.0)": ["AMP416"],
+    "scaler.scale(model(x).sum()).backward(); scaler.step(sgd); sgd.step()": ["AMP401"],
+    "scaler.scale(model(x).sum()).backward(); scaler.step(sgd); sgd.zero_grad(); sgd.step()": [],
     "torch.tensor(x)": ["AMP503"],
     "x.new_tensor(h)": ["AMP503"],
     "torch.tensor([x.sum(), x.mean()])": ["AMP503"],
@@ -142,6 +143,7 @@ VALUES = {
     "torch.arange(2048, dtype=torch.float16, device=device)": [],
     "with region(device): torch.arange(512.0, device=device)[:, None] @ x[:1]": ["AMP805"],
     "with region(device): torch.arange(256.0, device=device)[:, None] @ x[:1]": [],
+    "with region(device): torch.pca_lowrank(x, q=1)": ["AMP313"],  # by its `linalg.qr`
     "torch.linspace(0, 1, 4096, device=device).half()": [],  # no positions
     "with region(device): loss = Rounded.apply(x, model.weight).sum()\n    loss.backward()": [],
 }
@@ -189,7 +191,8 @@ def test_values(runner: Runner, line: str, tmp_path: object) -> None:
 def test_a_backward_pass_that_raises_is_shown_at_its_forward_pass(
     runner: Runner, tmp_path: object
 ) -> None:
-    line = "    with region(device): loss = Product.apply(x, model.weight).sum()\n    loss.backward()\n"
+    line = "    with region(device): loss = Product.apply(x, model.weight).sum()\n"
+    line += "    loss.backward()\n"
     assert codes(runner, tmp_path, line, "policy") == [("AMP309", FORWARD)]
 
 

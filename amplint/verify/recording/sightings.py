@@ -23,6 +23,7 @@ class Act(Enum):
     BACKWARD_IN_REGION = "backward-in-region"
     STEP_IN_REGION = "step-in-region"
     STEP_PAST_SCALER = "step-past-scaler"
+    STEP_AGAIN = "step-again"  # with gradients that the scaler has made a step with
     BACKWARD_PAST_SCALER = "backward-past-scaler"
     SCALED_CLIP = "scaled-clip"
     VANISHING = "vanishing"  # a number is added, or is a limit, and is 0 in float16

@@ -359,6 +359,7 @@ class Protocol:
         multiplied: the nodes that multiply by a scale, whose backward pass is awaited.
         scaled: the parameters whose gradients are multiplied by it. They are not kept alive: an
             input that takes a gradient would be, of each batch.
+        stepped: likewise, those with gradients that a scaler has made a step with.
         plain: likewise, those with gradients of a loss that was not, and where that happened.
         stepping: whether a scaler makes the step.
         made: how many steps its optimizer had made before.
@@ -367,6 +368,7 @@ class Protocol:
     watcher: Watcher
     multiplied: list[Any] = field(default_factory=list)
     scaled: MutableMapping[torch.Tensor, bool] = field(default_factory=WeakTensorKeyDictionary)
+    stepped: MutableMapping[torch.Tensor, bool] = field(default_factory=WeakTensorKeyDictionary)
     plain: MutableMapping[torch.Tensor, Site] = field(default_factory=WeakTensorKeyDictionary)
     stepping: bool = False
     made: int = 0
@@ -390,6 +392,7 @@ class Protocol:
         self.multiplied = [node for node in self.multiplied if node not in near]
         site = self.watcher.here()
         for leaf in leaves_of(roots):
+            self.stepped.pop(leaf, None)
             if scaled:
                 self.scaled[leaf] = True
                 self.plain.pop(leaf, None)
@@ -407,6 +410,8 @@ class Protocol:
 
     def after_scaler_step(self, _: Any, optimizer: Any) -> None:
         self.stepping = False
+        for parameter in parameters_of(optimizer):
+            self.stepped[parameter] = True
         self.watcher.skipped += self.watcher.steps_of.get(id(optimizer), 0) == self.made
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
@@ -416,6 +421,8 @@ class Protocol:
             self.watcher.sight(Act.STEP_IN_REGION, low)
         if not self.stepping and self.has_scaled(parameters_of(optimizer)):
             self.watcher.sight(Act.STEP_PAST_SCALER)
+        elif not self.stepping and has_gradient(self.stepped, parameters_of(optimizer)):
+            self.watcher.sight(Act.STEP_AGAIN)
         eps = epsilon_of_zero(optimizer)
         if eps is not None:
             self.watcher.sight(Act.ADAM_ON_HALF, f"{eps:g}")
@@ -429,7 +436,7 @@ class Protocol:
             self.watcher.sight(Act.SCALED_CLIP)
 
     def has_scaled(self, parameters: Iterable[torch.Tensor]) -> bool:
-        return any(p in self.scaled and p.grad is not None for p in parameters)
+        return has_gradient(self.scaled, parameters)
 
     def divided(self, _: Any, optimizer: Any) -> None:
         """The gradients of an optimizer were divided by the scale."""
@@ -440,7 +447,15 @@ class Protocol:
         """The gradients of an optimizer are gone."""
         for parameter in parameters_of(optimizer):
             self.scaled.pop(parameter, None)
+            self.stepped.pop(parameter, None)
             self.plain.pop(parameter, None)
+
+
+def has_gradient(
+    known: MutableMapping[torch.Tensor, bool], parameters: Iterable[torch.Tensor]
+) -> bool:
+    """Whether one of these parameters is known, and has a gradient."""
+    return any(p in known and p.grad is not None for p in parameters)
 
 
 def epsilon_of_zero(optimizer: Any) -> float | None:
