@@ -66,7 +66,6 @@ rule = Rule(
     witness=Raises("must have the same dtype", backward=True),
     presumes=Presumes.ALWAYS,
     supersedes=("AMP309",),
-    preview=True,
 )
 
 GRADIENTS = frozenset({"torch.enable_grad", "torch.autograd.enable_grad"})

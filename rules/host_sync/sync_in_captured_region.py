@@ -113,7 +113,6 @@ rule = Rule(
         "https://docs.pytorch.org/docs/stable/torch.compiler_faq.html",
     ),
     supersedes=("AMP101", "AMP102", "AMP103", "AMP104", "AMP105", "AMP106", "AMP107", "AMP113"),
-    preview=True,
     cut_from=(
         RuleName("AMP101", "host-read-in-hot-path"),
         RuleName("AMP102", "host-read-in-eval-loop"),

@@ -67,7 +67,6 @@ rule = Rule(
     since="0.1",
     help="keep it float32 by an `_apply` of the module, or compute it where it is used",
     witness=Differs(rtol=0.1),
-    preview=True,
 )
 
 
