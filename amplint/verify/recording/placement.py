@@ -46,8 +46,11 @@ def on_host(value: Any) -> bool:
 
 
 def copies_tensors(name: str, args: Any, kwargs: Any) -> bool:
-    """Whether a constructor is given tensors for its data. Ex) torch.tensor(loss)"""
+    """Whether a constructor is given a tensor for its data, or a list with tensors of the device,
+    each of which is read by itself. Ex) torch.tensor(loss)"""
     if name not in COPIES:
         return False
     data = args[-1] if args else kwargs.get("data")
-    return any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(data))
+    if isinstance(data, torch.Tensor):
+        return True
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in tree_leaves(data))
