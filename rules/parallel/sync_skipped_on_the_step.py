@@ -192,7 +192,10 @@ def written(at: View) -> str:
 
 @lru_cache(maxsize=256)  # the same few are asked for again for every number that is tried
 def normal(text: str) -> str:
-    return ast.unparse(ast.parse(f"({text}\n)", mode="eval"))
+    try:
+        return ast.unparse(ast.parse(f"({text}\n)", mode="eval"))
+    except SyntaxError:
+        return text  # it has as many parentheses in each other as Python allows
 
 
 def is_step(call: View) -> bool:
