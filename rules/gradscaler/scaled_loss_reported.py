@@ -19,8 +19,9 @@ Fix safety: unsafe, since the numbers that are reported change, as is meant. Off
 statement `loss = scaler.scale(loss)` stands in the block of the only `loss.backward()`.
 
 Known limits: the attributes of an object, and the items of a list, are not followed. Silent where a
-function on the way has a name that ends in `_scale`, for it may divide by it; where a test names
-what decides whether the loss is scaled; and where it is only asked whether the loss is finite.
+function on the way has a name that ends in `_scale`, for it may divide by it, unless that is only a
+factor of terms of the loss before it is scaled (`args.aux_loss_scale * aux`); where another test
+names what decides whether the loss is scaled; and where it is only asked whether it is finite.
 """
 
 from __future__ import annotations

@@ -21,19 +21,22 @@ Fix safety: none is offered: which of the two conditions is meant is for the aut
 Known limits: both stand in one function and one loop, and compute with the remainder of the same
 variable by the same number; of a number that is not written, the remainders for 2 to 5 are tried.
 Of other comparisons (`i - last >= n`) it is seen where both depend on the same one in the same way.
-Other parts of the conditions may be what they like, if they do not mention that variable. Silent
-where the function reduces or averages by itself, and where its backward passes stand outside of the
-block that `no_sync()` opens.
+Other parts of the conditions may be what they like, if they do not depend on that variable or that
+number. Silent where the function reduces or averages by itself, where its backward passes stand
+outside of the block that `no_sync()` opens, and where the step stands before that block.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from amplint import (
+    NONE,
     READ,
     Finding,
     Group,
@@ -44,14 +47,12 @@ from amplint import (
     calls,
     constant,
     least,
-    only,
     reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import REDUCES
 
 from .._shared.guards import tests_before
-from .._shared.scalers import scaler_at
 
 rule = Rule(
     "AMP604",
@@ -69,6 +70,8 @@ rule = Rule(
 
 MODULI = (2, 3, 4, 5)  # that are tried for one that is not known
 MAX_FLAGS = 5
+STEPPING = frozenset({"optimizer", "scaler"})  # kinds of objects that have `step()`
+NAMED = frozenset({READ, "attr", "name", "subscript"})
 COMPUTED = frozenset({"binop", "bool", "compare", "const", "unary"})
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "Add": operator.add,
@@ -113,7 +116,8 @@ def check(call: View) -> Iterator[Finding]:
     if not skips or any(map(REDUCES.search, call.function.words)):
         return
     for step in call.operations("call"):
-        if is_step(step) and loop_of(step) is loop_of(call):
+        follows = step.span.start > call.span.start
+        if is_step(step) and follows and loop_of(step) is loop_of(call):
             steps = [*tests_of(step)]
             is_skipped = skips_remainder(skips, steps) or depend_alike(skips, steps)
             if is_skipped and holds_backward(call):
@@ -157,7 +161,7 @@ def depend_alike(skips: list[Test], steps: list[Test]) -> bool:
         )
 
     pairs = itertools.product(comparisons(skips), comparisons(steps))
-    found = {one.text for one, other in pairs if is_same_comparison(one, other)}
+    found = {written(one) for one, other in pairs if is_same_comparison(one, other)}
     return any(
         is_met(tests, by, value)
         and not is_met(skips, by, 1 - value)
@@ -178,15 +182,27 @@ def comparisons(tests: list[Test]) -> Iterator[View]:
 def is_same_comparison(one: View, other: View) -> bool:
     """Whether two comparisons are written alike, and compare the same values."""
     pairs = itertools.zip_longest(leaves(one), leaves(other))
-    return one.text == other.text and all(left.is_same(right) for left, right in pairs)
+    return written(one) == written(other) and all(left.is_same(right) for left, right in pairs)
+
+
+def written(at: View) -> str:
+    """How an expression is written, with one kind of quotes and no parentheses around it."""
+    return normal(at.text)
+
+
+@lru_cache(maxsize=256)  # the same few are asked for again for every number that is tried
+def normal(text: str) -> str:
+    try:
+        return ast.unparse(ast.parse(f"({text}\n)", mode="eval"))
+    except SyntaxError:
+        return text  # it has as many parentheses in each other as Python allows
 
 
 def is_step(call: View) -> bool:
-    """Ex) optimizer.step(), scaler.step(optimizer)"""
+    """Ex) optimizer.step(), scaler.step(optimizer), whichever of several classes it is of"""
     receiver = call.receiver if call.method == "step" else None
-    atom = only(receiver.value) if receiver is not None else None
-    is_optimizer = isinstance(atom, Object) and atom.kind == "optimizer"
-    return is_optimizer or scaler_at(receiver) is not None
+    atoms = receiver.value - {NONE} if receiver is not None else frozenset()
+    return bool(atoms) and all(isinstance(a, Object) and a.kind in STEPPING for a in atoms)
 
 
 def loop_of(call: View) -> cst.CSTNode | None:
@@ -244,24 +260,25 @@ def is_of(tests: list[Test], wanted: Remainder) -> bool:
     found = [each for test in tests for each in remainders(test.at)]
     return bool(found) and all(
         each.counter.is_same(wanted.counter)
-        and each.counter.text == wanted.counter.text
-        and each.modulus.text == wanted.modulus.text
+        and written(each.counter) == written(wanted.counter)
+        and written(each.modulus) == written(wanted.modulus)
         for each in found
     )
 
 
 def meet(skips: list[Test], steps: list[Test], remainder: Remainder) -> bool:
     """Whether the optimizer steps after a micro-batch that is skipped, for every modulus."""
-    counter, modulus = remainder.counter.text, remainder.modulus
-    known = constant(modulus.value)
+    counter, modulus = written(remainder.counter), written(remainder.modulus)
+    known = constant(remainder.modulus.value)
     moduli = (known,) if isinstance(known, int) and known > 1 else MODULI
     tests = [*skips, *steps]
 
     def is_skipped(n: int, choice: Numbers) -> bool:
-        turns = ({**choice, modulus.text: n, counter: i} for i in range(n, 2 * n))
+        turns = ({**choice, modulus: n, counter: i} for i in range(n, 2 * n))
         return any(all(test.is_met(turn) for test in tests) for turn in turns)
 
-    choices = choices_of(tests, {counter, modulus.text})
+    assigned = named(remainder.modulus.origin)  # Ex) args.n, of `n = args.n`
+    choices = choices_of(tests, {counter, modulus, *assigned})
     return any(all(is_skipped(n, choice) for n in moduli) for choice in choices)
 
 
@@ -281,7 +298,7 @@ def flags_of(at: View, numbers: set[str]) -> Iterator[str]:
     """
     for part in reachable([computed(at)], flag_parts):
         if not is_of_flags(part) and part.op != "const" and not depends_on(part, numbers):
-            yield part.text
+            yield written(part)
 
 
 def flag_parts(at: View) -> list[View]:
@@ -294,11 +311,23 @@ def is_of_flags(at: View) -> bool:
 
 
 def depends_on(at: View, numbers: set[str]) -> bool:
-    """Whether a part of a test may be made of one of some variables: it, or what its variable is
-    assigned, names one; or there are several such assignments."""
-    written = [each for each in (at, at.origin) if each.is_written]
-    names = {name.value for each in written for name in each.source.layout.names(each.cst)}
+    """Whether a part of a test may be made of one of some variables: it names one, or what one of
+    its variables is assigned does; or there are several such assignments."""
+    shown = [each for each in (at, at.origin) if each.is_written]
+    names = {name.value for each in shown for name in each.source.layout.names(each.cst)}
+    names.update(name for part in reachable([at], made_of) for name in named(part))
     return at.is_joined or not names.isdisjoint(numbers)
+
+
+def named(at: View) -> Iterator[str]:
+    """A variable, an attribute or an item, by how it is written."""
+    if at.op in NAMED and at.is_written:
+        yield written(at)
+
+
+def made_of(at: View) -> list[View]:
+    """What a value is made of; not what stands beside an item: `args["epochs"] = n`"""
+    return [*(at.operands[:1] if at.op == "put" else at.operands), at.origin]
 
 
 def value_of(at: View, numbers: Numbers) -> int | None:
@@ -309,8 +338,8 @@ def value_of(at: View, numbers: Numbers) -> int | None:
         if part.op == "const":
             known = constant(part.value)
             return known if isinstance(known, int) else None
-        if part.text in numbers:
-            return numbers[part.text]
+        if written(part) in numbers:
+            return numbers[written(part)]
         if part.op not in COMPUTED:
             return None
         return applied(part, [ask(each) for each in part.operands])

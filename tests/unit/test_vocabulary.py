@@ -195,7 +195,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/model.py": "LOOPS SIDES",
         "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
         "rules/host_sync/host_read_in_hot_path.py": "ARITHMETIC",
-        "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED",
+        "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED STEPPING",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
         "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
         "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
