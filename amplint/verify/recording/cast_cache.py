@@ -55,6 +55,10 @@ class CastCache:
         self.kept.clear()
         self.written.clear()
 
+    def concern(self, func: Any) -> bool:
+        """Whether an operation may cast a weight, or write to one that was cast."""
+        return func.overloadpacket is aten._to_copy or bool(self.kept)
+
     def operation(self, func: Any, args: Any, result: Any, function: str, region: str) -> None:
         """Write down a cast of a parameter, or a write to memory that such a cast was made of.
 
@@ -66,7 +70,7 @@ class CastCache:
         if func.overloadpacket is aten._to_copy:
             if region and function not in CASTING and is_weight(args[0]) and result.dtype in HALF:
                 self.kept[args[0]] = Kept(function, self.writes)
-        elif self.kept and func._schema.is_mutable:
+        elif func._schema.is_mutable:
             self.writes += 1
             for changed in changed_by(func, args):
                 self.written[storage_of(changed)] = self.writes

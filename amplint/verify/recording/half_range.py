@@ -201,12 +201,12 @@ def no_kernel(func: Any, args: Any, kwargs: Any, region: str) -> Kernel | None:
     """The kernel that a call asks for and that half does not have, unless autocast casts.
 
     Args:
-        func: of torch.
+        func: one of `WITHOUT_HALF`.
         args, kwargs: what it is given.
         region: the device type of the region around it, "" outside of any.
     """
-    name = WITHOUT_HALF.get(func)
-    if name is None or (region and policy(name, region) is not None):
+    name = WITHOUT_HALF[func]
+    if region and policy(name, region) is not None:
         return None
     leaves = tree_leaves((args, kwargs))
     dtypes = (leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor))

@@ -35,6 +35,7 @@ from amplint.verify.recording.half_range import (
     HALF,
     MOST_OF_ZERO,
     NUMBERS_OF,
+    WITHOUT_HALF,
     beyond,
     has_rounded_integers,
     merged_positions,
@@ -146,7 +147,8 @@ class Watcher(Recorder):
 
     def examine(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Look at casts, and at the values of a result that half may not hold."""
-        self.casts.operation(func, args, result, *self.asked())
+        if self.casts.concern(func):
+            self.casts.operation(func, args, result, *self.asked())
         if not self.has_values or not isinstance(result, torch.Tensor) or result.dtype not in HALF:
             return
         if overflows(func, args, kwargs, result):
@@ -292,9 +294,10 @@ class Calls(TorchFunctionMode):
             watcher.sight_own(Act.BEYOND, f"{found[0]:g}, beyond the range of {short(found[1])}")
         if copies_tensors(name, args, kwargs):
             watcher.sight_own(Act.COPIED)
-        kernel = no_kernel(func, args, kwargs, watcher.region_device())
-        if kernel is not None:
-            watcher.flag(kernel.name, kernel.dtype)
+        if func in WITHOUT_HALF:
+            kernel = no_kernel(func, args, kwargs, watcher.region_device())
+            if kernel is not None:
+                watcher.flag(kernel.name, kernel.dtype)
         elif name in LAYERS and watcher.strict and not watcher.call.region:
             dtypes = sorted(dtypes_of(args, kwargs), key=short)
             if len(dtypes) > 1:
