@@ -20,7 +20,8 @@ MOST_MODULES = 300
 UNFOLDED = 60  # rows, up to which a list stands open
 NAMED = 3  # modules that are named where events come again in many
 STYLE = """
-.step svg { width: 100%; height: auto }
+.step figure { overflow-x: auto }
+.step svg { width: 100%; min-width: 44rem; height: auto }
 .step { margin: 1em 0; overflow-x: auto }
 .step text { font: 12px system-ui, sans-serif; fill: var(--ink) }
 .step line { stroke: var(--line) }
