@@ -140,7 +140,7 @@ def entry() -> int:
 
 
 # The commands with modules of their own, which have their names.
-ELSEWHERE = ("baseline", "observe", "server", "verify")
+ELSEWHERE = ("baseline", "init", "observe", "server", "verify")
 
 
 class Commands(click.Group):
