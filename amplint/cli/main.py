@@ -231,7 +231,8 @@ def check(
         request = replace(request, timing=measured, progress=shown, jobs=jobs)
         stream = stream_of(outputs, sort, request)
         outcome = adoption.run(request, limit, stream)
-    show(outcome, request, outputs, quiet, sort, stream.printed if stream is not None else ())
+    printed = stream.printed if stream is not None else ()
+    show(outcome, request, outputs, quiet, sort, printed, paths=given["paths"])
     if measured is not None and not outcome.stopped:
         tell_timing(measured, outcome.root)
     return adoption.status(outcome)

@@ -59,12 +59,15 @@ def show(
     order: str = "path",
     printed: Collection[str] = (),
     lead: Callable[[Report], Section] | None = None,
+    paths: Sequence[str] | None = None,
 ) -> None:
     """Findings on standard output or in files, amplint's own troubles on standard error.
 
     Args:
         printed: the files whose findings stand on standard output already.
         lead: as in `Report`.
+        paths: those that the user has named to `check`, for what a text at a terminal says of what
+            can be done next; None to say nothing of that.
     """
     from amplint.core.limits import lines_on
     from amplint.output.formats import Report, render
@@ -82,11 +85,21 @@ def show(
             rest = replace(outcome, findings=tuple(left)) if printed else outcome
             if text := render(output.format, replace(report, outcome=rest, columns=columns())):
                 click.echo(text)
+            if output == TEXT and paths is not None and not quiet and sys.stdout.isatty():
+                say_next(outcome, request, paths)
     if not quiet:
         tell_notices(outcome.notices)
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is
             tell_notices(lines_on(outcome.limited))
     tell(outcome.problems)
+
+
+def say_next(outcome: Outcome, request: Request, paths: Sequence[str]) -> None:
+    """Print what can be done next, where there is something."""
+    from amplint.output.next_steps import hint
+
+    if said := hint(outcome, request, paths):
+        click.echo(click.style(printable_lines(said), dim=True))
 
 
 def named(output: Output) -> str:
