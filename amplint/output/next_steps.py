@@ -15,7 +15,7 @@ MANY = 50  # findings that nobody mends in a day: a baseline is what helps first
 
 
 def hint(outcome: Outcome, request: Request, paths: Sequence[str]) -> str:
-    """What to do next; empty where nothing is to be said, or `hints = false` is set.
+    """The line on what to do next; empty where nothing is to be said, or `hints = false` is set.
 
     Args:
         outcome: of a run of `check`.

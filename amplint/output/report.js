@@ -57,12 +57,21 @@
     target.hidden = false;
   }
 
+  // The command of a finding is about its own line, until another one is clicked.
+  function ask(event) {
+    const row = event.target.closest(".source .row");
+    const at = row && row.closest("article").querySelector(".why .at");
+    if (at) at.textContent = row.dataset.row;
+  }
+
   form.hidden = false;
+  document.getElementById("rows").hidden = false;
   form.addEventListener("input", filter);
   form.elements.order.addEventListener("input", order);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => { filter(); order(); }));
   document.addEventListener("click", follow);
+  document.addEventListener("click", ask);
   filter();
   order();
   if (location.hash) open(decodeURIComponent(location.hash.slice(1)));

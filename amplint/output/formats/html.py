@@ -21,6 +21,16 @@ from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.page import Section, document, escape, escape_lines, prose, resource
 
+ANY_LINE = (
+    "<code>amplint explain --at FILE:LINE</code> says what is known of a line, "
+    "and why rules say nothing there."
+)
+# A script does that, and shows it.
+OTHER_LINES = (
+    '<span id="rows" hidden>A click on a line of code below writes that line into the command '
+    "of its finding; a click on the command marks all of it.</span>"
+)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -56,6 +66,8 @@ def render(report: Report) -> str:
         remarks("quiet", report.outcome.notices),
         lead.html,
     ]
+    if not findings and report.outcome.files:
+        parts.append(f"<p>Is something missing? {ANY_LINE}</p>")
     if findings:
         articles = (
             article(finding, number, {kind.key: kind.of(finding) for kind in kinds}, report)
@@ -65,6 +77,7 @@ def render(report: Report) -> str:
             overview(kinds, findings),
             filters(kinds),
             "<h2>Findings</h2>",
+            f'<p class="quiet">{ANY_LINE} {OTHER_LINES}</p>',
             f'<main id="findings">{"".join(articles)}</main>',
             "<h2>Rules</h2>",
             *(page_of(rule, findings) for rule in rules_of(report)),
