@@ -18,6 +18,7 @@ from textwrap import dedent, indent
 from amplint.cli import recipes
 from amplint.cli.recipes import Source
 from amplint.core import files
+from amplint.core.escaping import printable
 from amplint.core.paths import seen_from, slashes
 from amplint.core.toml import loads
 from amplint.project import git
@@ -230,5 +231,5 @@ def content(file: Path) -> bytes | None:
 
 
 def shown(file: Path) -> str:
-    """The file as the user would write it."""
-    return seen_from(".", file)
+    """The file as the user would write it, in one line."""
+    return printable(seen_from(".", file))

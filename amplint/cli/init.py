@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from amplint.core.escaping import printable_lines
 from amplint.output.console import CLEAN, FAILED, FINDINGS, tell, tell_notices
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     Without a terminal and without --yes, nothing is written. Status 1: something is left to do.
     """
     from amplint.cli import first_files, own_source
-    from amplint.cli.first_files import Way
+    from amplint.cli.first_files import Way, shown
     from amplint.project import discover
 
     source = own_source.find() if address is None else named(address)
@@ -44,12 +45,12 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     asks = not yes and sys.stdin.isatty()
     left, problems = 0, list[str]()
     for step in first_files.steps(root, source):
-        click.echo(told(step, done=yes))
+        click.echo(printable_lines(told(step, done=yes)))
         if step.way is Way.NOTHING:
             continue
         if step.way is Way.BY_HAND or not (yes or asks):
             left += 1
-        elif yes or click.confirm(f"{step.way.value} {first_files.shown(step.file)}?", True):
+        elif yes or click.confirm(f"{step.way.value} {shown(step.file)}?", True):
             problems += write(step)
     tell(problems)
     if left and not (yes or asks):

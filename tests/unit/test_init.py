@@ -321,6 +321,13 @@ def test_an_amplint_that_is_elsewhere_has_no_action(amplint: Amplint, project: P
     assert set(there(project)) == {".pre-commit-config.yaml", "amplint.toml"}
 
 
+def test_no_name_of_a_file_is_obeyed_by_a_terminal(amplint: Amplint, project: Path) -> None:
+    (project / ".github/workflows").mkdir(parents=True)
+    (project / ".github/workflows/a\x1b[31m\n::error::.yml").write_text("run: amplint check\n")
+    out = amplint("init", FROM).out
+    assert ".github/workflows/a\ufffd[31m\ufffd::error::.yml has it\n" in out
+
+
 # ------------------------------------------------------------------------------ its source
 
 

@@ -16,6 +16,7 @@ from amplint.core.finding import Finding, Group
 from amplint.core.rule import Rule
 from amplint.output import rule_page
 from amplint.output.formats import Report
+from amplint.output.formats.html_comparison import section
 from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
@@ -30,6 +31,10 @@ OTHER_LINES = (
     '<span id="rows" hidden>A click on a line of code below writes that line into the command '
     "of its finding; a click on the command marks all of it.</span>"
 )
+
+
+AGE = "age"
+AGES = {True: "new", False: "known"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ def render(report: Report) -> str:
         remarks("quiet", report.outcome.notices),
         lead.html,
     ]
+    if report.comparison is not None:
+        parts.append(section(report, report.comparison))
     if not findings and report.outcome.files:
         parts.append(f"<p>Is something missing? {ANY_LINE}</p>")
     if findings:
@@ -74,7 +81,7 @@ def render(report: Report) -> str:
             for number, finding in enumerate(findings, 1)
         )
         parts += [
-            overview(kinds, findings),
+            overview([kind for kind in kinds if kind.key != AGE], findings),
             filters(kinds),
             "<h2>Findings</h2>",
             f'<p class="quiet">{ANY_LINE} {OTHER_LINES}</p>',
@@ -95,6 +102,7 @@ def kinds_of(report: Report) -> list[Kind]:
     paths = Counter(finding.path for finding in findings)
     numbers = {path: str(number) for number, path in enumerate(sorted(paths))}
     return [
+        *kinds_of_age(report),
         Kind(
             "cost",
             lambda finding: finding.cost.value,
@@ -119,6 +127,15 @@ def kinds_of(report: Report) -> list[Kind]:
             [(number, report.path(path), paths[path]) for path, number in numbers.items()],
         ),
     ]
+
+
+def kinds_of_age(report: Report) -> Iterator[Kind]:
+    """Whether a finding is new, where that is known."""
+    comparison = report.comparison
+    if comparison is not None:
+        ages = Counter(map(comparison.is_new, report.outcome.findings))
+        shown = [(word, word, ages[is_new]) for is_new, word in AGES.items() if ages[is_new]]
+        yield Kind(AGE, lambda finding: AGES[comparison.is_new(finding)], shown)
 
 
 def remarks(name: str, texts: Sequence[str]) -> str:

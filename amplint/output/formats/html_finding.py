@@ -24,6 +24,7 @@ AROUND = 2  # rows of code shown on each side of a finding
 MOST_ROWS = 12  # of a finding
 WIDEST = 200  # characters of a line
 ANY = frozenset(Safety)
+NEW = ' <span class="tag new">new</span>'
 CLASSES = {"+": "added", "-": "removed"}
 
 
@@ -54,11 +55,13 @@ def article(finding: Finding, number: int, attributes: Mapping[str, str], report
 def heading(finding: Finding, number: int, report: Report) -> str:
     """The place, which links to the finding itself, and the rule, which links to its page."""
     place = report.place(finding.path, finding.span.start)
+    is_new = report.comparison is not None and report.comparison.is_new(finding)
+    new = NEW if is_new else ""
     return (
         f'<h3><a class="place" href="#f{number}">{escape(place)}</a> '
         f'<a href="#{escape(finding.code)}">{escape(finding.code)}</a> {escape(finding.name)} '
         f'<span class="tag group">{finding.group.value}</span> '
-        f'<span class="tag">{COSTS[finding.cost]}</span></h3>'
+        f'<span class="tag">{COSTS[finding.cost]}</span>{new}</h3>'
     )
 
 
