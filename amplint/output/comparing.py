@@ -15,6 +15,7 @@ from amplint.core import files
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding, by_place
 from amplint.core.paths import seen_from
+from amplint.core.registry import UNPARSABLE
 from amplint.output import baseline
 from amplint.output.baseline import Baseline, Ledgers, shortened
 from amplint.output.fingerprint import Identity
@@ -89,7 +90,8 @@ def compare(outcome: Outcome, request: Request, earlier: Earlier) -> tuple[Outco
     everything = sorted((*outcome.findings, *outcome.known), key=by_place)
     full = replace(outcome, findings=tuple(everything), known=())
     ledgers = Ledgers(outcome.root, dict.fromkeys(request.project.reported, earlier.baseline))
-    new = {id(finding) for finding in ledgers.without_known(full).findings}
+    left = ledgers.without_known(full).findings
+    new = {id(finding) for finding in left if not was_unparsable(finding, outcome.root, earlier)}
     gone: Counter[Identity] = Counter()
     if not outcome.stopped:
         for ledger in ledgers.all:
@@ -105,3 +107,13 @@ def compare(outcome: Outcome, request: Request, earlier: Earlier) -> tuple[Outco
         shown = replace(full, left_out=tuple(left_out))
     came = frozenset(id(finding) for finding in shown.findings) & new
     return shown, Comparison(earlier.name, came, seen)
+
+
+def was_unparsable(finding: Finding, root: Path, earlier: Earlier) -> bool:
+    """Whether a finding says that a file cannot be parsed, and it could not be earlier: that is no
+    known finding of a baseline, and nothing new either."""
+    known = earlier.baseline
+    path = baseline.printable(seen_from(known.file.parent, root / finding.path))
+    return finding.code == UNPARSABLE.code and any(
+        (each.path, each.code) == (path, finding.code) for each in known.known
+    )

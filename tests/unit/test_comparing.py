@@ -127,6 +127,18 @@ def test_what_a_baseline_leaves_out_has_not_gone(amplint: Amplint, project: Path
     assert said(page) == "0 findings came, 0 went, 0 stayed."
 
 
+def test_a_file_that_could_not_be_parsed_is_no_news(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text("x = (\n")
+    amplint("check", "--format", "json", "--output-file", "earlier.json")
+    assert said(compared(amplint, "earlier.json")) == "0 findings came, 0 went, 1 stayed."
+    (project / "b.py").write_text("x = (\n")
+    assert said(compared(amplint, "earlier.json")) == "1 finding came, 0 went, 1 stayed."
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("x = 1\n")
+    page = compared(amplint, "earlier.json", status=0)
+    assert said(page) == "0 findings came, 1 went, 0 stayed."
+
+
 def test_a_project_without_findings_has_mended_all(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(OLD)
     amplint("check", "--format", "json", "--output-file", "earlier.json")

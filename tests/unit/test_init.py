@@ -270,6 +270,19 @@ def test_where_the_list_cannot_be_seen_the_lines_are_shown(
     assert file.read_text() == text
 
 
+def test_pre_commit_reads_what_is_written(amplint: Amplint, project: Path) -> None:
+    pytest.importorskip("pre_commit")
+    for text in (None, USUAL):
+        file = project / ".pre-commit-config.yaml"
+        if text is not None:
+            file.write_text(text)
+        assert amplint("init", "--yes", FROM).status == 0
+        command = [sys.executable, "-m", "pre_commit", "validate-config", str(file)]
+        environment = {**os.environ, "PRE_COMMIT_HOME": str(project / "home")}
+        done = subprocess.run(command, check=False, capture_output=True, env=environment)
+        assert done.returncode == 0, done.stdout
+
+
 def test_a_hook_that_is_there_stays(amplint: Amplint, project: Path) -> None:
     file = project / ".pre-commit-config.yaml"
     file.write_text(f"{USUAL}      - id: amplint\n")

@@ -16,7 +16,7 @@ from amplint.core.finding import Finding, Group
 from amplint.core.rule import Rule
 from amplint.output import rule_page
 from amplint.output.formats import Report
-from amplint.output.formats.html_comparison import section
+from amplint.output.formats.html_comparison import NEW_AGE, section
 from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
@@ -34,7 +34,7 @@ OTHER_LINES = (
 
 
 AGE = "age"
-AGES = {True: "new", False: "known"}
+AGES = {True: NEW_AGE, False: "known"}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from amplint.output.page import escape, prose
 
 FIRST = 10  # findings to mend first
 MOST = 100  # findings that have come, or gone, in a list
+NEW_AGE = "new"  # what a finding that has come has in `data-age`
 GROUPS = {group: number for number, group in enumerate(Group)}
 
 
@@ -26,10 +27,13 @@ def section(report: Report, comparison: Comparison) -> str:
     numbers = {id(finding): number for number, finding in enumerate(findings, 1)}
     came = [finding for finding in findings if comparison.is_new(finding)]
     gone = sum(comparison.gone.values())
+    counts = f"{counted(len(came), 'finding')} came"
+    if came:  # which the script of the page makes a filter
+        data = f'data-key="age" data-value="{NEW_AGE}"'
+        counts = f'<a href="#f{numbers[id(came[0])]}" {data}>{counts}</a>'
     parts = [
         f"<h2>Compared with {escape(comparison.name)}</h2>",
-        f"<p>{counted(len(came), 'finding')} came, {gone} went, "
-        f"{len(findings) - len(came)} stayed.</p>",
+        f"<p>{counts}, {gone} went, {len(findings) - len(came)} stayed.</p>",
         folded("Mend first", FIRST, items(first(findings, comparison), numbers, report, comparison))
         if findings
         else "",
