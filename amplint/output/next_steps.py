@@ -11,6 +11,7 @@ from amplint.output.relevance import is_about_torch
 from amplint.run.request import Outcome, Request
 
 STDIN = "-"
+WIDEST = 60  # characters of paths: a shell may have found hundreds
 MANY = 50  # findings that nobody mends in a day: a baseline is what helps first
 
 
@@ -26,7 +27,8 @@ def hint(outcome: Outcome, request: Request, paths: Sequence[str]) -> str:
     if outcome.problems or STDIN in paths or not all(each.hints for each in settings):
         return ""
     if outcome.findings:
-        return f"next: {of_findings(outcome, shlex.join(paths))}"
+        named = shlex.join(paths)
+        return f"next: {of_findings(outcome, named if len(named) <= WIDEST else '...')}"
     has_settings = any(each.config is not None for each in settings)
     if has_settings or not outcome.files or not is_about_torch(outcome.all_texts):
         return ""

@@ -159,6 +159,13 @@ def test_findings_lead_on(terminal: Amplint, project: Path, text: str, expected:
     assert last(terminal, "a b.py") == expected
 
 
+def test_many_paths_are_not_named_again(terminal: Amplint, project: Path) -> None:
+    names = [f"module_{number}.py" for number in range(9)]
+    for name in names:
+        (project / name).write_text(LEGACY)
+    assert last(terminal, *names).startswith("`amplint fix ...` shows the 9 safe fixes")
+
+
 def test_it_can_be_turned_off(terminal: Amplint, project: Path) -> None:
     (project / "a.py").write_text(LEGACY)
     assert last(terminal) == "`amplint fix` shows the safe fix; with --apply it makes it"
