@@ -9,11 +9,10 @@ import click
 from amplint.cli.options import make_request
 from amplint.core.errors import Failure
 from amplint.core.rule import Rule
-from amplint.core.text import Text
 from amplint.output import inspection as page
 from amplint.project.discover import absolute, relative
 from amplint.project.reading import read
-from amplint.run.inspection import inspect
+from amplint.run.inspection import inspect, row_in
 
 
 def explain(place: str, rule: Rule | None) -> None:
@@ -41,15 +40,3 @@ def split(place: str) -> tuple[str, int] | tuple[str, int, int]:
     if cell.isdecimal() and before and not os.path.exists(file):  # noqa: PTH110  (never raises)
         return before, int(cell), int(last)
     return file, int(last)
-
-
-def row_in(text: Text, *numbers: int) -> int | None:
-    """The row of a text: of the file, or of a cell; None where there is none."""
-    *cell, row = numbers
-    if not cell:
-        return row if 1 <= row <= text.rows else None
-    for each in range(1, text.rows + 1):
-        part = text.part(each)
-        if part.cell == cell[0] and each - part.above == row:
-            return each
-    return None

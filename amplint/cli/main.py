@@ -25,6 +25,7 @@ import click
 
 from amplint import __version__
 from amplint.cli.adoption import Adoption, adoption_options, baseline_options
+from amplint.cli.comparing import compare_option, taken
 from amplint.cli.options import (
     PROGRAM,
     Running,
@@ -140,7 +141,7 @@ def entry() -> int:
 
 
 # The commands with modules of their own, which have their names.
-ELSEWHERE = ("baseline", "observe", "server", "verify")
+ELSEWHERE = ("baseline", "init", "observe", "server", "verify")
 
 
 class Commands(click.Group):
@@ -180,6 +181,7 @@ def cli(context: click.Context) -> int:
 @settings_options
 @adoption_options
 @report_options
+@compare_option
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Print which rules and files have taken longest.")
@@ -199,6 +201,7 @@ def check(
     formats: list[Output],
     output_file: Path | None,
     sort: str,
+    compare: Path | None,
     quiet: bool,
     statistics: bool,
     timing: bool,
@@ -215,13 +218,14 @@ def check(
     from amplint.run.supervision import Limit
 
     limit = None if timeout is None else Limit.of(timeout)
+    outputs = outputs_of(formats, output_file, statistics)
+    comparing = taken(compare, outputs, given)
     adoption = Adoption.take(given)
     measured = None
     if timing:
         from amplint.run.timing import Timing
 
         measured = Timing()
-    outputs = outputs_of(formats, output_file, statistics)
     request, _ = make_request(**given)
     if adoption.show_settings:
         from amplint.cli import settings
@@ -231,7 +235,8 @@ def check(
         request = replace(request, timing=measured, progress=shown, jobs=jobs)
         stream = stream_of(outputs, sort, request)
         outcome = adoption.run(request, limit, stream)
-    show(outcome, request, outputs, quiet, sort, stream.printed if stream is not None else ())
+    printed = stream.printed if stream is not None else ()
+    show(outcome, request, outputs, quiet, sort, printed, paths=given["paths"], compare=comparing)
     if measured is not None and not outcome.stopped:
         tell_timing(measured, outcome.root)
     return adoption.status(outcome)

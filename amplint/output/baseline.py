@@ -233,7 +233,7 @@ class Ledger:
         own = self._own[found[0].path] if found else Counter()
 
         def lines() -> frozenset[str]:
-            return frozenset(map(_shortened, lines_of(text))) if text is not None else frozenset()
+            return frozenset(map(shortened, lines_of(text))) if text is not None else frozenset()
 
         result = match(found, own, lines, self._gone)
         left = [
@@ -291,8 +291,14 @@ class Ledgers:
         if not known:
             return outcome
         new = tuple(finding for finding in outcome.findings if id(finding) not in known)
-        phrase = f"{len(known)} known finding{'s' * (len(known) != 1)}"
-        return replace(outcome, findings=new, left_out=(*outcome.left_out, phrase))
+        old = tuple(finding for finding in outcome.findings if id(finding) in known)
+        left_out = (*outcome.left_out, phrase(old))
+        return replace(outcome, findings=new, known=(*outcome.known, *old), left_out=left_out)
+
+
+def phrase(known: Sequence[Finding]) -> str:
+    """The count of findings that are left out because they are known."""
+    return counted(len(known), "known finding")
 
 
 def fixed(ledger: Ledger, outcome: Outcome, request: Request) -> Counter[Identity]:
@@ -430,7 +436,7 @@ def _identities(findings: Iterable[Finding], outcome: Outcome, file: Path) -> It
         yield Identity(
             printable(_relative(outcome.root / identity.path, file)),
             identity.code,
-            _shortened(identity.line),
+            shortened(identity.line),
             printable(identity.scope),
         )
 
@@ -443,7 +449,7 @@ def _relative(path: Path, file: Path) -> str:
     return seen_from(file.parent, path)
 
 
-def _shortened(line: str) -> str:
+def shortened(line: str) -> str:
     line = printable(line)
     if len(line) <= WIDEST:
         return line

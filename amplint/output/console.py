@@ -19,10 +19,11 @@ import click
 from amplint.core import errors
 from amplint.core.errors import Failure
 from amplint.core.escaping import printable_lines
-from amplint.output import ALL_OR_NOTHING, STATISTICS, STREAMED
+from amplint.output import ALL_OR_NOTHING, HTML, STATISTICS, STREAMED
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
+    from amplint.output.comparing import Comparison
     from amplint.output.fixing import FixOutcome
     from amplint.output.formats import Report
     from amplint.output.page import Section
@@ -59,34 +60,54 @@ def show(
     order: str = "path",
     printed: Collection[str] = (),
     lead: Callable[[Report], Section] | None = None,
+    paths: Sequence[str] | None = None,
+    compare: Callable[[Outcome, Request], tuple[Outcome, Comparison]] | None = None,
 ) -> None:
     """Findings on standard output or in files, amplint's own troubles on standard error.
 
     Args:
         printed: the files whose findings stand on standard output already.
         lead: as in `Report`.
+        paths: those that the user has named to `check`, for what a text at a terminal says of what
+            can be done next; None to say nothing of that.
+        compare: holds the run against an earlier one, for a page of HTML.
     """
     from amplint.core.limits import lines_on
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
 
     outcome = replace(outcome, findings=ordered(outcome.findings, order))
-    report = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet, lead=lead)
+    plain = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet, lead=lead)
     for output in outputs:
+        report = plain
+        if compare is not None and output.format == HTML:
+            full, comparison = compare(outcome, request)
+            full = replace(full, findings=ordered(full.findings, order))
+            report = replace(plain, outcome=full, comparison=comparison)
         if outcome.stopped and output.format in ALL_OR_NOTHING:
             tell([f"{named(output)}: nothing is written, for it would pass for all"])
         elif output.file is not None:
             write(render(output.format, report), output.file)
         else:
             left = [one for one in outcome.findings if one.path not in printed]
-            rest = replace(outcome, findings=tuple(left)) if printed else outcome
+            rest = replace(outcome, findings=tuple(left)) if printed else report.outcome
             if text := render(output.format, replace(report, outcome=rest, columns=columns())):
                 click.echo(text)
+            if output == TEXT and paths is not None and not quiet and sys.stdout.isatty():
+                say_next(outcome, request, paths)
     if not quiet:
         tell_notices(outcome.notices)
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is
             tell_notices(lines_on(outcome.limited))
     tell(outcome.problems)
+
+
+def say_next(outcome: Outcome, request: Request, paths: Sequence[str]) -> None:
+    """Print what can be done next, where there is something."""
+    from amplint.output.next_steps import hint
+
+    if said := hint(outcome, request, paths):
+        click.echo(click.style(printable_lines(said), dim=True))
 
 
 def named(output: Output) -> str:

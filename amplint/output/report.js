@@ -4,6 +4,7 @@
 (() => {
   const KEYS = ["group", "rule", "file", "cost"];
   const form = document.getElementById("filters");
+  if (form.querySelector("[name=age]")) KEYS.push("age"); // where an earlier run is compared
   const list = document.getElementById("findings");
   const reported = Array.from(list.children);
   const texts = new Map();
@@ -57,12 +58,21 @@
     target.hidden = false;
   }
 
+  // The command of a finding is about its own line, until another one is clicked.
+  function ask(event) {
+    const row = event.target.closest(".source .row");
+    const at = row && row.closest("article").querySelector(".why .at");
+    if (at) at.textContent = row.dataset.row;
+  }
+
   form.hidden = false;
+  document.getElementById("rows").hidden = false;
   form.addEventListener("input", filter);
   form.elements.order.addEventListener("input", order);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => { filter(); order(); }));
   document.addEventListener("click", follow);
+  document.addEventListener("click", ask);
   filter();
   order();
   if (location.hash) open(decodeURIComponent(location.hash.slice(1)));

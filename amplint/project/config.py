@@ -70,6 +70,7 @@ class Settings:
         models: files that say what frameworks do with the code that they call, each with its text.
         baseline: the file of the known findings, if the settings name one.
         observations: whether what runs of the program have shown is used (`observations.FILE`).
+        hints: whether a report at a terminal ends with what can be done next.
         config: the file that the settings were read from; None if there is none.
         bases: the directory that the patterns of a key are relative to, where it is not `root`:
             they come from a file that another one extends.
@@ -90,6 +91,7 @@ class Settings:
     models: tuple[tuple[Path, str], ...] = ()
     baseline: Path | None = None
     observations: bool = True
+    hints: bool = True
     config: Path | None = field(default=None, compare=False, repr=False)
     bases: tuple[tuple[str, Path], ...] = ()
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
@@ -378,6 +380,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             given["baseline"] = directory.absolute() / file_name(value, where)
         elif key == "observations":
             given["observations"] = true_or_false(value, where)
+        elif key == "hints":
+            given["hints"] = true_or_false(value, where)
         else:
             raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, WORDS)}")
     return given
@@ -386,6 +390,7 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
 KEYS = (
     "select", "ignore", "extend-select", "preview", "exclude", "roots", "per-file-ignores",
     "target-torch", "assume-autocast", "models", "baseline", "observations",
+    "hints",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
 PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base

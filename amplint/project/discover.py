@@ -132,7 +132,8 @@ def project(
     root = root_of(slashes(above_all(named) if named else os.getcwd()))
     for directory in sorted({place for one in walks for place in one.unreadable}):
         problems.append(f"{shown(directory)}: the directory cannot be read")
-    notices = ["no Python files were found"] if named_directories and not reported else []
+    nothing = "no Python files were found, so there is nothing to check"
+    notices = [nothing] if named_directories and not reported else []
     return Project(
         root=root,
         files=tuple(sorted(relative(file, str(root)) for file in files)),

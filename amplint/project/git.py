@@ -1,4 +1,4 @@
-"""The lines that have changed since a revision of git, in the working tree.
+"""Questions to git about a working tree: above all, which lines have changed since a revision.
 
 A repository may be one that somebody else has made, so git is kept from running what its
 configuration names: diff drivers, text converters, filters, hooks, file system monitors, helpers
@@ -113,6 +113,15 @@ def changes_since(revision: str, directory: Path) -> Changes:
         frozenset(os.fsdecode(name) for name in tracked.split(b"\0") if name),
         {name: frozenset(rows) for name, rows in changed_rows(patch).items()},
     )
+
+
+def answer(directory: Path, *arguments: str) -> str:
+    """The line that git prints in a directory; empty where it refuses, or is not installed."""
+    try:
+        done = _git(directory, (), *arguments)
+    except GitError:
+        return ""
+    return "" if done.returncode else os.fsdecode(done.stdout).rstrip("\r\n")
 
 
 def changed_rows(patch: bytes) -> dict[str, set[int]]:

@@ -124,6 +124,19 @@ class Cache:
             reason = error.strerror or str(error)
             self.notices.append(f"{NAME} cannot be written: {reason} (--no-cache does without)")
 
+    def show(self, name: str, text: str) -> Path | None:
+        """Write a text for the user to look at, over the last one of the name. It is no entry, and
+        never read. Returns its file; None where it cannot be written."""
+        file = self.directory / name
+        try:
+            self._make()
+            if file.is_symlink():
+                file.unlink()
+            replacing.replace_file(file, text.encode("utf-8", "backslashreplace"), lasting=False)
+        except OSError:
+            return None
+        return file
+
     def _ignore(self, key: str, reason: object) -> None:
         self.notices.append(f"{NAME}/{key} is ignored: {reason}")
 

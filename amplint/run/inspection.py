@@ -23,7 +23,7 @@ from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Span
 from amplint.core.rule import Rule
-from amplint.core.text import span_in
+from amplint.core.text import Text, span_in
 from amplint.core.values import UNKNOWN, Heat, Place, Region, Value
 from amplint.cst.navigation import Layout
 from amplint.gradscaler.known_calls import KnownCalls
@@ -146,6 +146,18 @@ def inspect(
             return Inspection(path, row, task.texts[path].line(row), notices=told)
         found = Filter(request, task.texts, request.rules)
         return deeply(lambda: Line(path, row, indexed.files, found).inspected(wanted))
+
+
+def row_in(text: Text, *numbers: int) -> int | None:
+    """The row of a text: of the file, or of a cell; None where there is none."""
+    *cell, row = numbers
+    if not cell:
+        return row if 1 <= row <= text.rows else None
+    for each in range(1, text.rows + 1):
+        part = text.part(each)
+        if part.cell == cell[0] and each - part.above == row:
+            return each
+    return None
 
 
 class Line:

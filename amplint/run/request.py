@@ -117,6 +117,7 @@ class Outcome:
         texts: those of them that could be read.
         limited: the functions that reached a limit of the analysis.
         all_texts: those of all files of the project: a finding may name places in each.
+        known: the findings that are left out because a baseline has them.
         left_out: phrases that count the findings which are found and not reported.
         stopped: whether the run was ended before it was done; a problem says so. Of what was not
             judged by then nothing is known.
@@ -132,6 +133,7 @@ class Outcome:
     texts: Mapping[str, Text]
     limited: Limited = field(default_factory=dict)
     all_texts: Mapping[str, Text] = field(default_factory=dict)
+    known: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
     stopped: bool = False
     signal: int | None = None

@@ -51,6 +51,10 @@ class Document:
         """The texts in which findings are shown, with their versions: this one alone."""
         return {self.uri: self.version}
 
+    def text_in(self, uri: str) -> Text | None:
+        """The text that is shown under an address; None where it is not this one."""
+        return self.content if uri == self.uri else None
+
     def as_open(self) -> Open:
         """The text for a look."""
         return Open(encodable(self.content.text))

@@ -121,11 +121,7 @@ class Looker:
         settings = Hierarchy()
         projects = Projects(settings)
         group = group_of(path, projects)
-        together = {
-            other: uri
-            for uri, each in look.opened.items()
-            if (other := file_of(uri, each)) and group_of(other, projects) == group
-        }
+        together = open_in(group, look.opened, projects)
         project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
         uris = {name_of(path, project): uri for path, uri in together.items()}
         for name in uris.keys() - project.reported:
@@ -198,6 +194,15 @@ def group_of(path: str, projects: Projects) -> str:
     Raises ConfigError."""
     directory = discover.absolute(path).rpartition("/")[0]
     return projects.of(directory) or directory
+
+
+def open_in(group: str, opened: Mapping[str, Open], projects: Projects) -> dict[str, str]:
+    """The addresses of the open texts of a project, by path. Raises ConfigError."""
+    return {
+        path: uri
+        for uri, each in opened.items()
+        if (path := file_of(uri, each)) and group_of(path, projects) == group
+    }
 
 
 def by_itself(run: Request, name: str) -> Request:

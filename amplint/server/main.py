@@ -16,11 +16,14 @@ from amplint import __version__
 from amplint.server import presentation
 from amplint.server.analyst import Analyst
 from amplint.server.documents import Change, Document, encodable
+from amplint.server.explainer import Explainer
 from amplint.server.messages import (
     Answer,
     Done,
+    Explained,
     Judged,
     Look,
+    Open,
     Repaired,
     Supersede,
     Told,
@@ -30,6 +33,7 @@ from amplint.server.notebooks import OpenNotebook
 from amplint.server.positions import ENCODINGS, Encoding
 from amplint.server.presentation import Found, own_place, own_range
 from amplint.server.schedule import Schedule
+from amplint.server.under_way import UnderWay
 
 PAUSE = 0.1  # seconds without a keystroke, after which a text is looked at
 # Seconds that a request for the fixes of a text waits for a look at it: where the editor is about
@@ -95,6 +99,8 @@ class Server(LanguageServer):
         self.found: dict[str, Found] = {}
         self.schedule = Schedule()
         self.analyst = Analyst(self.answered, self.analyst_ended)
+        self.explainer = Explainer(self.explained, self.explainer_ended)
+        self.under_way = UnderWay(self.work_done_progress)
         self.sent: dict[str, int] = {}  # by URI: the version that is looked at
         self.timer: asyncio.TimerHandle | None = None
         self.sending: set[asyncio.Task[None]] = set()
@@ -171,8 +177,11 @@ class Server(LanguageServer):
         if begun is not None:
             number, uri = begun
             self.sent = {uri: document.version for uri, document in self.documents.items()}
-            opened = {uri: document.as_open() for uri, document in self.documents.items()}
-            self.send(Look(number, uri, opened, self.encoding))
+            self.send(Look(number, uri, self.opened(), self.encoding))
+
+    def opened(self) -> dict[str, Open]:
+        """All texts that are open, for a process that analyses."""
+        return {uri: document.as_open() for uri, document in self.documents.items()}
 
     def send(self, request: Look | Supersede) -> None:
         task = asyncio.get_running_loop().create_task(self.analyst.send(request))
@@ -189,7 +198,7 @@ class Server(LanguageServer):
             self.schedule.done(answer.number, answer.uris)
             self.wake()
             self.look()
-        elif self.is_current(answer.uri):
+        elif isinstance(answer, Judged | Repaired) and self.is_current(answer.uri):
             self.told = ""
             if isinstance(answer, Judged):
                 self.show(answer)
@@ -229,6 +238,32 @@ class Server(LanguageServer):
         self.schedule.failed()
         self.wake()
         self.look()
+
+    # -- explanations
+
+    def explain(self, uri: str, line: int) -> None:
+        """Have a line of an open text explained."""
+        document = self.document_of(uri)
+        if document is not None:
+            window = self.client_capabilities.window
+            if window and window.work_done_progress:
+                self.under_way.begin("amplint: explaining a line")
+            self.explainer.ask(document.uri, uri, line, self.opened())
+
+    def explained(self, explained: Explained) -> None:
+        """Show an explanation: as a text of its own where the editor can open one, for it has more
+        lines than a message has room for."""
+        self.under_way.end()
+        window = self.client_capabilities.window
+        if explained.file and window and window.show_document and window.show_document.support:
+            self.window_show_document(types.ShowDocumentParams(explained.file, take_focus=True))
+        else:
+            params = types.ShowMessageParams(types.MessageType.Info, explained.text)
+            self.window_show_message(params)
+
+    def explainer_ended(self, status: int | None) -> None:
+        self.under_way.end()
+        self.tell(f"the explanation ended with status {status}")
 
     def tell(self, text: str, is_error: bool = True) -> None:
         """Write a sentence into the log of the editor."""
@@ -382,7 +417,12 @@ def files(server: Server) -> None:
 def questions(server: Server) -> None:
     """Register the answers to what the editor asks."""
     quick_fix = types.CodeActionKind.QuickFix
-    kinds = [quick_fix, presentation.FIX_ALL, presentation.NOTEBOOK_FIX_ALL]
+    kinds = [
+        quick_fix,
+        presentation.FIX_ALL,
+        presentation.NOTEBOOK_FIX_ALL,
+        presentation.EXPLAIN_LINE,
+    ]
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(kinds))
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -391,9 +431,15 @@ def questions(server: Server) -> None:
         of_source = ("source", "notebook.source")
         saves = bool(asked) and all(kind.startswith(of_source) for kind in asked or ())
         found = await server.settled(uri, SAVE_PATIENCE if saves else PATIENCE)
-        if found is None:
-            return []
-        return presentation.actions(found, uri, own_range(params.range), asked)
+        at = own_range(params.range)
+        fixes = presentation.actions(found, uri, at, asked) if found is not None else []
+        document = server.document_of(uri)
+        text = document.text_in(uri) if document is not None else None
+        return [*fixes, *presentation.explanations(text, uri, at, asked)]
+
+    @server.command(presentation.EXPLAIN)
+    def explain(uri: str, line: int) -> None:
+        server.explain(uri, line)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
@@ -404,6 +450,7 @@ def questions(server: Server) -> None:
     @server.feature(types.SHUTDOWN)
     def shutdown(_: None) -> None:
         server.analyst.stop()
+        server.explainer.stop()
 
 
 def own_document(item: types.TextDocumentItem) -> Document:

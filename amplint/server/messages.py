@@ -48,6 +48,24 @@ class Supersede(msgspec.Struct, tag=True):
     number: int
 
 
+class Explain(msgspec.Struct, tag=True):
+    """The request to explain a line of a text.
+
+    Args:
+        number: goes up with each request.
+        uri: the text, or the notebook.
+        shown: the text that the line is counted in: of a notebook, the cell.
+        line: counted from 0.
+        opened: all texts that are open, by URI.
+    """
+
+    number: int
+    uri: str
+    shown: str
+    line: int
+    opened: dict[str, Open]
+
+
 class Edit(msgspec.Struct):
     """A replacement of a range of a text."""
 
@@ -144,8 +162,20 @@ class Done(msgspec.Struct, tag=True):
     uris: list[str]
 
 
-Request = Look | Supersede
-Answer = Judged | Repaired | Told | Done
+class Explained(msgspec.Struct, tag=True):
+    """All that is known of a line, in words.
+
+    Args:
+        file: the address of a file that holds the text; "" where none could be written.
+    """
+
+    number: int
+    text: str
+    file: str
+
+
+Request = Look | Supersede | Explain
+Answer = Judged | Repaired | Told | Done | Explained
 
 
 def framed(message: Request | Answer) -> bytes:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from amplint.core.text import Text
 from amplint.server.documents import Change, Document, encodable
 from amplint.server.messages import Open
 from amplint.server.positions import Encoding
@@ -75,6 +76,11 @@ class OpenNotebook:
             return self
         texts = {**self.texts, cell: text.changed(version, changes, encoding)}
         return replace(self, version=self.version + 1, texts=texts)
+
+    def text_in(self, uri: str) -> Text | None:
+        """The text of a cell; None where it has no Python, or is in no cell."""
+        cell = self.texts.get(uri)
+        return cell.content if cell is not None else None
 
     def as_open(self) -> Open:
         """The notebook for a look."""

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from lsprotocol import types
 
+from amplint.core.text import Text
 from amplint.server.messages import Edit, Item, Page, Repair
 from amplint.server.positions import Place, Range
 
 SOURCE = "amplint"
 FIX_ALL = "source.fixAll.amplint"  # of a text, or of a cell
 NOTEBOOK_FIX_ALL = f"notebook.{FIX_ALL}"  # VS Code asks for `notebook.source` of all cells at once
+EXPLAIN_LINE = "source.explainLine.amplint"  # of no finding: no editor is to point at it by itself
+EXPLAIN = "amplint.explainLine"  # the command that it runs
 QUICK_FIX = types.CodeActionKind.QuickFix.value
 SAFETY = {"safe": "safe", "unsafe": "unsafe: results may change"}
 
@@ -111,6 +114,18 @@ def fix_all(found: Found, uri: str) -> Iterator[types.CodeAction]:
         edits = found.all_safe.get(about)
         if edits:
             yield types.CodeAction(title=title, kind=kind, edit=workspace_edit(found, edits))
+
+
+def explanations(
+    text: Text | None, uri: str, at: Range, only: Sequence[str] | None
+) -> Iterator[types.CodeAction]:
+    """The action that explains a line of a text, where a range lies in one that has something."""
+    line = at.start.line
+    is_there = text is not None and line < text.rows and text.line(line + 1).strip()
+    if at.end.line == line and is_there and is_asked_for(EXPLAIN_LINE, only):
+        title = f"Explain line {line + 1}: what amplint knows of it, and why it is silent"
+        command = types.Command(title=title, command=EXPLAIN, arguments=[uri, line])
+        yield types.CodeAction(title=title, kind=EXPLAIN_LINE, command=command)
 
 
 def is_asked_for(kind: str, only: Iterable[str] | None) -> bool:

@@ -11,8 +11,17 @@ import sys
 import threading
 from typing import BinaryIO
 
+from amplint.server.explaining import explain
 from amplint.server.looking import Looker, SupersededError
-from amplint.server.messages import Look, Supersede, body_from, framed, request_in, reserved_output
+from amplint.server.messages import (
+    Explain,
+    Look,
+    Supersede,
+    body_from,
+    framed,
+    request_in,
+    reserved_output,
+)
 
 # After so many seconds without a look, what the last ones have left is cleaned up, if these were
 # so many: 30 MB each for timm 1.0.30, where it takes some seconds.
@@ -32,12 +41,12 @@ class Inbox:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._waiting: queue.SimpleQueue[Look | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Look | Explain | None] = queue.SimpleQueue()
         self._superseded = 0
         threading.Thread(target=self._read, name="inbox", daemon=True).start()
 
-    def take(self, timeout: float | None) -> Look | None:
-        """The next look; None when there are no more. Raises queue.Empty after the timeout."""
+    def take(self, timeout: float | None) -> Look | Explain | None:
+        """The next request; None when there are no more. Raises queue.Empty after the timeout."""
         return self._waiting.get(timeout=timeout)
 
     def is_superseded(self, number: int) -> bool:
@@ -67,15 +76,16 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
     looks, kept = 0, 0
     while True:
         try:
-            look = inbox.take(timeout)
+            request = inbox.take(timeout)
         except queue.Empty:
             kept = cleaned_up()
             timeout, looks = None, 0
             continue
-        if look is None:
+        if request is None:
             return
-        current = look.number
-        for answer in looker.look(look):
+        current = request.number
+        answered = explain(request) if isinstance(request, Explain) else looker.look(request)
+        for answer in answered:
             answers.write(framed(answer))
             answers.flush()
         gc.disable()  # a run has enabled it

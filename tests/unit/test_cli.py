@@ -466,7 +466,8 @@ def test_settings_are_shown_with_their_origins(amplint: Amplint, project: Path) 
         'assume-autocast = "auto"  # default\n'
         "models = []  # default\n"
         'baseline = ".amplint-baseline.json"  # default, not there\n'
-        "observations = true  # default, no .amplint/observations.json\n",
+        "observations = true  # default, no .amplint/observations.json\n"
+        "hints = true  # default\n",
         "",
     )
     assert amplint("check", "--show-settings", "--select", "AMP7O1").status == 2

@@ -259,7 +259,7 @@ def test_notebooks_are_files_of_the_project(tmp_path: Path) -> None:
 
 def test_a_directory_without_python_is_told(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt")
-    assert project(".").notices == ("no Python files were found",)
+    assert project(".").notices == ("no Python files were found, so there is nothing to check",)
 
 
 def test_a_directory_that_cannot_be_read_is_named(

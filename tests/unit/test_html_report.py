@@ -316,6 +316,23 @@ def test_a_file_that_could_not_be_read_has_no_source() -> None:
     assert page.texts("a", "place") == ["gone.py:3:14"]
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("src/train.py", "src/train.py:3"), ("a b$(x).py", "'a b$(x).py':3")],
+)
+def test_a_finding_has_the_command_that_explains_its_line(path: str, expected: str) -> None:
+    page = Page(report(replace(ONE, path=path), path=path))
+    assert page.texts("p", "why") == [
+        f"what is known here, and why other rules say nothing: amplint explain --at {expected}"
+    ]
+    assert page.texts("span", "at") == ["3"], "a click on another row changes it"
+    assert len(page.named("pre", "source")) == 1
+
+
+def test_standard_input_has_no_line_to_explain() -> None:
+    assert Page(report(replace(ONE, path="-"), path="-")).texts("p", "why") == []
+
+
 LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12)
 
 
@@ -379,7 +396,11 @@ def test_the_page_of_a_rule_stands_once_and_folded() -> None:
 
 def test_without_findings_there_is_nothing_to_filter() -> None:
     page = shown(problems=("a.py: cannot be read",))
-    assert page.texts("p") == ["1 file, no findings"]
+    assert page.texts("p") == [
+        "1 file, no findings",
+        "Is something missing? amplint explain --at FILE:LINE says what is known of a line, "
+        "and why rules say nothing there.",
+    ]
     assert page.texts("ul", "problems") == ["a.py: cannot be read"]
     assert page.named("form") == page.named("script") == page.named("main") == []
 
@@ -412,6 +433,10 @@ def test_the_report_of_a_notebook_names_cells(
     assert (ran.status, ran.out) == (1, "")
     page = Page(Path("report.html").read_text(encoding="utf-8"))
     assert page.texts("a", "place") == ["a.ipynb:cell 2:2:10"]
+    (why,) = page.texts("p", "why")
+    command = why.rpartition(": ")[2].split()[1:]
+    assert command == ["explain", "--at", "a.ipynb:2:2"]
+    assert "AMP702 legacy-grad-scaler: reports" in Amplint(capfd)(*command).out
     rows = page.texts("span", "row")
     assert rows[:2] == ["%time 1\n", "scaler = torch.cuda.amp.GradScaler()\n"]
     assert "a.ipynb:cell 2\n" in rows

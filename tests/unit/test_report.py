@@ -256,6 +256,8 @@ def test_json_is_shaped_like_that_of_ruff() -> None:
             "filename": "src/train.py",
             "location": {"row": 3, "column": 14},
             "end_location": {"row": 3, "column": 25},
+            "scope": "Trainer.run",
+            "line": "total += loss.item()",
             "severity": "warning",
             "group": "performance",
             "cost": "once",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import itertools
 import os
@@ -348,6 +349,121 @@ async def test_the_page_of_a_rule(client: LanguageClient, project: Path) -> None
     assert not await client.text_document_hover_async(
         types.HoverParams(document, types.Position(0, 0))
     )
+
+
+async def explain(editor: Editor, name: str, line: int) -> str:
+    """Run the action that explains a line; its title."""
+    here = types.Position(line, 2)
+    found = await editor.client.text_document_code_action_async(
+        types.CodeActionParams(
+            types.TextDocumentIdentifier(editor.uri(name)),
+            types.Range(here, here),
+            types.CodeActionContext([], only=["source.explainLine"]),
+        )
+    )
+    [action] = found or ()
+    # The client's library takes an action that has a command for a command, and the one in it for
+    # its name.
+    assert isinstance(action, types.Command)
+    command = ast.literal_eval(action.command)
+    await editor.client.workspace_execute_command_async(
+        types.ExecuteCommandParams(command["command"], command["arguments"])
+    )
+    return action.title
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(int(SECONDS / 0.05)):
+        if is_so():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError
+
+
+@pytest.mark.asyncio
+async def test_a_line_is_explained_in_a_message(client: LanguageClient, project: Path) -> None:
+    """Of the text that is not saved; an editor that opens no texts shows it as a message."""
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open("train.py", "# new\n" + QUIET)
+    title = await explain(editor, "train.py", 12)
+    assert title == "Explain line 13: what amplint knows of it, and why it is silent"
+    await until(lambda: bool(client.messages))
+    [message] = client.messages
+    assert message.type == types.MessageType.Info
+    first, *_ = message.message.splitlines()
+    assert first == "train.py:13: running += loss.detach()  # 😀"
+    assert "for every batch of training" in message.message
+    assert "AMP901 loss-accumulated-with-graph: says nothing" in message.message
+    # The looks go on as before.
+    editor.write("train.py", WAITS)
+    await editor.codes("train.py", has("AMP101"))
+
+
+@pytest.mark.asyncio
+async def test_a_line_is_explained_in_a_text_of_its_own(
+    client: LanguageClient, project: Path
+) -> None:
+    editor = Editor(client, project)
+    shows = types.ShowDocumentClientCapabilities(support=True)
+    window = types.WindowClientCapabilities(work_done_progress=True, show_document=shows)
+    await client.initialize_session(types.InitializeParams(types.ClientCapabilities(window=window)))
+    editor.open("train.py", WAITS)
+    await editor.codes("train.py", has("AMP101"))
+    await explain(editor, "train.py", 11)
+    await until(lambda: bool(client.shown_documents))
+    [shown] = client.shown_documents
+    file = project / ".amplint_cache" / "explained.txt"
+    assert (shown.uri, shown.take_focus) == (file.as_uri(), True)
+    assert "AMP101 host-read-in-hot-path: reports" in file.read_text(encoding="utf-8")
+    [told] = client.progress_reports.values()
+    kinds = [type(each) for each in told]
+    assert kinds == [types.WorkDoneProgressBegin, types.WorkDoneProgressEnd]
+    # Another one takes its place.
+    await explain(editor, "train.py", 0)
+    await until(lambda: len(client.shown_documents) == 2)
+    assert file.read_text(encoding="utf-8").startswith("train.py:1: import torch\n")
+    assert client.messages == []
+
+
+@pytest.mark.asyncio
+async def test_lines_of_cells_and_of_texts_without_a_file_are_explained(
+    client: LanguageClient, project: Path
+) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    editor.open_notebook("a.ipynb", loop=LOOP, reads=READS)
+    editor.open("untitled:new", QUIET)
+    await explain(editor, "cell:reads", 0)
+    await until(lambda: len(client.messages) == 1)
+    assert client.messages[0].message.startswith("a.ipynb:cell 2:1: ")
+    await explain(editor, "untitled:new", 0)
+    await until(lambda: len(client.messages) == 2)
+    assert client.messages[1].message.startswith("untitled.py:1: import torch\n")
+    # An empty line has nothing to explain, and a selection of several lines is none.
+    for start, end in ((1, 1), (0, 3)):
+        where = types.Range(types.Position(start, 0), types.Position(end, 0))
+        params = types.CodeActionParams(
+            types.TextDocumentIdentifier("untitled:new"), where, types.CodeActionContext([])
+        )
+        assert not await client.text_document_code_action_async(params)
+
+
+@pytest.mark.asyncio
+async def test_where_nothing_is_explained_it_says_why(
+    client: LanguageClient, project: Path
+) -> None:
+    editor = Editor(client, project)
+    await editor.begin()
+    project.joinpath("venv").mkdir()
+    editor.open("venv/legacy.py", LEGACY)
+    editor.open("broken.py", "x = (\n")
+    await explain(editor, "venv/legacy.py", 0)
+    await until(lambda: len(client.messages) == 1)
+    assert "amplint leaves this file out" in client.messages[0].message
+    await explain(editor, "broken.py", 0)
+    await until(lambda: len(client.messages) == 2)
+    assert "not looked at: " in client.messages[1].message
 
 
 @pytest.mark.asyncio

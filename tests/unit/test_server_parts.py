@@ -16,12 +16,15 @@ from amplint.core.finding import Position, Span
 from amplint.core.text import Text
 from amplint.server.addresses import path_of, uri_of
 from amplint.server.documents import Change, Document
+from amplint.server.explaining import explain
 from amplint.server.looking import Looker, SupersededError
 from amplint.server.messages import (
     HEAD,
     Answer,
     Done,
     Edit,
+    Explain,
+    Explained,
     Judged,
     Look,
     Open,
@@ -590,3 +593,49 @@ def test_nothing_is_written_but_the_cache(tmp_path: Path) -> None:
         "pyproject.toml", "a.py", ".amplint_cache",
     }  # fmt: skip
     assert file.read_text() == CLASHING
+
+
+# ------------------------------------------------------------------------------------- explanations
+
+
+def explained(file: Path, text: str, line: int) -> Explained:
+    [answer] = explain(Explain(1, file.as_uri(), file.as_uri(), line, {file.as_uri(): Open(text)}))
+    assert isinstance(answer, Explained)
+    assert answer_in(framed(answer)[HEAD.size :]) == answer
+    return answer
+
+
+def test_a_line_of_a_notebook_that_is_open_as_json(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    cells = [{"cell_type": "code", "metadata": {}, "source": LEGACY_CELL}]
+    text = json.dumps(
+        {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1
+    )
+    line = next(at for at, row in enumerate(text.split("\n")) if "with torch" in row)
+    found = explained(tmp_path / "a.ipynb", text, line)
+    assert found.text.startswith("a.ipynb:cell 1:1: with torch.cuda.amp.autocast():\n")
+    assert "no code of Python" in explained(tmp_path / "a.ipynb", text, 0).text
+    assert "no code of Python" in explained(tmp_path / "a.py", "x = 1\n", 9).text
+
+
+def test_settings_that_cannot_be_used_are_the_explanation(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.amplint]\nselect = 3\n")
+    found = explained(tmp_path / "a.py", WAITS, 0)
+    assert "`select` must be a list" in found.text
+    assert found.file == ""
+
+
+def test_an_explanation_is_written_through_no_link(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (project / "pyproject.toml").touch()
+    (project / ".amplint_cache").symlink_to(outside)
+    assert explained(project / "a.py", WAITS, 0).file == ""
+    assert list(outside.iterdir()) == []
+    (project / ".amplint_cache").unlink()
+    (project / ".amplint_cache").mkdir()
+    (project / ".amplint_cache" / "explained.txt").symlink_to(outside / "new")
+    found = explained(project / "a.py", WAITS, 0)
+    assert (project / ".amplint_cache" / "explained.txt").read_text() == found.text
+    assert list(outside.iterdir()) == []

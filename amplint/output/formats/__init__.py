@@ -19,6 +19,7 @@ from amplint.output import FORMATS as FORMATS
 from amplint.project.notebooks import SUFFIX
 
 if TYPE_CHECKING:
+    from amplint.output.comparing import Comparison
     from amplint.output.page import Section
     from amplint.run.request import Outcome
 
@@ -37,6 +38,7 @@ class Report:
         with_summary: whether text ends with a line of counts.
         columns: those of the terminal, for text; None where it is written for none.
         lead: makes what a page of HTML has above the findings; None for nothing.
+        comparison: the earlier run that a page of HTML holds this one against, if it does.
     """
 
     outcome: Outcome
@@ -45,6 +47,7 @@ class Report:
     with_summary: bool = True
     columns: int | None = None
     lead: Callable[[Report], Section] | None = None
+    comparison: Comparison | None = None
 
     def path(self, path: str) -> str:
         """A root-relative path as the reader would write it."""

@@ -16,10 +16,25 @@ from amplint.core.finding import Finding, Group
 from amplint.core.rule import Rule
 from amplint.output import rule_page
 from amplint.output.formats import Report
+from amplint.output.formats.html_comparison import NEW_AGE, section
 from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.page import Section, document, escape, escape_lines, prose, resource
+
+ANY_LINE = (
+    "<code>amplint explain --at FILE:LINE</code> says what is known of a line, "
+    "and why rules say nothing there."
+)
+# A script does that, and shows it.
+OTHER_LINES = (
+    '<span id="rows" hidden>A click on a line of code below writes that line into the command '
+    "of its finding; a click on the command marks all of it.</span>"
+)
+
+
+AGE = "age"
+AGES = {True: NEW_AGE, False: "known"}
 
 
 @dataclass(frozen=True)
@@ -56,15 +71,20 @@ def render(report: Report) -> str:
         remarks("quiet", report.outcome.notices),
         lead.html,
     ]
+    if report.comparison is not None:
+        parts.append(section(report, report.comparison))
+    if not findings and report.outcome.files:
+        parts.append(f"<p>Is something missing? {ANY_LINE}</p>")
     if findings:
         articles = (
             article(finding, number, {kind.key: kind.of(finding) for kind in kinds}, report)
             for number, finding in enumerate(findings, 1)
         )
         parts += [
-            overview(kinds, findings),
+            overview([kind for kind in kinds if kind.key != AGE], findings),
             filters(kinds),
             "<h2>Findings</h2>",
+            f'<p class="quiet">{ANY_LINE} {OTHER_LINES}</p>',
             f'<main id="findings">{"".join(articles)}</main>',
             "<h2>Rules</h2>",
             *(page_of(rule, findings) for rule in rules_of(report)),
@@ -82,6 +102,7 @@ def kinds_of(report: Report) -> list[Kind]:
     paths = Counter(finding.path for finding in findings)
     numbers = {path: str(number) for number, path in enumerate(sorted(paths))}
     return [
+        *kinds_of_age(report),
         Kind(
             "cost",
             lambda finding: finding.cost.value,
@@ -106,6 +127,15 @@ def kinds_of(report: Report) -> list[Kind]:
             [(number, report.path(path), paths[path]) for path, number in numbers.items()],
         ),
     ]
+
+
+def kinds_of_age(report: Report) -> Iterator[Kind]:
+    """Whether a finding is new, where that is known."""
+    comparison = report.comparison
+    if comparison is not None:
+        ages = Counter(map(comparison.is_new, report.outcome.findings))
+        shown = [(word, word, ages[is_new]) for is_new, word in AGES.items() if ages[is_new]]
+        yield Kind(AGE, lambda finding: AGES[comparison.is_new(finding)], shown)
 
 
 def remarks(name: str, texts: Sequence[str]) -> str:

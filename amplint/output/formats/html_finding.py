@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from amplint.core.finding import Cost, Finding, Related, Safety, Span
 from amplint.core.line_diff import changes
 from amplint.core.text import LINE_END, Text
 from amplint.output.fixing import apply_fixes
-from amplint.output.formats import NO_TEXT, Report, advice
+from amplint.output.formats import NO_TEXT, STDIN, Report, advice
 from amplint.output.formats.text import cut
 from amplint.output.page import escape, prose
 
@@ -23,6 +24,7 @@ AROUND = 2  # rows of code shown on each side of a finding
 MOST_ROWS = 12  # of a finding
 WIDEST = 200  # characters of a line
 ANY = frozenset(Safety)
+NEW = ' <span class="tag new">new</span>'
 CLASSES = {"+": "added", "-": "removed"}
 
 
@@ -40,11 +42,12 @@ def article(finding: Finding, number: int, attributes: Mapping[str, str], report
     parts = [
         heading(finding, number, report),
         f'<p class="message">{prose(finding.message)}</p>',
-        code(source(text, span)),
+        code(source(text, span), "source"),
         chain(finding, text.line(span.start.row), report),
         f"<p>{prose(advice(finding))}</p>" if finding.fix else "",
         code(change(finding, report)),
         f"<p>help: {prose(finding.help)}</p>" if finding.help else "",
+        question(finding, report),
     ]
     return f'<article id="f{number}" class="{finding.severity}" {data}>{"".join(parts)}</article>\n'
 
@@ -52,18 +55,37 @@ def article(finding: Finding, number: int, attributes: Mapping[str, str], report
 def heading(finding: Finding, number: int, report: Report) -> str:
     """The place, which links to the finding itself, and the rule, which links to its page."""
     place = report.place(finding.path, finding.span.start)
+    is_new = report.comparison is not None and report.comparison.is_new(finding)
+    new = NEW if is_new else ""
     return (
         f'<h3><a class="place" href="#f{number}">{escape(place)}</a> '
         f'<a href="#{escape(finding.code)}">{escape(finding.code)}</a> {escape(finding.name)} '
         f'<span class="tag group">{finding.group.value}</span> '
-        f'<span class="tag">{COSTS[finding.cost]}</span></h3>'
+        f'<span class="tag">{COSTS[finding.cost]}</span>{new}</h3>'
     )
 
 
-def code(rows: Iterator[str]) -> str:
-    """Rows of code; nothing without any."""
+def code(rows: Iterator[str], kind: str = "") -> str:
+    """Rows of code, of a class; nothing without any."""
     content = "".join(rows)
-    return f"<pre><code>{content}</code></pre>" if content else ""
+    named = f' class="{kind}"' * bool(kind)
+    return f"<pre{named}><code>{content}</code></pre>" if content else ""
+
+
+def question(finding: Finding, report: Report) -> str:
+    """The command that explains the line; nothing for a text that is in no file. A script writes
+    the row of another line into it."""
+    if finding.path == STDIN:
+        return ""
+    start = finding.span.start
+    part = report.part(finding.path, start)
+    cell = "" if part.cell is None else f":{part.cell}"
+    file = f"{shlex.quote(report.path(finding.path))}{cell}"
+    row = f'<span class="at">{part.place(start).row}</span>'
+    return (
+        '<p class="why">what is known here, and why other rules say nothing: '
+        f"<code>amplint explain --at {escape(file)}:{row}</code></p>"
+    )
 
 
 def source(text: Text, span: Span) -> Iterator[str]:

@@ -4,6 +4,9 @@
 is published; null where another package brings the rule and names none. `amplint explain` prints
 the same page.
 
+`line`, without its comment and with its white space evened out, and `scope`, the definition around
+it, are what a finding is known by in a later run, as in a baseline.
+
 In a notebook, rows count from the top of a cell, whose number is added as `cell`.
 """
 
@@ -17,6 +20,7 @@ from amplint.core.escaping import taken_apart_in_json
 from amplint.core.finding import Edit, Finding, Position, Related
 from amplint.core.rows import Rows
 from amplint.core.text import Part, Text
+from amplint.output.fingerprint import identities
 from amplint.output.formats import Report
 
 
@@ -28,9 +32,11 @@ def entries(report: Report) -> list[dict[str, Any]]:
     """An object for each finding."""
     rows = lru_cache(maxsize=1)(Rows)  # file by file: tokens take memory
     findings = report.outcome.findings
+    by_path = sorted(findings, key=lambda finding: finding.path)
+    lines = [one.line for one in identities(by_path, report.outcome.texts)]
     made = {
-        id(finding): entry(finding, report, rows(text_of(finding, report)))
-        for finding in sorted(findings, key=lambda finding: finding.path)
+        id(finding): entry(finding, report, rows(text_of(finding, report)), line)
+        for finding, line in zip(by_path, lines, strict=True)
     }
     return [made[id(finding)] for finding in findings]
 
@@ -39,7 +45,7 @@ def text_of(finding: Finding, report: Report) -> Text:
     return report.outcome.texts.get(finding.path, Text(""))
 
 
-def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
+def entry(finding: Finding, report: Report, rows: Rows, line: str) -> dict[str, Any]:
     fix = finding.fix
     part = rows.text.part(finding.span.start.row)
     return {
@@ -50,6 +56,8 @@ def entry(finding: Finding, report: Report, rows: Rows) -> dict[str, Any]:
         **cell(part),
         "location": location(part.place(finding.span.start)),
         "end_location": location(part.place(finding.span.end)),
+        "scope": finding.scope,
+        "line": line,
         "severity": finding.severity,
         "group": finding.group.value,
         "cost": finding.cost.value,

@@ -13,6 +13,7 @@ from amplint.core.escaping import printable, taken_apart
 from amplint.core.finding import Finding, Group, Safety, Span
 from amplint.core.text import Text
 from amplint.output.formats import Report, advice
+from amplint.output.relevance import is_about_torch
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome
@@ -27,7 +28,7 @@ CUT = "…"
 
 def render(report: Report) -> str:
     blocks = [block(finding, report) for finding in report.outcome.findings]
-    if report.with_summary and (report.outcome.files or not report.outcome.problems):
+    if report.with_summary and report.outcome.files:  # that there are none is a notice
         blocks.append(summary(report.outcome))
     return "\n".join(blocks)
 
@@ -120,6 +121,10 @@ def summary(outcome: Outcome) -> str:
     files = counted(len(outcome.files), "file")
     left_out = "".join(f"; {phrase} left out" for phrase in outcome.left_out)
     if not outcome.findings:
+        is_all = outcome.all_texts and not (left_out or outcome.problems)
+        if is_all and not is_about_torch(outcome.all_texts):
+            none = "it does not import" if len(outcome.files) == 1 else "none of them imports"
+            return f"{files}, no findings: {none} torch, and amplint is about torch alone"
         return f"{files}, no {'new ' * bool(left_out)}findings{left_out}"
     groups = Counter(finding.group for finding in outcome.findings)
     by_group = ", ".join(f"{groups[group]} {group.value}" for group in Group if groups[group])
