@@ -150,7 +150,7 @@ PICTURES: Mapping[str, tuple[Half, Half]] = {
         (
             "w is cast, and kept",
             "step: w changes",
-            "!forward takes the old cast",
+            "!forward uses the old",
             "!nothing learnt",
         ),
         ("w is cast, and kept", "the region ends", "step: w changes", "forward casts w anew"),
