@@ -124,13 +124,17 @@ class Adoption:
             limit: when the run is ended.
             found: is called with what is to be reported of each file, as in `supervision.run`.
         """
-        from amplint.output import baseline
-
-        known = {} if self.no_baseline else baseline.of_run(request)  # errors come before work
+        known = self.known(request)  # errors come before work
         if self.add_ignores is None:
             return self._reported(request, known, limit, found)
         outcome = self._reported(request, known, limit)
         return outcome if outcome.stopped else self._suppressed(outcome, request, known)
+
+    def known(self, request: Request) -> Known:
+        """The findings that are not reported."""
+        from amplint.output import baseline
+
+        return {} if self.no_baseline else baseline.of_run(request)
 
     def status(self, outcome: Outcome) -> int:
         """The exit status. A file that was not looked at fails whatever the groups are."""

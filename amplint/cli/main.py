@@ -32,26 +32,25 @@ from amplint.cli.options import (
     make_request,
     outputs_of,
     program_options,
+    refuse_with,
     report_options,
     settings_options,
+    unsafe_option,
 )
 from amplint.core.errors import Failure, how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
+    FINDINGS,
     INTERRUPTED,
+    STDIN,
     Output,
     colored,
-    counts,
-    nothing,
-    of_unsafe,
-    preview,
     show,
     stream_of,
     tell,
     tell_notices,
     tell_timing,
-    write_to_stdout,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +161,9 @@ class Commands(click.Group):
     invoke_without_command=True,  # else click raises the help as an error: "amplint: error: Usage:"
     subcommand_metavar="COMMAND [ARGS]...",
 )
-@click.version_option(__version__, package_name="amplint", message="amplint %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", package_name="amplint", message="amplint %(version)s"
+)
 @click.pass_context
 def cli(context: click.Context) -> int:
     """Find and fix mistakes with devices, dtypes and autocast in PyTorch training code.
@@ -180,6 +181,11 @@ def cli(context: click.Context) -> int:
 @settings_options
 @adoption_options
 @report_options
+@click.option(
+    "--fix/--no-fix", "write", help="Make the safe fixes, and report what is left: `fix --apply`."
+)
+@click.option("--diff", is_flag=True, help="Print the safe fixes as a diff; write nothing.")
+@unsafe_option
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Print which rules and files have taken longest.")
@@ -199,6 +205,9 @@ def check(
     formats: list[Output],
     output_file: Path | None,
     sort: str,
+    write: bool,
+    diff: bool,
+    unsafe: bool,
     quiet: bool,
     statistics: bool,
     timing: bool,
@@ -210,6 +219,9 @@ def check(
 
     Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
     too, so that what is found in a file does not depend on which others are named.
+
+    With --fix, what is left after the safe fixes decides the exit status; with --diff, it is 1 if
+    there is a diff, else 0.
     """
     from amplint.core import progress
     from amplint.run.supervision import Limit
@@ -222,11 +234,39 @@ def check(
 
         measured = Timing()
     outputs = outputs_of(formats, output_file, statistics)
-    request, _ = make_request(**given)
+    if write or diff:
+        refuse_with(
+            "--fix and --diff",
+            {
+                "--new-since": adoption.new_since,
+                "--add-ignores": adoption.add_ignores,
+                "--timeout": timeout,
+                "--timing": timing,
+            },
+        )
+        if diff or STDIN in given["paths"]:  # what goes to standard output is no report
+            reports = {
+                "--format": formats,
+                "--output-file": output_file,
+                "--statistics": statistics,
+            }
+            refuse_with("--diff" if diff else "`--fix -`", reports)
+    request, text = make_request(**given)
     if adoption.show_settings:
         from amplint.cli import settings
 
         return settings.show(request)
+    if write or diff:
+        from amplint.cli import fixing
+
+        how = fixing.Fixing(not diff, unsafe, quiet, "--fix", outputs, sort)
+        known = adoption.known(request)
+        made = fixing.make(replace(request, jobs=jobs), text, known, how)
+        if not diff:
+            return adoption.status(made.outcome)
+        if made.outcome.problems:
+            return FAILED
+        return FINDINGS if made.would_change and not adoption.exit_zero else CLEAN
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
         request = replace(request, timing=measured, progress=shown, jobs=jobs)
         stream = stream_of(outputs, sort, request)
@@ -241,7 +281,7 @@ def check(
 @settings_options
 @baseline_options
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
-@click.option("--unsafe", is_flag=True, help="Take also fixes that may change results.")
+@unsafe_option
 @click.option(
     "--verify", is_flag=True, help="Run a program before and after, and apply what is verified."
 )
@@ -256,8 +296,8 @@ def fix(
     is written, and the status is 1 if there is anything to fix. With --apply --verify, the program
     named by --entry, --script or --pytest is run, with your rights; see `amplint verify --help`.
     """
-    from amplint.core import progress
-    from amplint.output import baseline, fixing
+    from amplint.cli import fixing
+    from amplint.output import baseline
 
     program = {name: given.pop(name) for name in PROGRAM}
     if verify and not write:
@@ -271,27 +311,11 @@ def fix(
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
         return projects.fix(request, options, known)
-    with progress.shown(sys.stderr, wanted=not quiet) as shown:
-        fixed = fixing.fix_project(replace(request, progress=shown), unsafe)
-    problems: tuple[str, ...] = ()
-    if write and text is None:
-        fixed, problems = fixing.write_project(request, fixed, unsafe)
-        if fixed.after:
-            known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
-            fixed = replace(fixed, outcome=left)
-    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
-    if not quiet:
-        tell_notices(fixed.withheld)
-    if text is not None:
-        return write_to_stdout(fixed, text, request, quiet)
-    if not write:
-        return preview(fixed, request, quiet, unsafe)
-    show(fixed.outcome, request, quiet=quiet)
-    tell(problems)
-    if not quiet:
-        verdict = f"fixed {counts(fixed)}" if fixed.after else nothing(fixed, unsafe, problems)
-        click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
-    return FAILED if problems else fixed.outcome.status
+    # A text from standard input is nobody's file: its fixed form is what is asked for.
+    writes = write or text is not None
+    how = fixing.Fixing(writes, unsafe, quiet, "--apply")
+    made = fixing.make(request, text, known, how)
+    return made.outcome.status or (FINDINGS if made.would_change else CLEAN)
 
 
 @cli.command()
@@ -373,7 +397,14 @@ def explain(rule: str | None, model: str | None, model_schema: bool, place: str 
 
 
 @cli.command()
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format",
+    "--output-format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+)
 def rules(format_: str) -> int:
     """List all rules."""
     import json

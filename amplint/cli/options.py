@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -128,11 +128,19 @@ def outputs_of(formats: Sequence[Output], file: Path | None, statistics: bool) -
     return outputs
 
 
+def refuse_with(option: str, others: Mapping[str, object]) -> None:
+    """Raises click.UsageError for an option that was given and does not go with another one."""
+    for other, value in others.items():
+        if value:
+            raise click.UsageError(f"{other} does not go with {option}")
+
+
 def report_options(command: Command) -> Command:
     """The reports of `check`."""
     decorators = [
         click.option(
             "--format",
+            "--output-format",
             "formats",
             metavar="FORMAT[:FILE]",
             multiple=True,
@@ -156,6 +164,18 @@ def report_options(command: Command) -> Command:
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
+
+
+def unsafe_option(command: Command) -> Command:
+    """The option of what makes fixes; ruff's name for it is known too."""
+    option = click.option(
+        "--unsafe",
+        "--unsafe-fixes",
+        "unsafe",
+        is_flag=True,
+        help="Take also fixes that may change results.",
+    )
+    return option(command)
 
 
 def settings_options(command: Command) -> Command:

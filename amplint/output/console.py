@@ -162,8 +162,12 @@ def tell_timing(timing: Timing, root: Path) -> None:
     click.echo(f"amplint: {printable_lines(text)}", err=True)
 
 
-def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bool = False) -> int:
-    """Show what would be written, and count what would be left."""
+def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writes: str) -> None:
+    """Show what would be written, and count what would be left.
+
+    Args:
+        writes: the option that has it written.
+    """
     from amplint.output.formats import diff, path_from
 
     exact = not (sys.stdout.isatty() or colored())  # it may go to a file, for `git apply`
@@ -178,15 +182,14 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bo
                 click.echo(diff.for_terminal(label, *texts), nl=False)
     left = len(fixed.outcome.findings)
     if not quiet:
-        would = f"would fix {counts(fixed)}; --apply writes"
+        would = f"would fix {counts(fixed)}; {writes} writes"
         verdict = would if fixed.after else nothing(fixed, unsafe)
         verdict += f"; {left} left, see `amplint check`" if left else ""
         click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     tell(fixed.outcome.problems)
-    return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
 
 
-def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool = False) -> int:
+def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool) -> None:
     """Give back the text of standard input with the fixes in it, and report on standard error."""
     from amplint.output.formats import Report, render
 
@@ -197,7 +200,6 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
     if said := render("text", report):
         click.echo(said, err=True)
     tell(fixed.outcome.problems)
-    return fixed.outcome.status
 
 
 def counts(fixed: FixOutcome) -> str:

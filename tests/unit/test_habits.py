@@ -1,0 +1,140 @@
+"""What users of other linters type: it does what they expect, by what amplint has already."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.command import Amplint, Ran
+
+LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
+# A finding whose fix is unsafe.
+BUILT_AND_MOVED = "import torch\n\n\ndef f(device):\n    return torch.rand(3).to(device)\n"
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, which is also the current directory."""
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ------------------------------------------------------------------------- check --fix, --diff
+
+
+@pytest.mark.parametrize("text", [LEGACY, MODERN, BUILT_AND_MOVED, LEGACY + BUILT_AND_MOVED, "x ="])
+@pytest.mark.parametrize("unsafe", [[], ["--unsafe-fixes"]])
+def test_check_fix_is_fix_apply(
+    amplint: Amplint, project: Path, text: str, unsafe: list[str]
+) -> None:
+    file = project / "a.py"
+    file.write_text(text)
+    one, written = amplint("fix", "--apply", *unsafe), file.read_text()
+    file.write_text(text)
+    assert amplint("check", "--fix", *unsafe) == one
+    assert file.read_text() == written
+
+
+def test_check_fix_ends_with_1_for_what_is_left_alone(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    assert amplint("check", "--fix").status == 0
+    (project / "a.py").write_text(BUILT_AND_MOVED)
+    assert amplint("check", "--fix").status == 1
+    assert amplint("check", "--fix", "--exit-zero").status == 0
+    assert amplint("check", "--fix", "--fail-on", "correctness").status == 0
+    (project / "a.py").write_text(f"{LEGACY}{BUILT_AND_MOVED}")
+    ran = amplint("check", "--fix", "--output-format", "json")
+    assert ran.status == 1
+    assert [each["code"] for each in json.loads(ran.out)] == ["AMP501"]
+    assert amplint("check", "--fix", "--unsafe-fixes").status == 0
+
+
+def test_check_diff_prints_the_diff_of_fix(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "--diff")
+    assert ran.out == amplint("fix").out
+    assert (ran.status, ran.err) == (1, "would fix 1 finding in 1 file; --fix writes\n")
+    assert amplint("check", "--fix", "--diff") == ran, "as in ruff"
+    assert amplint("check", "--diff", "--exit-zero").status == 0
+    assert (project / "a.py").read_text() == LEGACY
+    subprocess.run(["git", "apply", "-"], input=ran.out.encode(), check=True, cwd=project)
+    assert (project / "a.py").read_text() == MODERN
+
+
+def test_check_diff_ends_with_0_where_there_is_no_diff(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(BUILT_AND_MOVED)
+    ran = amplint("check", "--diff")
+    assert (ran.status, ran.out) == (0, "")
+    assert amplint("fix").status == 1, "what is left counts there"
+    assert amplint("check", "--diff", "--unsafe-fixes").status == 1
+    assert amplint("check", "--diff", "gone.py").status == 2
+
+
+def test_no_fix_is_what_happens_anyway(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    assert amplint("check", "--no-fix") == amplint("check") == amplint("check", "--fix", "--no-fix")
+    assert (project / "a.py").read_text() == LEGACY
+
+
+def test_check_fix_heeds_the_baseline(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(BUILT_AND_MOVED)
+    assert amplint("baseline").status == 0
+    assert amplint("check", "--fix").status == 0
+    assert amplint("check", "--fix", "--no-baseline").status == 1
+    assert amplint("check", "--fix", "--unsafe-fixes").status == 0
+    assert "AMP501" not in (project / ".amplint-baseline.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--fix", "--new-since", "HEAD"],
+        ["--fix", "--add-ignores", "known"],
+        ["--diff", "--timeout", "3"],
+        ["--fix", "--timing"],
+        ["--diff", "--format", "json"],
+        ["--diff", "--statistics"],
+    ],
+)
+def test_what_does_not_go_with_fixes(amplint: Amplint, arguments: list[str]) -> None:
+    ran = amplint("check", *arguments)
+    assert ran.status == 2
+    assert f"{arguments[1]} does not go with --" in ran.err
+
+
+def test_check_fix_of_standard_input_writes_it(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = project / "text"
+    text.write_text(LEGACY)
+    for arguments, ran in (
+        (["check", "--fix", "-"], Ran(0, MODERN, "1 file, no findings\n")),
+        (["check", "--fix", "-q", "-"], Ran(0, MODERN, "")),
+    ):
+        with text.open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            assert amplint(*arguments) == ran
+    with text.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        ran = amplint("check", "--diff", "-")
+    assert ran.status == 1
+    assert '+with torch.amp.autocast("cuda"):\n' in ran.out
+
+
+@pytest.mark.parametrize("command", ["check", "rules"])
+def test_a_format_has_two_names(amplint: Amplint, project: Path, command: str) -> None:
+    (project / "a.py").write_text(LEGACY)
+    assert amplint(command, "--output-format", "json") == amplint(command, "--format", "json")
+
+
+def test_a_capital_v_prints_the_version(amplint: Amplint) -> None:
+    assert amplint("-V") == amplint("--version")
+    assert amplint("-V").status == 0
