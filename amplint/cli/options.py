@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -87,6 +88,53 @@ def pattern_with_codes(
             )
         table.setdefault(pattern, []).extend(comma_separated(_, parameter, [codes]))
     return table
+
+
+@dataclass(frozen=True)
+class Configured:
+    """The values of `--config`.
+
+    Args:
+        file: the file whose settings hold for all files.
+        settings: settings that were written there, by key, over those of files.
+    """
+
+    file: Path | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+NOT_CONFIGURED = Configured()
+
+
+def configuration(
+    _: click.Context, parameter: click.Parameter, values: Iterable[str]
+) -> Configured:
+    """What is a file, or has no `=` in it, is a file; all else is TOML."""
+    configured = NOT_CONFIGURED
+    for value in values:
+        if "=" in value and not os.path.exists(value):  # noqa: PTH110  (never raises)
+            settings = {**configured.settings}
+            for key, one in toml(value, parameter).items():
+                before = settings.get(key)
+                if isinstance(before, dict) and isinstance(one, dict):
+                    one = {**before, **one}  # noqa: PLW2901  (tables of patterns, one after another)
+                settings[key] = one
+            configured = replace(configured, settings=settings)
+        elif configured.file is not None:
+            raise click.BadParameter("names two files", param=parameter)
+        else:
+            configured = replace(configured, file=Path(value))
+    return configured
+
+
+def toml(text: str, parameter: click.Parameter) -> dict[str, object]:
+    from amplint.core.toml import loads
+
+    try:
+        return loads(text)
+    except (ValueError, RecursionError) as error:
+        said = f"{text!r} is neither a file nor a setting in TOML: {error}"
+        raise click.BadParameter(f"{said}; text stands in quotes", param=parameter) from error
 
 
 def format_and_file(
@@ -193,10 +241,22 @@ def settings_options(command: Command) -> Command:
         click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
         click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
         click.option(
+            "--extend-ignore",
+            metavar="CODES",
+            help="Do not report these either; --ignore replaces what the settings ignore.",
+            **many,
+        ),
+        click.option(
             "--preview/--no-preview", default=None, help="Also run rules that are in preview."
         ),
         click.option(
             "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
+        ),
+        click.option(
+            "--extend-exclude",
+            metavar="PATTERNS",
+            help="Leave out these too; --exclude replaces what the settings exclude.",
+            **many,
         ),
         click.option(
             "--roots", metavar="DIRECTORIES", help="Analyse these as projects of their own.", **many
@@ -219,9 +279,11 @@ def settings_options(command: Command) -> Command:
         ),
         click.option(
             "--config",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Use this file's settings for all files.",
+            metavar="FILE|KEY=VALUE",
+            multiple=True,
+            callback=configuration,
+            help="Use this file's settings for all files, or this setting, written as in a file: "
+            "'ignore = [\"AMP101\"]'.",
         ),
         click.option(
             "--force-exclude",
@@ -308,7 +370,7 @@ def make_request(
     paths: Sequence[str],
     stdin_filename: str | None,
     force_exclude: bool,
-    config: Path | None,
+    config: Configured,
     no_cache: bool,
     **options: Any,
 ) -> tuple[Request, Text | None]:
@@ -334,7 +396,7 @@ def make_request(
         paths = (stdin_filename,) if stdin_filename else ()
     else:
         paths = paths or (".",)
-    settings = Hierarchy(given, config, starting_point(paths))
+    settings = Hierarchy(given, config.file, starting_point(paths), config.settings)
     if not from_stdin:
         project = discover.project(paths, settings, force_exclude)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)

@@ -27,6 +27,8 @@ from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.torch_floor import ANY, Floor
 
 COMMAND_LINE = "the command line"
+AND_COMMAND_LINE = f" and {COMMAND_LINE}"  # where that adds to what a file has
+INLINE = "--config"  # where a setting is written on the command line as in a file
 AUTO = "auto"
 PREVIEW = "`preview = true`, or --preview"  # what switches rules in preview on
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
@@ -378,6 +380,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             given["baseline"] = directory.absolute() / file_name(value, where)
         elif key == "observations":
             given["observations"] = true_or_false(value, where)
+        elif key == "extend":
+            raise ConfigError(f"{where} names a file in a file; here, write --config FILE")
         else:
             raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, WORDS)}")
     return given
@@ -388,6 +392,8 @@ KEYS = (
     "target-torch", "assume-autocast", "models", "baseline", "observations",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
+# The options that add to the value of a key, which other options replace.
+ADDED = {"extend-select": "extend-select", "extend-ignore": "ignore", "extend-exclude": "exclude"}
 PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base
 
 

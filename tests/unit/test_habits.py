@@ -138,3 +138,108 @@ def test_a_format_has_two_names(amplint: Amplint, project: Path, command: str) -
 def test_a_capital_v_prints_the_version(amplint: Amplint) -> None:
     assert amplint("-V") == amplint("--version")
     assert amplint("-V").status == 0
+
+
+# ------------------------------------------------------------------------- settings
+
+
+def reported(amplint: Amplint, *arguments: str) -> set[str]:
+    """The codes and files that are reported."""
+    ran = amplint("check", "--format", "json", *arguments)
+    assert ran.status in (0, 1), ran.err
+    found = json.loads(ran.out)
+    return {f"{Path(each['filename']).name}:{each['code']}" for each in found}
+
+
+@pytest.fixture
+def two(project: Path) -> Path:
+    """A project with two findings, one in a file that its settings exclude, and an ignored one."""
+    scaler = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
+    (project / "a.py").write_text(LEGACY + BUILT_AND_MOVED)
+    (project / "b.py").write_text(scaler)
+    (project / "c.py").write_text(scaler)
+    (project / "pyproject.toml").write_text(
+        '[tool.amplint]\nignore = ["AMP501"]\nexclude = ["b.py"]\nextend-select = ["AMP102"]\n'
+    )
+    return project
+
+
+@pytest.mark.usefixtures("two")
+def test_extending_options_add_to_the_settings(amplint: Amplint) -> None:
+    assert reported(amplint) == {"a.py:AMP701", "c.py:AMP702"}
+    assert reported(amplint, "--extend-ignore", "AMP702") == {"a.py:AMP701"}
+    assert reported(amplint, "--ignore", "AMP702") == {"a.py:AMP701", "a.py:AMP501"}
+    both = reported(amplint, "--ignore", "AMP702", "--extend-ignore", "AMP501")
+    assert both == {"a.py:AMP701"}
+    assert reported(amplint, "--extend-exclude", "c.py") == {"a.py:AMP701"}
+    assert reported(amplint, "--exclude", "c.py") == {"a.py:AMP701", "b.py:AMP702"}
+    added = ("--extend-select", "AMP103", "--extend-ignore", "AMP702", "--extend-exclude", "c.py")
+    shown = amplint("check", "--show-settings", *added).out
+    for line in (
+        'ignore = ["AMP501", "AMP702"]',
+        'exclude = ["b.py", "c.py"]',
+        'extend-select = ["AMP102", "AMP103"]',
+    ):
+        assert f"{line}  # pyproject.toml and the command line\n" in shown
+    ran = amplint("check", "--extend-ignore", "AMP7O1")
+    assert ran.status == 2
+    assert "pyproject.toml and the command line: `ignore`: there is no rule `AMP7O1`" in ran.err
+    ran = amplint("check", "--extend-exclude", "[a")
+    assert ran.err.startswith("amplint: error: the command line: `exclude`: '[a' is not a pattern")
+
+
+def test_extending_options_add_to_nothing(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    assert reported(amplint, "--extend-exclude", "a.py") == set()
+    assert reported(amplint, "--extend-ignore", "migration") == set()
+
+
+@pytest.mark.usefixtures("two")
+def test_a_setting_may_be_written_on_the_command_line(amplint: Amplint, project: Path) -> None:
+    inline = "ignore=['AMP701']"
+    assert reported(amplint, "--config", inline) == {"a.py:AMP501", "c.py:AMP702"}
+    assert reported(amplint, "--config", inline, "--ignore", "ALL") == set(), "an option wins"
+    (project / "other.toml").write_text('ignore = ["ALL"]')
+    assert reported(amplint, "--config", "other.toml") == set()
+    both = ("--config", inline, "--config", "other.toml")
+    assert reported(amplint, *both) == {"a.py:AMP501", "b.py:AMP702", "c.py:AMP702"}
+    tables = [f'per-file-ignores."{name}.py" = ["ALL"]' for name in "ac"]
+    assert reported(amplint, "--config", tables[0]) == {"c.py:AMP702"}
+    assert reported(amplint, "--config", tables[0], "--config", tables[1]) == set()
+    shown = amplint("check", "--show-settings", "--config", 'target-torch = "2.4"').out
+    assert 'target-torch = "2.4"  # --config\n' in shown
+
+
+def test_a_file_may_have_an_equals_sign(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    (project / "a=b.toml").write_text('ignore = ["ALL"]')
+    assert reported(amplint, "--config", "a=b.toml") == set()
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("selct = ['AMP1']", "--config: unknown key `selct`; did you mean `select`?"),
+        ("select = 'AMP1'", "--config: `select` must be a list of strings, not 'AMP1'"),
+        ("select = ['AMP7O1']", "--config: `select`: there is no rule `AMP7O1`; did you mean"),
+        ("target-torch=2.4", '--config: `target-torch` must be a version in quotes, such as "2.4"'),
+        ("preview = 1", "--config: `preview` must be true or false, not 1"),
+        ("exclude = ['[a']", "--config: `exclude`: '[a' is not a pattern"),
+        ("models = ['gone.toml']", "gone.toml: cannot be read"),
+        ("extend = 'other.toml'", "`extend` names a file in a file; here, write --config FILE"),
+        ("ignore = AMP1", "is neither a file nor a setting in TOML: Invalid value"),
+        ("ignore = " + "[" * 5000, "is neither a file nor a setting in TOML"),
+        ("a.toml", "a.toml: cannot be read: No such file"),
+    ],
+)
+def test_a_setting_that_cannot_be_followed(amplint: Amplint, value: str, sentence: str) -> None:
+    ran = amplint("check", "--config", value)
+    assert (ran.status, ran.out) == (2, "")
+    assert sentence in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_two_files_of_settings_are_one_too_many(amplint: Amplint) -> None:
+    ran = amplint("check", "--config", "a.toml", "--config", "b.toml")
+    assert ran.status == 2
+    assert "'--config': names two files" in ran.err
