@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +30,7 @@ from amplint.cli.options import (
     PROGRAM,
     Running,
     behind,
+    color_option,
     make_request,
     outputs_of,
     program_options,
@@ -45,7 +47,6 @@ from amplint.output.console import (
     INTERRUPTED,
     STDIN,
     Output,
-    colored,
     show,
     stream_of,
     tell,
@@ -67,12 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = cli.main(arguments, prog_name="amplint", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else CLEAN
-    except Failure as error:
-        error.show()
     except click.ClickException as error:
-        tell([error.format_message()])
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(f"amplint: see `{error.ctx.command_path} --help`", err=True)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        with nullcontext() if context is None else context.scope(cleanup=False):
+            tell([error.format_message()])
+        if context is not None:
+            click.echo(f"amplint: see `{context.command_path} --help`", err=True)
     except (click.Abort, KeyboardInterrupt) as error:
         # Where click sees it first, it is the cause. It may say which files are written.
         tell_notices([": ".join(filter(None, ("interrupted", str(error.__cause__ or error))))])
@@ -154,6 +155,13 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(f"amplint.cli.{cmd_name}"), cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except Failure as error:  # here, where it is known whether it has a color
+            error.show()
+            return FAILED
+
 
 @click.group(
     cls=Commands,
@@ -164,13 +172,13 @@ class Commands(click.Group):
 @click.version_option(
     __version__, "-V", "--version", package_name="amplint", message="amplint %(version)s"
 )
+@color_option
 @click.pass_context
 def cli(context: click.Context) -> int:
     """Find and fix mistakes with devices, dtypes and autocast in PyTorch training code.
 
     Exit status: 0 nothing found, 1 findings, 2 amplint could not do its work.
     """
-    context.color = colored()
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), err=True)
         return FAILED
@@ -355,6 +363,7 @@ def clean(paths: tuple[str, ...]) -> int:
     metavar="FILE:LINE",
     help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE.",
 )
+@color_option
 def explain(rule: str | None, model: str | None, model_schema: bool, place: str | None) -> int:
     """Print the page of a rule or framework, or all about a line.
 

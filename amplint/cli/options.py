@@ -16,7 +16,7 @@ import click
 
 from amplint.core.errors import Failure
 from amplint.output import FORMATS, STATISTICS
-from amplint.output.console import STDIN, Output
+from amplint.output.console import STDIN, Output, colored
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
@@ -214,6 +214,26 @@ def report_options(command: Command) -> Command:
     return command
 
 
+def color_option(command: Command) -> Command:
+    """`--color`, which may stand before the command or among its options."""
+    option = click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        expose_value=False,
+        is_eager=True,
+        callback=choose_color,
+        help="auto: as the terminal, NO_COLOR and FORCE_COLOR say. Default: auto.",
+    )
+    return option(command)
+
+
+def choose_color(context: click.Context, _: click.Parameter, when: str | None) -> None:
+    root = context.find_root()
+    if when is not None or context is root:
+        root.color = {"always": True, "never": False}.get(when or "auto", colored())
+        context.color = root.color
+
+
 def unsafe_option(command: Command) -> Command:
     """The option of what makes fixes; ruff's name for it is known too."""
     option = click.option(
@@ -300,6 +320,7 @@ def settings_options(command: Command) -> Command:
             metavar="PATH",
             help="With `-` as the path: the file that standard input stands for.",
         ),
+        color_option,
     ]
     for decorator in reversed(decorators):
         command = decorator(command)

@@ -121,9 +121,7 @@ class Graph:
     def given_back(self) -> tuple[int, ...]:
         """The values of `returns`, whose nodes hold them; a lambda's value stands there itself."""
         returned = ((each, self.nodes[each]) for each in self.returns)
-        return tuple(
-            node.operands[0] if node.op is Op.RETURN else each for each, node in returned
-        )
+        return tuple(node.operands[0] if node.op is Op.RETURN else each for each, node in returned)
 
     @cached_property
     def contexts(self) -> tuple[int, ...]:

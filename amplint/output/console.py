@@ -67,6 +67,7 @@ def show(
         lead: as in `Report`.
     """
     from amplint.core.limits import lines_on
+    from amplint.output import links
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
 
@@ -80,7 +81,9 @@ def show(
         else:
             left = [one for one in outcome.findings if one.path not in printed]
             rest = replace(outcome, findings=tuple(left)) if printed else outcome
-            if text := render(output.format, replace(report, outcome=rest, columns=columns())):
+            linked = sys.stdout.isatty() and styled() is not False and links.shown_by_terminal()
+            printed_report = replace(report, outcome=rest, columns=columns(), links=linked)
+            if text := render(output.format, printed_report):
                 click.echo(text)
     if not quiet:
         tell_notices(outcome.notices)
@@ -145,6 +148,12 @@ def colored() -> bool | None:
     return True if os.environ.get("FORCE_COLOR") else None  # https://force-color.org
 
 
+def styled() -> bool | None:
+    """Whether styles are wanted, or not, by the options or the environment."""
+    context = click.get_current_context(silent=True)
+    return colored() if context is None else context.color
+
+
 def columns() -> int | None:
     """The columns that the environment or the terminal gives; None without either."""
     given = os.environ.get("COLUMNS", "")
@@ -170,7 +179,7 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writ
     """
     from amplint.output.formats import diff, path_from
 
-    exact = not (sys.stdout.isatty() or colored())  # it may go to a file, for `git apply`
+    exact = not (sys.stdout.isatty() or styled())  # it may go to a file, for `git apply`
     for path, text in fixed.after.items():
         shown = path_from(Path.cwd(), request.project.root, path)
         before = fixed.before[path]
