@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -31,6 +31,7 @@ from amplint.cli.options import (
     Running,
     behind,
     color_option,
+    format_option,
     make_request,
     outputs_of,
     program_options,
@@ -53,9 +54,6 @@ from amplint.output.console import (
     tell_notices,
     tell_timing,
 )
-
-if TYPE_CHECKING:
-    from amplint.core.rule import Rule
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -353,6 +351,8 @@ def clean(paths: tuple[str, ...]) -> int:
 
 @cli.command()
 @click.argument("rule", required=False)
+@click.option("--all", "every", is_flag=True, help="Print the pages of all rules.")
+@format_option("text", "json", "markdown", default=None, help="Of the pages of rules.")
 @click.option(
     "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
 )
@@ -364,12 +364,24 @@ def clean(paths: tuple[str, ...]) -> int:
     help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE.",
 )
 @color_option
-def explain(rule: str | None, model: str | None, model_schema: bool, place: str | None) -> int:
+def explain(
+    rule: str | None,
+    every: bool,
+    format_: str | None,
+    model: str | None,
+    model_schema: bool,
+    place: str | None,
+) -> int:
     """Print the page of a rule or framework, or all about a line.
 
     RULE is a code or a name. With --at, it is the rule to explain; without it, all that look
     at the line are.
     """
+    if every:
+        refuse_with("--all", {"RULE": rule, "--at": place})
+    if format_ is not None or every:
+        others = {"--at": place, "--model": model, "--model-schema": model_schema}
+        refuse_with("--format" if format_ is not None else "--all", others)
     if model_schema:
         from amplint.frameworks.page import schema
 
@@ -386,12 +398,13 @@ def explain(rule: str | None, model: str | None, model_schema: bool, place: str 
             raise Failure(str(error)) from error
         return CLEAN
     from amplint.core import registry
-    from amplint.output import rule_page
+    from amplint.output import rule_list
 
-    if rule is None and place is None:
-        raise click.UsageError("Missing argument 'RULE', or --at, or --model.")
+    if rule is None and place is None and not every:
+        raise click.UsageError("Missing argument 'RULE', or --all, or --at, or --model.")
+    known = registry.all_rules()
     try:
-        found = registry.find(rule, registry.all_rules()) if rule is not None else None
+        found = registry.find(rule, known) if rule is not None else None
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
     if place is not None:
@@ -399,66 +412,23 @@ def explain(rule: str | None, model: str | None, model_schema: bool, place: str 
 
         line.explain(place, found)
         return CLEAN
-    assert found is not None
-    click.echo(click.style(rule_page.heading(found), bold=True))
-    click.echo(rule_page.body(found))
+    if found is None:
+        click.echo(rule_list.pages(known, format_ or "text"))
+    else:
+        click.echo(rule_list.page(found, format_ or "text"))
     return CLEAN
 
 
 @cli.command()
-@click.option(
-    "--format",
-    "--output-format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@format_option("text", "json", default="text")
 def rules(format_: str) -> int:
     """List all rules."""
-    import json
-
     from amplint.core import registry
+    from amplint.output import rule_list
 
     known = registry.all_rules()
-    if format_ == "json":
-        entries = [
-            {
-                "code": rule.code,
-                "name": rule.name,
-                "group": rule.group.value,
-                "default": rule.default,
-                "preview": rule.preview,
-                "since": rule.since,
-                "torch": rule.torch,
-                "until": rule.until,
-                "safe_if": list(rule.safe_if),
-                "help": rule.help,
-                "url": rule.url or None,
-                "package": rule.package or None,
-                "summary": rule.summary,
-                "doc": rule.doc.strip(),
-            }
-            for rule in known
-        ]
-        click.echo(json.dumps(entries, indent=2))
-        return CLEAN
-    width = max(len(rule.name) for rule in known)
-    code = max(len(rule.code) for rule in known)
-    groups = {rule: f"{rule.group.value}{state_of(rule)}" for rule in known}
-    group = max(map(len, groups.values()))
-    for rule in known:
-        package = f" (of {rule.package})" if rule.package else ""
-        start = f"{rule.code:{code}}  {rule.name:{width}}  {groups[rule]:{group}}"
-        click.echo(f"{start}  {rule.summary}{package}")
+    click.echo(rule_list.pages(known, "json") if format_ == "json" else rule_list.lines(known))
     return CLEAN
-
-
-def state_of(rule: Rule) -> str:
-    """Of a rule that is off by default, what is to be said of that in a list."""
-    if rule.preview:
-        return ", preview"
-    return "" if rule.default else ", off"
 
 
 @cli.command()

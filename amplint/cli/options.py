@@ -214,6 +214,21 @@ def report_options(command: Command) -> Command:
     return command
 
 
+def format_option(
+    *names: str, default: str | None, help: str | None = None
+) -> Callable[[Command], Command]:
+    """The form of a command that prints one thing alone, by both names of the option."""
+    return click.option(
+        "--format",
+        "--output-format",
+        "format_",
+        type=click.Choice(names),
+        default=default,
+        show_default=True,
+        help=help,
+    )
+
+
 def color_option(command: Command) -> Command:
     """`--color`, which may stand before the command or among its options."""
     option = click.option(

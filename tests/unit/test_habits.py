@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from amplint.core import registry
 from tests.command import Amplint, Ran
+from tests.helpers import ROOT
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
@@ -243,3 +245,54 @@ def test_two_files_of_settings_are_one_too_many(amplint: Amplint) -> None:
     ran = amplint("check", "--config", "a.toml", "--config", "b.toml")
     assert ran.status == 2
     assert "'--config': names two files" in ran.err
+
+
+# ------------------------------------------------------------------------- rules, statistics
+
+
+def test_explain_all_prints_all_pages(amplint: Amplint) -> None:
+    known = registry.all_rules()
+    pages = amplint("explain", "--all")
+    assert pages.status == 0
+    assert pages.out == "\n".join(amplint("explain", rule.code).out for rule in known)
+    markdown = amplint("explain", "--all", "--format", "markdown").out
+    for rule in known:
+        assert (ROOT / rule.url).read_text(encoding="utf-8") in markdown
+    entries = amplint("explain", "--all", "--output-format", "json").out
+    assert entries == amplint("rules", "--format", "json").out
+
+
+def test_explain_has_forms_for_one_rule(amplint: Amplint) -> None:
+    entries = json.loads(amplint("rules", "--format", "json").out)
+    entry = json.loads(amplint("explain", "AMP701", "--format", "json").out)
+    assert entry in entries
+    page = (ROOT / "docs" / "rules" / "AMP701.md").read_text(encoding="utf-8")
+    assert amplint("explain", "AMP701", "--format", "markdown").out == page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--all", "AMP701"], "RULE does not go with --all"),
+        (["--all", "--at", "a.py:1"], "--at does not go with --all"),
+        (["--all", "--model", "lightning"], "--model does not go with --all"),
+        (["--format", "json", "--at", "a.py:1"], "--at does not go with --format"),
+        (["--format", "json", "--model-schema"], "--model-schema does not go with --format"),
+        (["--format", "json"], "Missing argument 'RULE', or --all, or --at, or --model."),
+        (["AMP701", "--format", "html"], "'html' is not one of"),
+    ],
+)
+def test_what_explain_cannot_print(amplint: Amplint, arguments: list[str], sentence: str) -> None:
+    ran = amplint("explain", *arguments)
+    assert (ran.status, ran.out) == (2, "")
+    assert sentence in ran.err
+
+
+@pytest.mark.usefixtures("two")
+def test_statistics_are_of_what_is_left(amplint: Amplint) -> None:
+    asked = ("--config", "ignore = []", "--statistics")
+    assert amplint("check", *asked).out.splitlines()[-1].split() == ["3", "in", "all"]
+    counts = json.loads(amplint("check", *asked, "--format", "json").out)
+    assert sum(each["count"] for each in counts) == 3
+    left = amplint("check", "--fix", *asked)
+    assert (left.status, left.out) == (1, "1  AMP501     cpu-factory-then-move\n1  in all\n")
