@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from amplint.cli import completion
 from amplint.cli.options import comma_separated
 from amplint.core.finding import Group
 from amplint.core.registry import UNPARSABLE, did_you_mean
@@ -71,6 +72,7 @@ def adoption_options(command: Command) -> Command:
             metavar="GROUPS",
             multiple=True,
             callback=groups,
+            shell_complete=completion.groups,
             help="End with status 1 only for findings of these groups.",
         ),
         click.option(

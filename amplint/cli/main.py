@@ -25,6 +25,7 @@ from typing import Any
 import click
 
 from amplint import __version__
+from amplint.cli import completion
 from amplint.cli.adoption import Adoption, adoption_options, baseline_options
 from amplint.cli.options import (
     PROGRAM,
@@ -76,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Where click sees it first, it is the cause. It may say which files are written.
         tell_notices([": ".join(filter(None, ("interrupted", str(error.__cause__ or error))))])
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not error.code:  # of a shell that completes a line
+            return CLEAN
         # The reader has gone. (Where click sees that first, it exits by itself, with 1.) Python
         # would complain once more when it flushes at exit.
         drop_output()
@@ -350,7 +353,7 @@ def clean(paths: tuple[str, ...]) -> int:
 
 
 @cli.command()
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=completion.rules)
 @click.option("--all", "every", is_flag=True, help="Print the pages of all rules.")
 @format_option("text", "json", "markdown", default=None, help="Of the pages of rules.")
 @click.option(

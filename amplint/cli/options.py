@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from amplint.cli import completion
 from amplint.core.errors import Failure
 from amplint.output import FORMATS, STATISTICS
 from amplint.output.console import STDIN, Output, colored
@@ -193,6 +194,7 @@ def report_options(command: Command) -> Command:
             metavar="FORMAT[:FILE]",
             multiple=True,
             callback=format_and_file,
+            shell_complete=completion.formats,
             help=f"{', '.join(FORMATS)}; with a file, also several. Default: text.",
         ),
         click.option(
@@ -264,6 +266,7 @@ def unsafe_option(command: Command) -> Command:
 def settings_options(command: Command) -> Command:
     """The arguments that `check` and `fix` share."""
     many: dict[str, Any] = {"multiple": True, "callback": comma_separated}
+    codes: dict[str, Any] = {**many, "shell_complete": completion.selectors}
     decorators = [
         click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
         click.option(
@@ -271,15 +274,16 @@ def settings_options(command: Command) -> Command:
             metavar="CODES",
             multiple=True,
             callback=codes_to_report,
+            shell_complete=completion.selectors,
             help="Report these and no others.",
         ),
-        click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
-        click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
+        click.option("--ignore", metavar="CODES", help="Do not report these.", **codes),
+        click.option("--extend-select", metavar="CODES", help="Report these too.", **codes),
         click.option(
             "--extend-ignore",
             metavar="CODES",
             help="Do not report these either; --ignore replaces what the settings ignore.",
-            **many,
+            **codes,
         ),
         click.option(
             "--preview/--no-preview", default=None, help="Also run rules that are in preview."
@@ -317,6 +321,7 @@ def settings_options(command: Command) -> Command:
             metavar="FILE|KEY=VALUE",
             multiple=True,
             callback=configuration,
+            shell_complete=click.Path().shell_complete,
             help="Use this file's settings for all files, or this setting, written as in a file: "
             "'ignore = [\"AMP101\"]'.",
         ),
