@@ -85,6 +85,14 @@ def show(
             printed_report = replace(report, outcome=rest, columns=columns(), links=linked)
             if text := render(output.format, printed_report):
                 click.echo(text)
+    if any(output.format == "github" for output in outputs):
+        from amplint.output import job_summary
+
+        try:
+            job_summary.append(report, os.environ)
+        except OSError as error:  # the annotations are there all the same
+            why = error.strerror or error
+            tell_notices([f"{job_summary.FILE}: no summary is written: {why}"])
     if not quiet:
         tell_notices(outcome.notices)
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is

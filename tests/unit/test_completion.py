@@ -57,7 +57,7 @@ def test_values_are_offered(complete: Offered) -> None:
         "AMP70", *(f"AMP70{number}" for number in range(1, 6)),
     ]  # fmt: skip
     assert "AMP501,legacy-autocast" in complete("check", "--ignore", "AMP501,leg")
-    assert complete("explain", "legacy-a") == ["legacy-autocast"]
+    assert complete("explain", "legacy-g") == ["legacy-grad-scaler"]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
