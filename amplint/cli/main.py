@@ -360,6 +360,7 @@ def clean(paths: tuple[str, ...]) -> int:
     "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
 )
 @click.option("--model-schema", is_flag=True, help="Print the JSON Schema of models.")
+@click.option("--settings-schema", is_flag=True, help="Print the JSON Schema of the settings.")
 @click.option(
     "--at",
     "place",
@@ -373,6 +374,7 @@ def explain(
     format_: str | None,
     model: str | None,
     model_schema: bool,
+    settings_schema: bool,
     place: str | None,
 ) -> int:
     """Print the page of a rule or framework, or all about a line.
@@ -383,12 +385,18 @@ def explain(
     if every:
         refuse_with("--all", {"RULE": rule, "--at": place})
     if format_ is not None or every:
-        others = {"--at": place, "--model": model, "--model-schema": model_schema}
+        schemas = {"--model-schema": model_schema, "--settings-schema": settings_schema}
+        others = {"--at": place, "--model": model, **schemas}
         refuse_with("--format" if format_ is not None else "--all", others)
     if model_schema:
         from amplint.frameworks.page import schema
 
         click.echo(schema())
+        return CLEAN
+    if settings_schema:
+        from amplint.project.config import schema_of_settings
+
+        click.echo(schema_of_settings(), nl=False)
         return CLEAN
     if model is not None:
         from amplint.core.escaping import lines_without_controls

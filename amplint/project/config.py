@@ -495,3 +495,8 @@ def selectors_of(rules: Iterable[Rule]) -> frozenset[str]:
     for rule in rules:
         words |= {rule.code, rule.name, *beginnings(rule.code)}
     return frozenset(words)
+
+
+def schema_of_settings() -> str:
+    """The JSON Schema of what `parse` accepts, in the form that SchemaStore wants."""
+    return Path(__file__).with_name("settings.schema.json").read_text(encoding="utf-8")
