@@ -195,6 +195,7 @@ def cli(context: click.Context) -> int:
 )
 @click.option("--diff", is_flag=True, help="Print the safe fixes as a diff; write nothing.")
 @unsafe_option
+@click.option("--watch", is_flag=True, help="Check again when a file has changed; Ctrl-C ends it.")
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Print which rules and files have taken longest.")
@@ -217,6 +218,7 @@ def check(
     write: bool,
     diff: bool,
     unsafe: bool,
+    watch: bool,
     quiet: bool,
     statistics: bool,
     timing: bool,
@@ -243,23 +245,19 @@ def check(
 
         measured = Timing()
     outputs = outputs_of(formats, output_file, statistics)
+    limits = {"--add-ignores": adoption.add_ignores, "--timeout": timeout, "--timing": timing}
+    reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
+    from_stdin = STDIN in given["paths"]
     if write or diff:
-        refuse_with(
-            "--fix and --diff",
-            {
-                "--new-since": adoption.new_since,
-                "--add-ignores": adoption.add_ignores,
-                "--timeout": timeout,
-                "--timing": timing,
-            },
-        )
-        if diff or STDIN in given["paths"]:  # what goes to standard output is no report
-            reports = {
-                "--format": formats,
-                "--output-file": output_file,
-                "--statistics": statistics,
-            }
-            refuse_with("--diff" if diff else "`--fix -`", reports)
+        refuse_with("--fix and --diff", {"--new-since": adoption.new_since, **limits})
+        if diff or from_stdin:  # what goes to standard output is no report
+            refuse_with("--diff" if diff else "--fix and `-`", reports)
+    if watch:
+        others = {"--fix": write, "--diff": diff, "--show-settings": adoption.show_settings}
+        refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
+        from amplint.cli import watching
+
+        return watching.Watch(adoption, given, jobs, quiet, sort).run()
     request, text = make_request(**given)
     if adoption.show_settings:
         from amplint.cli import settings

@@ -21,6 +21,8 @@ from amplint.output.console import STDIN, Output, colored
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
+    from amplint.project.discover import Project
+    from amplint.project.hierarchy import Hierarchy
     from amplint.run.request import Request
 
 BEHIND = "amplint.behind"
@@ -418,28 +420,17 @@ def make_request(
     """The request that the command line makes, and the text if it came from standard input."""
     from amplint.core import registry, replacing
     from amplint.project import discover
-    from amplint.project.hierarchy import Hierarchy
     from amplint.run import cache
     from amplint.run.request import Request
 
     known = registry.AllRules()
-    given = {
-        key.replace("_", "-"): value
-        for key, value in options.items()
-        if value or value is False  # `--no-preview` over `preview = true`
-    }
     from_stdin = STDIN in paths
     if from_stdin and len(paths) > 1:
         raise click.UsageError("`-` stands alone: standard input is one file")
     if stdin_filename is not None and not from_stdin:
         raise click.UsageError("--stdin-filename goes with `-` as the path")
-    if from_stdin:
-        paths = (stdin_filename,) if stdin_filename else ()
-    else:
-        paths = paths or (".",)
-    settings = Hierarchy(given, config.file, starting_point(paths), config.settings)
     if not from_stdin:
-        project = discover.project(paths, settings, force_exclude)
+        project, settings = files_and_settings(paths, force_exclude, config, **options)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
         replacing.delete(project.left)
         if kept is not None:
@@ -447,6 +438,8 @@ def make_request(
         return Request(project, settings, known, cache=kept), None
 
     text = text_of_stdin(stdin_filename)
+    paths = (stdin_filename,) if stdin_filename else ()
+    settings = hierarchy(paths, config, options)
     if stdin_filename is None:
         project, kept = discover.lone_text(STDIN), None
     else:
@@ -454,6 +447,28 @@ def make_request(
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
     overlays = dict.fromkeys(project.reported, text.written(text.text))
     return Request(project, settings, known, overlays, kept), text
+
+
+def files_and_settings(
+    paths: Sequence[str], force_exclude: bool, config: Configured, **options: Any
+) -> tuple[Project, Hierarchy]:
+    """The files that the paths name, with those around them, and the settings of each."""
+    from amplint.project import discover
+
+    paths = paths or (".",)
+    settings = hierarchy(paths, config, options)
+    return discover.project(paths, settings, force_exclude), settings
+
+
+def hierarchy(paths: Sequence[str], config: Configured, options: Mapping[str, Any]) -> Hierarchy:
+    from amplint.project.hierarchy import Hierarchy
+
+    given = {
+        key.replace("_", "-"): value
+        for key, value in options.items()
+        if value or value is False  # `--no-preview` over `preview = true`
+    }
+    return Hierarchy(given, config.file, starting_point(paths), config.settings)
 
 
 def starting_point(paths: Sequence[str]) -> Path:
