@@ -1,4 +1,4 @@
-"""What a shell offers for the values of options; click itself knows the options and the files."""
+"""The values of options that a shell offers; click itself knows the options and the files."""
 
 # Rules are imported where a value is asked for: a shell waits for the answer.
 # ruff: noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What `fix`, `check --fix` and `check --diff` do: show the fixes, or write them."""
+"""The work of `fix`, `check --fix` and `check --diff`: show the fixes, or write them."""
 
 # Some modules are imported where they are needed: a command pays for what it uses.
 # ruff: noqa: PLC0415
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fixing:
-    """How fixes are made, and what is printed.
+    """The way in which fixes are made, and the output.
 
     Args:
         write: whether the files are changed; else the changes are printed.
@@ -52,7 +52,7 @@ class Fixing:
 
 @dataclass(frozen=True)
 class Made:
-    """What came of it.
+    """The outcome of making fixes.
 
     Args:
         outcome: what is left to report, and what could not be done.

@@ -112,7 +112,7 @@ NOT_CONFIGURED = Configured()
 def configuration(
     _: click.Context, parameter: click.Parameter, values: Iterable[str]
 ) -> Configured:
-    """What is a file, or has no `=` in it, is a file; all else is TOML."""
+    """A value that is a file, or has no `=` in it, is a file; all else is TOML."""
     configured = NOT_CONFIGURED
     for value in values:
         if "=" in value and not os.path.exists(value):  # noqa: PTH110  (never raises)

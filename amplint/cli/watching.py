@@ -93,7 +93,7 @@ def stamp(path: str) -> Stamp:
 
 
 def changed(before: State, after: State) -> str:
-    """What is other than it was, for a line about it."""
+    """The names of files that are other than they were, for a line about them."""
     paths = before.files.keys() | after.files.keys()
     names = sorted(
         seen_from(".", path)

@@ -41,23 +41,23 @@ def render(report: Report, environment: Mapping[str, str]) -> str:
     if outcome.findings:
         shown = ordered(outcome.findings, "cost")[:MOST_ROWS]
         lines += ["| place | rule | |", "|---|---|---|"]
-        lines += [row(finding, report, environment) for finding in shown]
+        lines += [table_row(finding, report, environment) for finding in shown]
         if left := len(outcome.findings) - len(shown):
             lines += ["", f"{counted(left, 'finding')} more, which cost less: see the log."]
         lines.append("")
     return "\n".join(lines) + "\n"
 
 
-def row(finding: Finding, report: Report, environment: Mapping[str, str]) -> str:
+def table_row(finding: Finding, report: Report, environment: Mapping[str, str]) -> str:
     place = f"<code>{plain(report.place(finding.path, finding.span.start))}</code>"
     addresses = (help_uri(rule) for rule in report.rules if rule.code == finding.code)
     code = linked(finding.code, next(addresses, ""))
     said = code_marked(shortened(finding.message))
-    where = linked(place, address(finding, report, environment))
+    where = linked(place, address_of_line(finding, report, environment))
     return f"| {where} | {code} {plain(finding.name)} | {said} |"
 
 
-def address(finding: Finding, report: Report, environment: Mapping[str, str]) -> str:
+def address_of_line(finding: Finding, report: Report, environment: Mapping[str, str]) -> str:
     """The address of a line on GitHub; "" where it is not known."""
     server, repository, commit, workspace = (environment.get(name, "") for name in ADDRESS)
     if not all((server, repository, commit, workspace)):

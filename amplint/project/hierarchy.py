@@ -125,7 +125,7 @@ class Hierarchy:
 
     @cached_property
     def _more(self) -> dict[str, object]:
-        """What the command line adds to the values of keys."""
+        """The values that the command line adds to those of keys."""
         return parse(self._added, COMMAND_LINE, Path())
 
     def _settings_in(self, file: Path | None) -> Written:
