@@ -241,6 +241,19 @@ def test_a_setting_that_cannot_be_followed(amplint: Amplint, value: str, sentenc
     assert "Traceback" not in ran.err
 
 
+def test_a_baseline_that_the_user_names_may_lie_anywhere(
+    amplint: Amplint, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """One that a file of settings names may not: that may be a stranger's."""
+    known = tmp_path_factory.mktemp("elsewhere") / "known.json"
+    (project / "a.py").write_text(LEGACY)
+    named = f"baseline = {json.dumps(str(known))}"
+    assert amplint("baseline", "--config", named).status == 0
+    assert amplint("check", "--config", named).status == 0
+    (project / "amplint.toml").write_text(named)
+    assert "lies outside of the project" in amplint("check").err
+
+
 def test_two_files_of_settings_are_one_too_many(amplint: Amplint) -> None:
     ran = amplint("check", "--config", "a.toml", "--config", "b.toml")
     assert ran.status == 2
