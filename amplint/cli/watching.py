@@ -212,6 +212,8 @@ class Watch:
                 request = replace(request, progress=shown, jobs=self.jobs)
                 outcome = self.adoption.run(self._with_memory(request))
         except Failure as error:
+            if not why:  # of the first round: it may be an option, which never changes
+                raise
             self._memory = None  # what is kept may be the reason
             error.show()
             self._say("amplint waits until that has changed; Ctrl-C ends it")

@@ -204,6 +204,23 @@ def test_what_does_not_go_with_watching(amplint: Amplint, arguments: list[str]) 
     assert f"{arguments[0]} does not go with --watch" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--select", "AMP7O1"], "there is no rule `AMP7O1`"),
+        (["--new-since", "nowhere"], "is in no git repository"),
+        (["--config", "gone.toml"], "gone.toml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_followed_from_the_start_ends_it(
+    amplint: Amplint, project: Path, arguments: list[str], sentence: str
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "--watch", *arguments)
+    assert (ran.status, ran.out) == (2, "")
+    assert sentence in ran.err
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a process there gets no SIGINT")
 def test_ctrl_c_ends_a_process_with_0(project: Path) -> None:
     (project / "a.py").write_text(LEGACY)
