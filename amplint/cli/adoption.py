@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from amplint.cli import completion
 from amplint.cli.options import comma_separated
 from amplint.core.finding import Group
 from amplint.core.registry import UNPARSABLE, did_you_mean
@@ -71,6 +72,7 @@ def adoption_options(command: Command) -> Command:
             metavar="GROUPS",
             multiple=True,
             callback=groups,
+            shell_complete=completion.groups,
             help="End with status 1 only for findings of these groups.",
         ),
         click.option(
@@ -124,13 +126,17 @@ class Adoption:
             limit: when the run is ended.
             found: is called with what is to be reported of each file, as in `supervision.run`.
         """
-        from amplint.output import baseline
-
-        known = {} if self.no_baseline else baseline.of_run(request)  # errors come before work
+        known = self.known(request)  # errors come before work
         if self.add_ignores is None:
             return self._reported(request, known, limit, found)
         outcome = self._reported(request, known, limit)
         return outcome if outcome.stopped else self._suppressed(outcome, request, known)
+
+    def known(self, request: Request) -> Known:
+        """The findings that are not reported."""
+        from amplint.output import baseline
+
+        return {} if self.no_baseline else baseline.of_run(request)
 
     def status(self, outcome: Outcome) -> int:
         """The exit status. A file that was not looked at fails whatever the groups are."""

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from amplint.cli.options import make_request
+from amplint.cli.options import NOT_CONFIGURED, make_request
 from amplint.core.errors import Failure
 from amplint.core.rule import Rule
 from amplint.output import inspection as page
@@ -18,7 +18,7 @@ from amplint.run.inspection import inspect, row_in
 def explain(place: str, rule: Rule | None) -> None:
     """Print what is known of a line. Raises Failure for a place that is none."""
     file, *numbers = split(place)
-    request, _ = make_request((file,), None, False, None, True)
+    request, _ = make_request((file,), None, False, NOT_CONFIGURED, True)
     path = relative(absolute(file), str(request.project.root))
     reading = read(request.project, request.overlays)
     if path not in reading.paths:

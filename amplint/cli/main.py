@@ -16,47 +16,46 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplint import __version__
+from amplint.cli import completion
 from amplint.cli.adoption import Adoption, adoption_options, baseline_options
 from amplint.cli.comparing import compare_option, taken
 from amplint.cli.options import (
     PROGRAM,
     Running,
     behind,
+    color_option,
+    format_option,
     make_request,
     outputs_of,
     program_options,
+    refuse_with,
     report_options,
     settings_options,
+    unsafe_option,
 )
 from amplint.core.errors import Failure, how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
+    FINDINGS,
     INTERRUPTED,
+    STDIN,
     Output,
-    colored,
-    counts,
-    nothing,
-    of_unsafe,
-    preview,
     show,
     stream_of,
     tell,
     tell_notices,
     tell_timing,
-    write_to_stdout,
 )
-
-if TYPE_CHECKING:
-    from amplint.core.rule import Rule
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,17 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = cli.main(arguments, prog_name="amplint", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else CLEAN
-    except Failure as error:
-        error.show()
     except click.ClickException as error:
-        tell([error.format_message()])
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(f"amplint: see `{error.ctx.command_path} --help`", err=True)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        with nullcontext() if context is None else context.scope(cleanup=False):
+            tell([error.format_message()])
+        if context is not None:
+            click.echo(f"amplint: see `{context.command_path} --help`", err=True)
     except (click.Abort, KeyboardInterrupt) as error:
         # Where click sees it first, it is the cause. It may say which files are written.
         tell_notices([": ".join(filter(None, ("interrupted", str(error.__cause__ or error))))])
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not error.code:  # of a shell that completes a line
+            return CLEAN
         # The reader has gone. (Where click sees that first, it exits by itself, with 1.) Python
         # would complain once more when it flushes at exit.
         drop_output()
@@ -156,6 +157,13 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(f"amplint.cli.{cmd_name}"), cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except Failure as error:  # here, where it is known whether it has a color
+            error.show()
+            return FAILED
+
 
 @click.group(
     cls=Commands,
@@ -163,14 +171,16 @@ class Commands(click.Group):
     invoke_without_command=True,  # else click raises the help as an error: "amplint: error: Usage:"
     subcommand_metavar="COMMAND [ARGS]...",
 )
-@click.version_option(__version__, package_name="amplint", message="amplint %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", package_name="amplint", message="amplint %(version)s"
+)
+@color_option
 @click.pass_context
 def cli(context: click.Context) -> int:
     """Find and fix mistakes with devices, dtypes and autocast in PyTorch training code.
 
     Exit status: 0 nothing found, 1 findings, 2 amplint could not do its work.
     """
-    context.color = colored()
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), err=True)
         return FAILED
@@ -182,6 +192,12 @@ def cli(context: click.Context) -> int:
 @adoption_options
 @report_options
 @compare_option
+@click.option(
+    "--fix/--no-fix", "write", help="Make the safe fixes, and report what is left: `fix --apply`."
+)
+@click.option("--diff", is_flag=True, help="Print the safe fixes as a diff; write nothing.")
+@unsafe_option
+@click.option("--watch", is_flag=True, help="Check again when a file has changed; Ctrl-C ends it.")
 @click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--timing", is_flag=True, help="Print which rules and files have taken longest.")
@@ -202,6 +218,10 @@ def check(
     output_file: Path | None,
     sort: str,
     compare: Path | None,
+    write: bool,
+    diff: bool,
+    unsafe: bool,
+    watch: bool,
     quiet: bool,
     statistics: bool,
     timing: bool,
@@ -213,6 +233,9 @@ def check(
 
     Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
     too, so that what is found in a file does not depend on which others are named.
+
+    With --fix, what is left after the safe fixes decides the exit status; with --diff, it is 1 if
+    there is a diff, else 0.
     """
     from amplint.core import progress
     from amplint.run.supervision import Limit
@@ -226,11 +249,40 @@ def check(
         from amplint.run.timing import Timing
 
         measured = Timing()
-    request, _ = make_request(**given)
+    limits = {
+        "--add-ignores": adoption.add_ignores,
+        "--compare": compare,
+        "--timeout": timeout,
+        "--timing": timing,
+    }
+    reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
+    from_stdin = STDIN in given["paths"]
+    if write or diff:
+        refuse_with("--fix and --diff", {"--new-since": adoption.new_since, **limits})
+        if diff or from_stdin:  # what goes to standard output is no report
+            refuse_with("--diff" if diff else "--fix and `-`", reports)
+    if watch:
+        others = {"--fix": write, "--diff": diff, "--show-settings": adoption.show_settings}
+        refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
+        from amplint.cli import watching
+
+        return watching.Watch(adoption, given, jobs, quiet, sort).run()
+    request, text = make_request(**given)
     if adoption.show_settings:
         from amplint.cli import settings
 
         return settings.show(request)
+    if write or diff:
+        from amplint.cli import fixing
+
+        how = fixing.Fixing(not diff, unsafe, quiet, "--fix", outputs, sort)
+        known = adoption.known(request)
+        made = fixing.make(replace(request, jobs=jobs), text, known, how)
+        if not diff:
+            return adoption.status(made.outcome)
+        if made.outcome.problems:
+            return FAILED
+        return FINDINGS if made.would_change and not adoption.exit_zero else CLEAN
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
         request = replace(request, timing=measured, progress=shown, jobs=jobs)
         stream = stream_of(outputs, sort, request)
@@ -246,7 +298,7 @@ def check(
 @settings_options
 @baseline_options
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
-@click.option("--unsafe", is_flag=True, help="Take also fixes that may change results.")
+@unsafe_option
 @click.option(
     "--verify", is_flag=True, help="Run a program before and after, and apply what is verified."
 )
@@ -261,8 +313,8 @@ def fix(
     is written, and the status is 1 if there is anything to fix. With --apply --verify, the program
     named by --entry, --script or --pytest is run, with your rights; see `amplint verify --help`.
     """
-    from amplint.core import progress
-    from amplint.output import baseline, fixing
+    from amplint.cli import fixing
+    from amplint.output import baseline
 
     program = {name: given.pop(name) for name in PROGRAM}
     if verify and not write:
@@ -276,27 +328,11 @@ def fix(
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
         return projects.fix(request, options, known)
-    with progress.shown(sys.stderr, wanted=not quiet) as shown:
-        fixed = fixing.fix_project(replace(request, progress=shown), unsafe)
-    problems: tuple[str, ...] = ()
-    if write and text is None:
-        fixed, problems = fixing.write_project(request, fixed, unsafe)
-        if fixed.after:
-            known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
-            fixed = replace(fixed, outcome=left)
-    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
-    if not quiet:
-        tell_notices(fixed.withheld)
-    if text is not None:
-        return write_to_stdout(fixed, text, request, quiet)
-    if not write:
-        return preview(fixed, request, quiet, unsafe)
-    show(fixed.outcome, request, quiet=quiet)
-    tell(problems)
-    if not quiet:
-        verdict = f"fixed {counts(fixed)}" if fixed.after else nothing(fixed, unsafe, problems)
-        click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
-    return FAILED if problems else fixed.outcome.status
+    # A text from standard input is nobody's file: its fixed form is what is asked for.
+    writes = write or text is not None
+    how = fixing.Fixing(writes, unsafe, quiet, "--apply")
+    made = fixing.make(request, text, known, how)
+    return made.outcome.status or (FINDINGS if made.would_change else CLEAN)
 
 
 @cli.command()
@@ -325,27 +361,50 @@ def clean(paths: tuple[str, ...]) -> int:
 
 
 @cli.command()
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=completion.rules)
+@click.option("--all", "every", is_flag=True, help="Print the pages of all rules.")
+@format_option("text", "json", "markdown", default=None, help="Of the pages of rules.")
 @click.option(
     "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
 )
 @click.option("--model-schema", is_flag=True, help="Print the JSON Schema of models.")
+@click.option("--settings-schema", is_flag=True, help="Print the JSON Schema of the settings.")
 @click.option(
     "--at",
     "place",
     metavar="FILE:LINE",
     help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE.",
 )
-def explain(rule: str | None, model: str | None, model_schema: bool, place: str | None) -> int:
+@color_option
+def explain(
+    rule: str | None,
+    every: bool,
+    format_: str | None,
+    model: str | None,
+    model_schema: bool,
+    settings_schema: bool,
+    place: str | None,
+) -> int:
     """Print the page of a rule or framework, or all about a line.
 
     RULE is a code or a name. With --at, it is the rule to explain; without it, all that look
     at the line are.
     """
+    if every:
+        refuse_with("--all", {"RULE": rule, "--at": place})
+    if format_ is not None or every:
+        schemas = {"--model-schema": model_schema, "--settings-schema": settings_schema}
+        others = {"--at": place, "--model": model, **schemas}
+        refuse_with("--format" if format_ is not None else "--all", others)
     if model_schema:
         from amplint.frameworks.page import schema
 
         click.echo(schema())
+        return CLEAN
+    if settings_schema:
+        from amplint.project.config import schema_of_settings
+
+        click.echo(schema_of_settings(), nl=False)
         return CLEAN
     if model is not None:
         from amplint.core.escaping import lines_without_controls
@@ -358,12 +417,13 @@ def explain(rule: str | None, model: str | None, model_schema: bool, place: str 
             raise Failure(str(error)) from error
         return CLEAN
     from amplint.core import registry
-    from amplint.output import rule_page
+    from amplint.output import rule_list
 
-    if rule is None and place is None:
-        raise click.UsageError("Missing argument 'RULE', or --at, or --model.")
+    if rule is None and place is None and not every:
+        raise click.UsageError("Missing argument 'RULE', or --all, or --at, or --model.")
+    known = registry.all_rules()
     try:
-        found = registry.find(rule, registry.all_rules()) if rule is not None else None
+        found = registry.find(rule, known) if rule is not None else None
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
     if place is not None:
@@ -371,59 +431,23 @@ def explain(rule: str | None, model: str | None, model_schema: bool, place: str 
 
         line.explain(place, found)
         return CLEAN
-    assert found is not None
-    click.echo(click.style(rule_page.heading(found), bold=True))
-    click.echo(rule_page.body(found))
+    if found is None:
+        click.echo(rule_list.pages(known, format_ or "text"))
+    else:
+        click.echo(rule_list.page(found, format_ or "text"))
     return CLEAN
 
 
 @cli.command()
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+@format_option("text", "json", default="text")
 def rules(format_: str) -> int:
     """List all rules."""
-    import json
-
     from amplint.core import registry
+    from amplint.output import rule_list
 
     known = registry.all_rules()
-    if format_ == "json":
-        entries = [
-            {
-                "code": rule.code,
-                "name": rule.name,
-                "group": rule.group.value,
-                "default": rule.default,
-                "preview": rule.preview,
-                "since": rule.since,
-                "torch": rule.torch,
-                "until": rule.until,
-                "safe_if": list(rule.safe_if),
-                "help": rule.help,
-                "url": rule.url or None,
-                "package": rule.package or None,
-                "summary": rule.summary,
-                "doc": rule.doc.strip(),
-            }
-            for rule in known
-        ]
-        click.echo(json.dumps(entries, indent=2))
-        return CLEAN
-    width = max(len(rule.name) for rule in known)
-    code = max(len(rule.code) for rule in known)
-    groups = {rule: f"{rule.group.value}{state_of(rule)}" for rule in known}
-    group = max(map(len, groups.values()))
-    for rule in known:
-        package = f" (of {rule.package})" if rule.package else ""
-        start = f"{rule.code:{code}}  {rule.name:{width}}  {groups[rule]:{group}}"
-        click.echo(f"{start}  {rule.summary}{package}")
+    click.echo(rule_list.pages(known, "json") if format_ == "json" else rule_list.lines(known))
     return CLEAN
-
-
-def state_of(rule: Rule) -> str:
-    """Of a rule that is off by default, what is to be said of that in a list."""
-    if rule.preview:
-        return ", preview"
-    return "" if rule.default else ", off"
 
 
 @cli.command()

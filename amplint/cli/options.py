@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from amplint.cli import completion
 from amplint.core.errors import Failure
 from amplint.output import FORMATS, STATISTICS
-from amplint.output.console import STDIN, Output
+from amplint.output.console import STDIN, Output, colored
 
 if TYPE_CHECKING:
     from amplint.core.text import Text
+    from amplint.project.discover import Project
+    from amplint.project.hierarchy import Hierarchy
     from amplint.run.request import Request
 
 BEHIND = "amplint.behind"
@@ -89,6 +93,53 @@ def pattern_with_codes(
     return table
 
 
+@dataclass(frozen=True)
+class Configured:
+    """The values of `--config`.
+
+    Args:
+        file: the file whose settings hold for all files.
+        settings: settings that were written there, by key, over those of files.
+    """
+
+    file: Path | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+NOT_CONFIGURED = Configured()
+
+
+def configuration(
+    _: click.Context, parameter: click.Parameter, values: Iterable[str]
+) -> Configured:
+    """A value that is a file, or has no `=` in it, is a file; all else is TOML."""
+    configured = NOT_CONFIGURED
+    for value in values:
+        if "=" in value and not os.path.exists(value):  # noqa: PTH110  (never raises)
+            settings = {**configured.settings}
+            for key, one in toml(value, parameter).items():
+                before = settings.get(key)
+                if isinstance(before, dict) and isinstance(one, dict):
+                    one = {**before, **one}  # noqa: PLW2901  (tables of patterns, one after another)
+                settings[key] = one
+            configured = replace(configured, settings=settings)
+        elif configured.file is not None:
+            raise click.BadParameter("names two files", param=parameter)
+        else:
+            configured = replace(configured, file=Path(value))
+    return configured
+
+
+def toml(text: str, parameter: click.Parameter) -> dict[str, object]:
+    from amplint.core.toml import loads
+
+    try:
+        return loads(text)
+    except (ValueError, RecursionError) as error:
+        said = f"{text!r} is neither a file nor a setting in TOML: {error}"
+        raise click.BadParameter(f"{said}; text stands in quotes", param=parameter) from error
+
+
 def format_and_file(
     _: click.Context, parameter: click.Parameter, values: Iterable[str]
 ) -> list[Output]:
@@ -128,15 +179,24 @@ def outputs_of(formats: Sequence[Output], file: Path | None, statistics: bool) -
     return outputs
 
 
+def refuse_with(option: str, others: Mapping[str, object]) -> None:
+    """Raises click.UsageError for an option that was given and does not go with another one."""
+    for other, value in others.items():
+        if value:
+            raise click.UsageError(f"{other} does not go with {option}")
+
+
 def report_options(command: Command) -> Command:
     """The reports of `check`."""
     decorators = [
         click.option(
             "--format",
+            "--output-format",
             "formats",
             metavar="FORMAT[:FILE]",
             multiple=True,
             callback=format_and_file,
+            shell_complete=completion.formats,
             help=f"{', '.join(FORMATS)}; with a file, also several. Default: text.",
         ),
         click.option(
@@ -158,9 +218,57 @@ def report_options(command: Command) -> Command:
     return command
 
 
+def format_option(
+    *names: str, default: str | None, help: str | None = None
+) -> Callable[[Command], Command]:
+    """The form of a command that prints one thing alone, by both names of the option."""
+    return click.option(
+        "--format",
+        "--output-format",
+        "format_",
+        type=click.Choice(names),
+        default=default,
+        show_default=True,
+        help=help,
+    )
+
+
+def color_option(command: Command) -> Command:
+    """`--color`, which may stand before the command or among its options."""
+    option = click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        expose_value=False,
+        is_eager=True,
+        callback=choose_color,
+        help="auto: as the terminal, NO_COLOR and FORCE_COLOR say. Default: auto.",
+    )
+    return option(command)
+
+
+def choose_color(context: click.Context, _: click.Parameter, when: str | None) -> None:
+    root = context.find_root()
+    if when is not None or context is root:
+        root.color = {"always": True, "never": False}.get(when or "auto", colored())
+        context.color = root.color
+
+
+def unsafe_option(command: Command) -> Command:
+    """The option of what makes fixes; ruff's name for it is known too."""
+    option = click.option(
+        "--unsafe",
+        "--unsafe-fixes",
+        "unsafe",
+        is_flag=True,
+        help="Take also fixes that may change results.",
+    )
+    return option(command)
+
+
 def settings_options(command: Command) -> Command:
     """The arguments that `check` and `fix` share."""
     many: dict[str, Any] = {"multiple": True, "callback": comma_separated}
+    codes: dict[str, Any] = {**many, "shell_complete": completion.selectors}
     decorators = [
         click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
         click.option(
@@ -168,15 +276,28 @@ def settings_options(command: Command) -> Command:
             metavar="CODES",
             multiple=True,
             callback=codes_to_report,
+            shell_complete=completion.selectors,
             help="Report these and no others.",
         ),
-        click.option("--ignore", metavar="CODES", help="Do not report these.", **many),
-        click.option("--extend-select", metavar="CODES", help="Report these too.", **many),
+        click.option("--ignore", metavar="CODES", help="Do not report these.", **codes),
+        click.option("--extend-select", metavar="CODES", help="Report these too.", **codes),
+        click.option(
+            "--extend-ignore",
+            metavar="CODES",
+            help="Do not report these either; --ignore replaces what the settings ignore.",
+            **codes,
+        ),
         click.option(
             "--preview/--no-preview", default=None, help="Also run rules that are in preview."
         ),
         click.option(
             "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
+        ),
+        click.option(
+            "--extend-exclude",
+            metavar="PATTERNS",
+            help="Leave out these too; --exclude replaces what the settings exclude.",
+            **many,
         ),
         click.option(
             "--roots", metavar="DIRECTORIES", help="Analyse these as projects of their own.", **many
@@ -199,9 +320,12 @@ def settings_options(command: Command) -> Command:
         ),
         click.option(
             "--config",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Use this file's settings for all files.",
+            metavar="FILE|KEY=VALUE",
+            multiple=True,
+            callback=configuration,
+            shell_complete=click.Path().shell_complete,
+            help="Use this file's settings for all files, or this setting, written as in a file: "
+            "'ignore = [\"AMP101\"]'.",
         ),
         click.option(
             "--force-exclude",
@@ -218,6 +342,7 @@ def settings_options(command: Command) -> Command:
             metavar="PATH",
             help="With `-` as the path: the file that standard input stands for.",
         ),
+        color_option,
     ]
     for decorator in reversed(decorators):
         command = decorator(command)
@@ -288,35 +413,24 @@ def make_request(
     paths: Sequence[str],
     stdin_filename: str | None,
     force_exclude: bool,
-    config: Path | None,
+    config: Configured,
     no_cache: bool,
     **options: Any,
 ) -> tuple[Request, Text | None]:
     """The request that the command line makes, and the text if it came from standard input."""
     from amplint.core import registry, replacing
     from amplint.project import discover
-    from amplint.project.hierarchy import Hierarchy
     from amplint.run import cache
     from amplint.run.request import Request
 
     known = registry.AllRules()
-    given = {
-        key.replace("_", "-"): value
-        for key, value in options.items()
-        if value or value is False  # `--no-preview` over `preview = true`
-    }
     from_stdin = STDIN in paths
     if from_stdin and len(paths) > 1:
         raise click.UsageError("`-` stands alone: standard input is one file")
     if stdin_filename is not None and not from_stdin:
         raise click.UsageError("--stdin-filename goes with `-` as the path")
-    if from_stdin:
-        paths = (stdin_filename,) if stdin_filename else ()
-    else:
-        paths = paths or (".",)
-    settings = Hierarchy(given, config, starting_point(paths))
     if not from_stdin:
-        project = discover.project(paths, settings, force_exclude)
+        project, settings = files_and_settings(paths, force_exclude, config, **options)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
         replacing.delete(project.left)
         if kept is not None:
@@ -324,6 +438,8 @@ def make_request(
         return Request(project, settings, known, cache=kept), None
 
     text = text_of_stdin(stdin_filename)
+    paths = (stdin_filename,) if stdin_filename else ()
+    settings = hierarchy(paths, config, options)
     if stdin_filename is None:
         project, kept = discover.lone_text(STDIN), None
     else:
@@ -331,6 +447,28 @@ def make_request(
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
     overlays = dict.fromkeys(project.reported, text.written(text.text))
     return Request(project, settings, known, overlays, kept), text
+
+
+def files_and_settings(
+    paths: Sequence[str], force_exclude: bool, config: Configured, **options: Any
+) -> tuple[Project, Hierarchy]:
+    """The files that the paths name, with those around them, and the settings of each."""
+    from amplint.project import discover
+
+    paths = paths or (".",)
+    settings = hierarchy(paths, config, options)
+    return discover.project(paths, settings, force_exclude), settings
+
+
+def hierarchy(paths: Sequence[str], config: Configured, options: Mapping[str, Any]) -> Hierarchy:
+    from amplint.project.hierarchy import Hierarchy
+
+    given = {
+        key.replace("_", "-"): value
+        for key, value in options.items()
+        if value or value is False  # `--no-preview` over `preview = true`
+    }
+    return Hierarchy(given, config.file, starting_point(paths), config.settings)
 
 
 def starting_point(paths: Sequence[str]) -> Path:

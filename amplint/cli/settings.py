@@ -17,7 +17,7 @@ from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
 from amplint.output.formats.text import counted
 from amplint.project import observations
-from amplint.project.config import KEYS, Settings, check_selectors
+from amplint.project.config import AND_COMMAND_LINE, KEYS, Settings, check_selectors
 from amplint.project.hierarchy import Projects
 from amplint.project.torch_floor import ANY
 from amplint.run.request import Request
@@ -69,7 +69,8 @@ def lines(
         origins = dict(of.origins)
         origin = origins.get(key, "default")
         if os.path.isabs(origin):  # noqa: PTH117  (a string that may be no path)
-            origin = path_of(Path(origin))
+            file = origin.removesuffix(AND_COMMAND_LINE)
+            origin = path_of(Path(file)) + origin[len(file) :]
         if key == "baseline":
             there = "" if os.path.lexists(baseline) else ", not there"
             yield f"baseline = {toml(path_of(baseline))}  # {origin}{there}"

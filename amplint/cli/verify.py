@@ -18,6 +18,7 @@ from amplint.cli.options import (
     PROGRAM,
     Running,
     behind,
+    format_option,
     make_request,
     program_options,
     settings_options,
@@ -66,9 +67,7 @@ def definitions() -> str:
 )
 @click.option("--rules", "rules", is_flag=True, help="Run the fixtures of the rules.")
 @click.option("--self-test", "self_test", is_flag=True, help="Check the harness itself.")
-@click.option(
-    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text"
-)
+@format_option("text", "json", "markdown", default="text")
 def verify(
     rules: bool,
     self_test: bool,

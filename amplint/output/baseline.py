@@ -32,7 +32,7 @@ from amplint.core.text import Text
 from amplint.output.fingerprint import Identity, identities, lines_of
 from amplint.output.formats.text import counted
 from amplint.output.matching import match
-from amplint.project.config import COMMAND_LINE
+from amplint.project.config import COMMAND_LINE, INLINE
 from amplint.project.discover import absolute
 from amplint.project.hierarchy import Projects
 from amplint.run.request import Outcome, Request
@@ -121,7 +121,7 @@ def file_of(request: Request, directory: str, projects: Projects) -> Path:
     # The configuration may be a stranger's, and `amplint baseline` writes.
     bounds = {str(file.parent) if settings.baseline is None else home, str(settings.root)}
     bounds |= {top} if top is not None and projects.is_repository(top) else set()
-    named = dict(settings.origins).get("baseline") == COMMAND_LINE
+    named = dict(settings.origins).get("baseline") in (COMMAND_LINE, INLINE)
     if not named and all(files.leads_out(file, bound) for bound in bounds):
         raise BaselineError(f"{shown(file)}: lies outside of the project; --baseline may name it")
     return file

@@ -73,6 +73,7 @@ def show(
         compare: holds the run against an earlier one, for a page of HTML.
     """
     from amplint.core.limits import lines_on
+    from amplint.output import links
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
 
@@ -91,10 +92,20 @@ def show(
         else:
             left = [one for one in outcome.findings if one.path not in printed]
             rest = replace(outcome, findings=tuple(left)) if printed else report.outcome
-            if text := render(output.format, replace(report, outcome=rest, columns=columns())):
+            linked = sys.stdout.isatty() and styled() is not False and links.shown_by_terminal()
+            printed_report = replace(report, outcome=rest, columns=columns(), links=linked)
+            if text := render(output.format, printed_report):
                 click.echo(text)
             if output == TEXT and paths is not None and not quiet and sys.stdout.isatty():
                 say_next(outcome, request, paths)
+    if any(output.format == "github" for output in outputs):
+        from amplint.output import job_summary
+
+        try:
+            job_summary.append(plain, os.environ)
+        except OSError as error:  # the annotations are there all the same
+            why = error.strerror or error
+            tell_notices([f"{job_summary.FILE}: no summary is written: {why}"])
     if not quiet:
         tell_notices(outcome.notices)
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is
@@ -166,6 +177,12 @@ def colored() -> bool | None:
     return True if os.environ.get("FORCE_COLOR") else None  # https://force-color.org
 
 
+def styled() -> bool | None:
+    """Whether styles are wanted, or not, by the options or the environment."""
+    context = click.get_current_context(silent=True)
+    return colored() if context is None else context.color
+
+
 def columns() -> int | None:
     """The columns that the environment or the terminal gives; None without either."""
     given = os.environ.get("COLUMNS", "")
@@ -183,11 +200,15 @@ def tell_timing(timing: Timing, root: Path) -> None:
     click.echo(f"amplint: {printable_lines(text)}", err=True)
 
 
-def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bool = False) -> int:
-    """Show what would be written, and count what would be left."""
+def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writes: str) -> None:
+    """Show what would be written, and count what would be left.
+
+    Args:
+        writes: the option that has it written.
+    """
     from amplint.output.formats import diff, path_from
 
-    exact = not (sys.stdout.isatty() or colored())  # it may go to a file, for `git apply`
+    exact = not (sys.stdout.isatty() or styled())  # it may go to a file, for `git apply`
     for path, text in fixed.after.items():
         shown = path_from(Path.cwd(), request.project.root, path)
         before = fixed.before[path]
@@ -199,15 +220,14 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool = False, unsafe: bo
                 click.echo(diff.for_terminal(label, *texts), nl=False)
     left = len(fixed.outcome.findings)
     if not quiet:
-        would = f"would fix {counts(fixed)}; --apply writes"
+        would = f"would fix {counts(fixed)}; {writes} writes"
         verdict = would if fixed.after else nothing(fixed, unsafe)
         verdict += f"; {left} left, see `amplint check`" if left else ""
         click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     tell(fixed.outcome.problems)
-    return fixed.outcome.status or (FINDINGS if fixed.after else CLEAN)
 
 
-def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool = False) -> int:
+def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool) -> None:
     """Give back the text of standard input with the fixes in it, and report on standard error."""
     from amplint.output.formats import Report, render
 
@@ -218,7 +238,6 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
     if said := render("text", report):
         click.echo(said, err=True)
     tell(fixed.outcome.problems)
-    return fixed.outcome.status
 
 
 def counts(fixed: FixOutcome) -> str:

@@ -9,7 +9,12 @@ names an address needs no other one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+
+from amplint.core.rule import Rule
+
+URL = re.compile(r"https?://[^\s<>`)\]]+[^\s<>`)\].,;:]")
 
 DOCS = "https://docs.pytorch.org/docs/stable/"
 TUTORIALS = "https://docs.pytorch.org/tutorials/"
@@ -85,3 +90,15 @@ def page_on(code: str) -> str:
     """The address of the page that explains a code best; "" where none does."""
     beginnings = (code[:length] for length in range(len(code), 0, -1))
     return next((PAGE_OF[each] for each in beginnings if each in PAGE_OF), "")
+
+
+def help_uri(rule: Rule) -> str:
+    """The absolute address of the rule's page; else the best there is.
+
+    That is an address in the page itself; or, for amplint's own rules, a page of the library that
+    explains it. "" where there is none: a page about something else would be worse.
+    """
+    if "://" in rule.url:
+        return rule.url
+    named = URL.search(rule.doc)
+    return named.group() if named else "" if rule.package else page_on(rule.code)

@@ -27,6 +27,8 @@ from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.torch_floor import ANY, Floor
 
 COMMAND_LINE = "the command line"
+AND_COMMAND_LINE = f" and {COMMAND_LINE}"  # where that adds to what a file has
+INLINE = "--config"  # where a setting is written on the command line as in a file
 AUTO = "auto"
 PREVIEW = "`preview = true`, or --preview"  # what switches rules in preview on
 DEFAULT_SELECT = tuple(group.value for group in Group if group.default)
@@ -382,6 +384,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             given["observations"] = true_or_false(value, where)
         elif key == "hints":
             given["hints"] = true_or_false(value, where)
+        elif key == "extend":
+            raise ConfigError(f"{where} names a file in a file; here, write --config FILE")
         else:
             raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, WORDS)}")
     return given
@@ -393,6 +397,8 @@ KEYS = (
     "hints",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
+# The options that add to the value of a key, which other options replace.
+ADDED = {"extend-select": "extend-select", "extend-ignore": "ignore", "extend-exclude": "exclude"}
 PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base
 
 
@@ -494,3 +500,8 @@ def selectors_of(rules: Iterable[Rule]) -> frozenset[str]:
     for rule in rules:
         words |= {rule.code, rule.name, *beginnings(rule.code)}
     return frozenset(words)
+
+
+def schema_of_settings() -> str:
+    """The JSON Schema of what `parse` accepts, in the form that SchemaStore wants."""
+    return Path(__file__).with_name("settings.schema.json").read_text(encoding="utf-8")

@@ -14,7 +14,10 @@ from pathlib import Path
 from amplint.core import files
 from amplint.core.paths import inherited, join, lies_in, parent_of, slashes, upward
 from amplint.project.config import (
+    ADDED,
+    AND_COMMAND_LINE,
     COMMAND_LINE,
+    INLINE,
     NOTHING,
     PATTERNS,
     ConfigError,
@@ -36,8 +39,10 @@ class Hierarchy:
     the command line over them, and the lowest torch that its own project allows.
 
     Args:
-        options: settings of the command line, by key; each replaces the same key of a file.
+        options: settings of the command line, by key; each replaces the same key of a file, or is
+            added to a key (`ADDED`).
         config: a file whose settings hold for all files, instead of those nearest to them.
+        inline: settings of the command line that are written as in a file; `options` are over them.
         start: what patterns are relative to for files that lie in no project; None for their own
             directory.
     """
@@ -47,8 +52,11 @@ class Hierarchy:
         options: Mapping[str, object] | None = None,
         config: Path | None = None,
         start: Path | None = None,
+        inline: Mapping[str, object] | None = None,
     ) -> None:
-        self._options = options or {}
+        self._inline = inline or {}
+        self._options = {key: value for key, value in (options or {}).items() if key not in ADDED}
+        self._added = {ADDED[key]: value for key, value in (options or {}).items() if key in ADDED}
         self._config = config
         self._start = start
         self._places = Places()
@@ -79,15 +87,21 @@ class Hierarchy:
         if key not in self._all:
             written = self._settings_in(key.file)
             given = {**written.values, **self._given}
+            for field_name, more in self._more.items():
+                # Both are lists of words, which mypy cannot follow.
+                given[field_name] = (*given.get(field_name, ()), *more)  # type: ignore[misc]
             if key.floor is not None:
                 given["target_torch"] = None
             bases = {
                 each: file.parent.absolute()
                 for each, file in written.origins.items()
-                if each in PATTERNS and each not in self._options and file != key.file
+                if each in PATTERNS and each not in self._own and file != key.file
             }
             origins = {each: str(file) for each, file in written.origins.items()}
-            origins |= dict.fromkeys(self._options, COMMAND_LINE)
+            origins |= self._own
+            for each in self._added.keys() - self._own.keys():
+                there = each in origins
+                origins[each] = origins[each] + AND_COMMAND_LINE if there else COMMAND_LINE
             # `parse` has checked each value against its key, which mypy cannot follow.
             self._all[key] = Settings(
                 key.root.absolute(),
@@ -100,8 +114,19 @@ class Hierarchy:
         return self._all[key]
 
     @cached_property
+    def _own(self) -> dict[str, str]:
+        """The keys that the command line has values for, and how it was given them."""
+        return dict.fromkeys(self._inline, INLINE) | dict.fromkeys(self._options, COMMAND_LINE)
+
+    @cached_property
     def _given(self) -> dict[str, object]:
-        return parse(self._options, COMMAND_LINE, Path())
+        inline = parse(self._inline, INLINE, Path())
+        return {**inline, **parse(self._options, COMMAND_LINE, Path())}
+
+    @cached_property
+    def _more(self) -> dict[str, object]:
+        """The values that the command line adds to those of keys."""
+        return parse(self._added, COMMAND_LINE, Path())
 
     def _settings_in(self, file: Path | None) -> Written:
         if file is None:
@@ -113,7 +138,7 @@ class Hierarchy:
     def _floor(self, directory: str, file: Path | None) -> Floor | None:
         """The lowest torch by the requirements of the project around a directory, if these count:
         a `target-torch` of the same project does, one of a project around it does not."""
-        if "target-torch" in self._options:
+        if "target-torch" in self._own:
             return None
         origin = self._settings_in(file).origins.get("target-torch")
         if origin is None:

@@ -14,7 +14,7 @@ from amplint.core.line_diff import changes
 from amplint.core.text import Text, UndecodableError
 from amplint.output import rule_page
 from amplint.output.fixing import SAFE, UNSAFE, fix_round
-from amplint.output.formats.sarif import help_uri
+from amplint.output.help_pages import help_uri
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
 from amplint.run.request import Outcome, Request

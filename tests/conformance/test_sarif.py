@@ -16,8 +16,8 @@ from amplint.core.registry import UNPARSABLE, UNUSED
 from amplint.core.text import Text
 from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report, render, sarif
-from amplint.output.formats.sarif import descriptor, help_uri
-from amplint.output.help_pages import PAGE_OF
+from amplint.output.formats.sarif import descriptor
+from amplint.output.help_pages import PAGE_OF, help_uri
 from amplint.run.request import Outcome
 
 SCHEMA = json.loads(

@@ -35,8 +35,9 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
         | {f"amplint/output/{name}" for name in ("page.css", "report.css", "report.js")}
         | {f"amplint/programs/{name}/train.py" for name in ("cifar", "gan", "lm")}
         | {
-            f"amplint/verify/backends/{file.name}"
-            for file in (ROOT / "amplint/verify/backends").glob("*.json")
+            f"{folder}/{file.name}"
+            for folder in ("amplint/project", "amplint/verify/backends")
+            for file in (ROOT / folder).glob("*.json")
         }
     )
 

@@ -660,7 +660,7 @@ def test_an_error_after_files_were_written_does_not_say_that_none_was(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("amplint.cli.main.show", fail)
+    monkeypatch.setattr("amplint.cli.fixing.show", fail)
     (project / "a.py").write_text(LEGACY)
     ran = amplint("fix", "--apply")
     assert ran.status == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,7 @@ from amplint.core.text import Text
 from amplint.output.fingerprint import fingerprints
 from amplint.output.fixing import objection
 from amplint.output.formats import Report
-from amplint.output.help_pages import page_on
+from amplint.output.help_pages import help_uri
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.project.notebooks import Notebook
 
@@ -26,7 +25,6 @@ SCHEMA = (
 # GitHub computes `primaryLocationLineHash` by itself, and warns of each result that has another.
 FINGERPRINT = "amplint/v1"
 MOST_RESULTS = 25_000  # GitHub refuses a run with more
-URL = re.compile(r"https?://[^\s<>`)\]]+[^\s<>`)\].,;:]")
 
 
 def render(report: Report) -> str:
@@ -89,18 +87,6 @@ def worst(findings: Sequence[Finding]) -> tuple[Collection[int], list[str]]:
     kept = sorted(every, key=lambda number: DEAREST_FIRST[findings[number].cost])[:MOST_RESULTS]
     left = len(every) - MOST_RESULTS
     return frozenset(kept), [f"{left} more findings are left out: GitHub takes {MOST_RESULTS}"]
-
-
-def help_uri(rule: Rule) -> str:
-    """The address of the rule's page, which SARIF wants to be absolute; else the best there is.
-
-    That is an address in the page itself; or, for amplint's own rules, a page of the library that
-    explains it. "" where there is none: a page about something else would be worse.
-    """
-    if "://" in rule.url:
-        return rule.url
-    named = URL.search(rule.doc)
-    return named.group() if named else "" if rule.package else page_on(rule.code)
 
 
 def message(text: str) -> dict[str, str]:

@@ -13,6 +13,8 @@ from amplint.core.escaping import printable, taken_apart
 from amplint.core.finding import Finding, Group, Safety, Span
 from amplint.core.text import Text
 from amplint.output.formats import Report, advice
+from amplint.output.help_pages import help_uri
+from amplint.output.links import link
 from amplint.output.relevance import is_about_torch
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ def block(finding: Finding, report: Report) -> str:
 def headline(finding: Finding, report: Report) -> str:
     place = click.style(report.place(finding.path, finding.span.start), bold=True)
     code = click.style(finding.code, fg=COLORS[finding.severity], bold=True)
+    if report.links:
+        code = link(code, next((help_uri(r) for r in report.rules if r.code == finding.code), ""))
     return f"{place} {code} {finding.name}: {printable(finding.message)}"
 
 

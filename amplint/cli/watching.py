@@ -1,0 +1,262 @@
+"""`amplint check --watch`: checks again whenever a file has changed, until Ctrl-C.
+
+Nothing but the standard library watches: files are looked at now and then, so that it works on
+every system and on every disk. What is known of the project stays in memory, as for an editor.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from amplint.cli.adoption import Adoption
+from amplint.cli.options import files_and_settings, make_request
+from amplint.core import progress
+from amplint.core.errors import Failure
+from amplint.core.finding import Finding
+from amplint.core.paths import join, seen_from, slashes
+from amplint.output import baseline
+from amplint.output.console import CLEAN, TEXT, show
+from amplint.output.fingerprint import Identity, identities, lines_of
+from amplint.output.formats import Report
+from amplint.output.formats.text import counted, headline
+from amplint.output.matching import match
+from amplint.project import observations
+from amplint.project.config import Settings
+from amplint.run.linking import LiveLinker
+from amplint.run.request import Outcome, Request
+from amplint.server.looking import Memory
+
+EVERY = 0.3  # seconds between two looks at the files
+SHARE = 10  # of a processor, a tenth at most goes into looking
+STILL = 0.05  # seconds in which nothing more changes: an editor writes several files at once
+ROUNDS = 10  # after so many, what they have left in memory is cleaned up
+MOST_NAMES = 3
+OF_A_RUN = ("stdin_filename", "no_cache")  # arguments that say nothing of files and settings
+
+Stamp = tuple[int, int] | None  # when a file was written, and its size; None where there is none
+
+
+@dataclass(frozen=True)
+class State:
+    """All that decides what is found, as far as it can change while somebody watches.
+
+    Args:
+        files: by their full paths.
+        reported: those of them whose findings are asked for, and paths that are not there.
+        settings: by directory.
+        failure: why these are not known.
+    """
+
+    files: Mapping[str, Stamp] = field(default_factory=dict)
+    reported: frozenset[str] = frozenset()
+    settings: Mapping[str, Settings] = field(default_factory=dict)
+    failure: str = ""
+
+
+def state_of(given: Mapping[str, Any]) -> State:
+    """The state that the arguments of the command line lead to now."""
+    named = {key: value for key, value in given.items() if key not in OF_A_RUN}
+    try:
+        project, settings = files_and_settings(**named)
+        root = slashes(str(project.root))
+        used = [join(root, path) for path in project.files]
+        used += map(str, baseline.files_of(Request(project, settings, ())))
+        parts = {part or root for part in project.parts.values()}
+        used += [join(part, observations.FILE) for part in parts]
+        directories = {join(root, path).rpartition("/")[0] for path in project.files}
+        return State(
+            {path: stamp(path) for path in used},
+            project.reported.union(project.problems),
+            {directory: settings.at(directory) for directory in directories},
+        )
+    except Failure as error:
+        return State(failure=error.message)
+
+
+def stamp(path: str) -> Stamp:
+    try:
+        found = os.stat(path)  # noqa: PTH116  (thousands of them, each time)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def changed(before: State, after: State) -> str:
+    """The names of files that are other than they were, for a line about them."""
+    paths = before.files.keys() | after.files.keys()
+    names = sorted(
+        seen_from(".", path)
+        for path in paths
+        if before.files.get(path) != after.files.get(path) and not (before.failure or after.failure)
+    )
+    shown = ", ".join(names[:MOST_NAMES]) or "the settings"
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
+@dataclass(frozen=True)
+class Round:
+    """The findings of a round, each with the line that it is shown in."""
+
+    lines: Mapping[str, list[tuple[Identity, str]]]  # by file, in their order
+    texts: Mapping[str, frozenset[str]]  # the lines of these files
+
+
+def round_of(outcome: Outcome, request: Request) -> Round:
+    report = Report(outcome, request.rules, Path.cwd())
+    found: dict[str, list[tuple[Identity, str]]] = defaultdict(list)
+    named = identities(outcome.findings, outcome.texts)
+    for finding, identity in zip(outcome.findings, named, strict=True):
+        found[finding.path].append((identity, headline(finding, report)))
+    return Round(found, texts_of(outcome, outcome.findings))
+
+
+def texts_of(outcome: Outcome, findings: Iterable[Finding]) -> dict[str, frozenset[str]]:
+    paths = {finding.path for finding in findings} & outcome.texts.keys()
+    return {path: frozenset(lines_of(outcome.texts[path])) for path in paths}
+
+
+def difference(before: Round, after: Round) -> tuple[list[str], list[str]]:
+    """The lines of the findings that came, and of those that went. A finding whose line was edited
+    or has moved is the same one."""
+    came: list[str] = []
+    went: list[str] = []
+    for path in sorted(before.lines.keys() | after.lines.keys()):
+        old, new = before.lines.get(path, []), after.lines.get(path, [])
+        left = Counter(identity for identity, _ in old)
+        lines = after.texts.get(path, frozenset())
+        found = match([identity for identity, _ in new], left, lambda: lines, Counter())  # noqa: B023
+        came += [line for (_, line), known in zip(new, found, strict=True) if known is None]
+        kept = Counter(known for known in found if known is not None)
+        for identity, line in old:
+            if kept[identity]:
+                kept[identity] -= 1
+            else:
+                went.append(line)
+    return came, went
+
+
+pause = time.sleep
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+@dataclass
+class Watch:
+    """Checks again and again.
+
+    Args:
+        adoption: which findings are reported.
+        given: the other arguments of the command line, for `make_request`.
+        jobs: how many processes may work on it.
+        quiet: whether counts and remarks are left out.
+        order: of the findings.
+    """
+
+    adoption: Adoption
+    given: dict[str, Any]
+    jobs: int | None
+    quiet: bool
+    order: str
+    _memory: Memory | None = None
+    _root: Path | None = None
+    _last: Round | None = None
+
+    def run(self) -> int:
+        """Check until somebody ends it; the status is 0 then, whatever was found last."""
+        try:
+            state, why = state_of(self.given), ""
+            for number in range(1, sys.maxsize):
+                ended = self._checked(why)
+                if ended is not None:
+                    return ended
+                if number % ROUNDS == 0:
+                    gc.collect()
+                before, state = state, self._next(state)
+                why = changed(before, state)
+        except KeyboardInterrupt:
+            click.echo(err=True)  # below the ^C that the terminal shows
+        return CLEAN
+
+    def _next(self, before: State) -> State:
+        """The next state that is not the same, once nothing more changes."""
+        now, cost = before, 0.0
+        while now == before:
+            pause(max(EVERY, cost * SHARE))
+            begun = time.process_time()
+            now = state_of(self.given)
+            cost = time.process_time() - begun
+        while True:
+            pause(STILL)
+            last, now = now, state_of(self.given)
+            if last == now:
+                return now
+
+    def _checked(self, why: str) -> int | None:
+        """Check once; the status if that was the end of it."""
+        try:
+            request, _ = make_request(**self.given)
+            with progress.shown(sys.stderr, wanted=not self.quiet) as shown:
+                request = replace(request, progress=shown, jobs=self.jobs)
+                outcome = self.adoption.run(self._with_memory(request))
+        except Failure as error:
+            if not why:  # of the first round: it may be an option, which never changes
+                raise
+            self._memory = None  # what is kept may be the reason
+            error.show()
+            self._say("amplint waits until that has changed; Ctrl-C ends it")
+            return None
+        if outcome.stopped:
+            is_interrupted = outcome.signal == signal.SIGINT
+            return CLEAN if is_interrupted else self.adoption.status(outcome)
+        if self._memory is not None:
+            self._memory.forget_old_texts()
+        self._show(outcome, request, why)
+        return None
+
+    def _with_memory(self, request: Request) -> Request:
+        """The request with what is known of earlier rounds. The first takes what the cache has: a
+        project in which nothing has changed waits for nothing."""
+        if request.project.root != self._root:
+            self._root, self._memory, self._last = request.project.root, None, None
+            return request
+        if self._memory is None:
+            self._memory = Memory(LiveLinker())
+        memory = self._memory
+        return replace(request, indexed=memory.indexed, linker=memory.linker, lasting=True)
+
+    def _show(self, outcome: Outcome, request: Request, why: str) -> None:
+        """At a terminal, all findings that there are now; then what came and what went."""
+        now, before = round_of(outcome, request), self._last
+        self._last = now
+        if before is None or is_terminal():
+            if before is not None:
+                click.clear()
+            show(outcome, request, (TEXT,), self.quiet, self.order)
+        files = counted(len(outcome.files), "file")
+        if before is None:
+            self._say(f"amplint watches {files}; Ctrl-C ends it")
+            return
+        came, went = difference(before, now)
+        for sign, color, lines in (("+", "red", came), ("-", "green", went)):
+            for line in lines:
+                click.echo(f"{click.style(sign, fg=color, bold=True)} {line}")
+        clock = time.strftime("%H:%M:%S")
+        left = counted(len(outcome.findings), "finding")
+        self._say(f"{clock} {why}: {len(came)} came, {len(went)} went; {left} in {files}")
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            click.echo(text, err=True)

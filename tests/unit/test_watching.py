@@ -1,0 +1,244 @@
+"""`amplint check --watch`: what came and what went after each change, and how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from amplint.cli import watching
+from tests.command import Amplint, Ran
+
+LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
+SCALER = "scaler = torch.cuda.amp.GradScaler()\n"
+Step = Callable[[], object]
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, which is also the current directory."""
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def watch(
+    amplint: Amplint, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., list[Ran]]:
+    """Runs `check --watch`, takes a step whenever it waits for a change, and then Ctrl-C; returns
+    what was printed in each round."""
+
+    def watched(*steps: Step, options: tuple[str, ...] = ()) -> list[Ran]:
+        printed: list[Ran] = []
+        waiting: Iterator[Step] = iter(steps)
+
+        def pause(seconds: float) -> None:
+            if seconds < watching.EVERY:
+                return
+            printed.append(Ran(0, *capfd.readouterr()))
+            step = next(waiting, None)
+            if step is None:
+                raise KeyboardInterrupt
+            step()
+
+        monkeypatch.setattr(watching, "pause", pause)
+        assert amplint("check", "--watch", *options).status == 0
+        return printed
+
+    return watched
+
+
+def written(path: Path, text: str) -> Step:
+    """Writes a file, of another size or at another time than before."""
+
+    def write() -> None:
+        path.write_text(text)
+
+    return write
+
+
+def without_clock(text: str) -> str:
+    return text.partition(" ")[2]
+
+
+def test_what_came_and_went_is_shown(project: Path, watch: Callable[..., list[Ran]]) -> None:
+    (project / "a.py").write_text(LEGACY)
+    first, second, third = watch(
+        written(project / "a.py", LEGACY + SCALER), written(project / "a.py", MODERN + SCALER)
+    )
+    assert first.out.startswith("a.py:3:6 AMP701 legacy-autocast: ")
+    assert first.out.endswith("\n1 file, 1 finding (1 migration); fixable: 1 safe\n")
+    assert first.err == "amplint watches 1 file; Ctrl-C ends it\n"
+    assert second.out.startswith("+ a.py:5:10 AMP702 legacy-grad-scaler: ")
+    assert without_clock(second.err) == "a.py: 1 came, 0 went; 2 findings in 1 file\n"
+    assert third.out.startswith("- a.py:3:6 AMP701 legacy-autocast: ")
+    assert without_clock(third.err) == "a.py: 0 came, 1 went; 1 finding in 1 file\n"
+
+
+def test_a_finding_that_has_moved_is_the_same(
+    project: Path, watch: Callable[..., list[Ran]]
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    _, moved, edited = watch(
+        written(project / "a.py", "import os\n\n\n" + LEGACY),
+        written(project / "a.py", LEGACY.replace("autocast()", "autocast(enabled=True)")),
+    )
+    for ran in (moved, edited):
+        assert ran.out == ""
+        assert without_clock(ran.err) == "a.py: 0 came, 0 went; 1 finding in 1 file\n"
+
+
+def test_files_come_and_go(project: Path, watch: Callable[..., list[Ran]]) -> None:
+    first, second, third = watch(written(project / "b.py", LEGACY), (project / "b.py").unlink)
+    assert "no Python files were found" in first.err
+    assert second.out.startswith("+ b.py:3:6 AMP701 ")
+    assert without_clock(second.err) == "b.py: 1 came, 0 went; 1 finding in 1 file\n"
+    assert third.out.startswith("- b.py:3:6 AMP701 ")
+
+
+def test_a_file_that_cannot_be_read_has_a_finding(
+    project: Path, watch: Callable[..., list[Ran]]
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    _, broken, mended = watch(
+        written(project / "a.py", "x = (\n"), written(project / "a.py", MODERN)
+    )
+    assert [line.split()[2] for line in broken.out.splitlines()] == ["AMP000", "AMP701"]
+    assert [line.split()[2] for line in mended.out.splitlines()] == ["AMP000"]
+
+
+def test_settings_are_watched_too(project: Path, watch: Callable[..., list[Ran]]) -> None:
+    (project / "a.py").write_text(LEGACY + SCALER)
+    settings = project / "pyproject.toml"
+    _, ignored, wrong, again = watch(
+        written(settings, '[tool.amplint]\nignore = ["AMP701"]\n'),
+        written(settings, "[tool.amplint]\nignore = 1\n"),
+        written(settings, ""),
+    )
+    assert ignored.out.startswith("- a.py:3:6 AMP701 ")
+    assert without_clock(ignored.err).startswith("the settings: 0 came, 1 went; ")
+    assert wrong.out == ""
+    assert "`ignore` must be a list of strings, not 1\n" in wrong.err
+    assert wrong.err.endswith("\namplint waits until that has changed; Ctrl-C ends it\n")
+    assert again.out.startswith("+ a.py:3:6 AMP701 ")
+
+
+def test_a_baseline_is_watched_too(
+    project: Path, amplint: Amplint, watch: Callable[..., list[Ran]]
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    assert amplint("baseline").status == 0
+    (project / "a.py").write_text(LEGACY + SCALER)
+    first, second = watch((project / ".amplint-baseline.json").unlink)
+    assert "AMP701" not in first.out
+    assert second.out.startswith("+ a.py:3:6 AMP701 ")
+
+
+def test_what_is_kept_finds_what_a_new_run_finds(
+    project: Path, amplint: Amplint, watch: Callable[..., list[Ran]]
+) -> None:
+    """A function becomes hot by an edit in another file, and is so no more."""
+    helper = (
+        "def accuracy(logits, targets):\n"
+        "    correct = (logits.argmax(dim=1) == targets).sum()\n"
+        "    return correct.item() / len(targets)\n"
+    )
+    loop = (
+        "import torch\nfrom helper import accuracy\n\n\n"
+        "def train(model, loader, optimizer):\n    model.cuda()\n    for x, y in loader:\n"
+        "        logits = model(x.cuda())\n        logits.sum().backward()\n"
+        "        optimizer.step()\n        {call}\n"
+    )
+    (project / "helper.py").write_text(helper)
+    train = project / "train.py"
+    train.write_text(loop.format(call="pass"))
+    _, hot, cold = watch(
+        written(train, loop.format(call="print(accuracy(logits, y.cuda()))")),
+        written(train, loop.format(call="pass  # again")),
+    )
+    assert hot.out.startswith("+ helper.py:3:12 AMP101 ")
+    assert cold.out.startswith("- helper.py:3:12 AMP101 ")
+    assert amplint("check", "--no-cache", "helper.py").status == 0
+
+
+def test_a_terminal_keeps_all_findings(
+    project: Path, watch: Callable[..., list[Ran]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    monkeypatch.setattr(watching, "is_terminal", lambda: True)
+    cleared: list[None] = []
+    monkeypatch.setattr("click.clear", lambda: cleared.append(None))
+    _, second = watch(written(project / "a.py", LEGACY + SCALER))
+    assert len(cleared) == 1
+    lines = [line for line in second.out.splitlines() if " AMP70" in line]
+    assert [line.split()[0] for line in lines] == ["a.py:3:6", "a.py:5:10", "+"]
+
+
+def test_it_may_be_quiet(project: Path, watch: Callable[..., list[Ran]]) -> None:
+    (project / "a.py").write_text(LEGACY)
+    first, second = watch(written(project / "a.py", MODERN), options=("-q",))
+    assert (first.err, second.err) == ("", "")
+    assert second.out.startswith("- a.py:3:6 AMP701 ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--fix"], ["--diff"], ["--format", "json"], ["--output-file", "a"], ["--statistics"],
+        ["--add-ignores", "known"], ["--timeout", "3"], ["--timing"], ["--show-settings"],
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_watching(amplint: Amplint, arguments: list[str]) -> None:
+    ran = amplint("check", "--watch", *arguments)
+    assert ran.status == 2
+    assert f"{arguments[0]} does not go with --watch" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--select", "AMP7O1"], "there is no rule `AMP7O1`"),
+        (["--new-since", "nowhere"], "is in no git repository"),
+        (["--config", "gone.toml"], "gone.toml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_followed_from_the_start_ends_it(
+    amplint: Amplint, project: Path, arguments: list[str], sentence: str
+) -> None:
+    (project / "a.py").write_text(LEGACY)
+    ran = amplint("check", "--watch", *arguments)
+    assert (ran.status, ran.out) == (2, "")
+    assert sentence in ran.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process there gets no SIGINT")
+def test_ctrl_c_ends_a_process_with_0(project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "amplint", "check", "--watch"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        assert process.stderr.readline() == "amplint watches 1 file; Ctrl-C ends it\n"
+        (project / "a.py").write_text(MODERN)
+        assert without_clock(process.stderr.readline()).startswith("a.py: 0 came, 1 went; ")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (0, "\n")
+    assert out.splitlines()[-1].startswith("- a.py:3:6 AMP701 ")
