@@ -449,7 +449,7 @@ class ScaledIn:
         )
 
     def _outcome(self, block: int) -> tuple[str | int, bool] | None:
-        """What is so in a block: a flag, which the function does not set, is true or false."""
+        """The conditions in a block: a flag, which the function does not set, is true or false."""
         graph = self._state.graph
         test, kind = graph.blocks[block].node, graph.blocks[block].kind
         joined = reachable([test], lambda n: alternatives(graph, n))

@@ -326,7 +326,7 @@ def named(at: View) -> Iterator[str]:
 
 
 def made_of(at: View) -> list[View]:
-    """What a value is made of; not what stands beside an item: `args["epochs"] = n`"""
+    """The nodes that a value is made of; not what stands beside an item: `args["epochs"] = n`"""
     return [*(at.operands[:1] if at.op == "put" else at.operands), at.origin]
 
 

@@ -38,9 +38,7 @@ class Kept(NamedTuple):
 class CastCache:
     """The casts that the outermost region keeps.
 
-    Args:
-        region: where that region was entered; None outside of any, or where nobody of the user's
-            has.
+    `region`: where it was entered; None outside of any, or where no code of the user's has.
     """
 
     def __init__(self) -> None:
