@@ -199,7 +199,7 @@ class Adoption:
             count += len(done)
             paths |= {finding.path for finding in done}
             outcome = self._reported(request, known)
-        from amplint.output.formats.text import counted
+        from amplint.core.wording import counted
 
         said = f"suppressed {counted(count, 'finding')} in {counted(len(paths), 'file')}"
         return replace(

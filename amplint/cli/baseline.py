@@ -74,8 +74,8 @@ def settle(
     before: Baseline, after: Baseline, added: Counter[Identity], dropped: Counter[Identity]
 ) -> None:
     """Write a baseline, unless it is as before, and say what has changed."""
+    from amplint.core.wording import counted
     from amplint.output import baseline as known
-    from amplint.output.formats.text import counted
 
     name, count = known.shown(after.file), counted(after.total, "known finding")
     if os.path.lexists(after.file) and after.known == before.known:

@@ -103,8 +103,8 @@ def observe(
 
 def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
     """The outcome, with a remark on the files that were written, or why they were not."""
+    from amplint.core.wording import counted
     from amplint.observing import saving
-    from amplint.observing.findings import counted
     from amplint.project.observations import FILE, UnusableError
 
     if not found.functions:

@@ -12,10 +12,10 @@ import click
 from amplint.core import rule_packages
 from amplint.core.paths import seen_from, slashes
 from amplint.core.registry import all_rules
+from amplint.core.wording import counted
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
-from amplint.output.formats.text import counted
 from amplint.project import observations
 from amplint.project.config import AND_COMMAND_LINE, KEYS, Settings, check_selectors
 from amplint.project.hierarchy import Projects

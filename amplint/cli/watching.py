@@ -25,11 +25,12 @@ from amplint.core import progress
 from amplint.core.errors import Failure
 from amplint.core.finding import Finding
 from amplint.core.paths import join, seen_from, slashes
+from amplint.core.wording import counted
 from amplint.output import baseline
 from amplint.output.console import CLEAN, TEXT, show
 from amplint.output.fingerprint import Identity, identities, lines_of
 from amplint.output.formats import Report
-from amplint.output.formats.text import counted, headline
+from amplint.output.formats.text import headline
 from amplint.output.matching import match
 from amplint.project import observations
 from amplint.project.config import Settings

@@ -11,6 +11,7 @@ from itertools import chain
 from amplint.core.finding import Cost, Finding, Group, Position, Related, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text
+from amplint.core.wording import counted
 from amplint.observing.claims import (
     CLAIMS,
     FLAGGED,
@@ -139,10 +140,6 @@ def megabytes(sighting: Sighting) -> str:
     """The memory that each time costs, if that is known and large enough to be told."""
     size = sighting.size / sighting.count / 1e6
     return f", {size:.1f} MB each time" if size >= 0.1 else ""
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def first_line(text: str) -> str:

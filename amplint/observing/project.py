@@ -10,8 +10,9 @@ from itertools import chain
 from pathlib import Path
 
 from amplint.core.text import Text
+from amplint.core.wording import counted
 from amplint.observing import saving
-from amplint.observing.findings import counted, findings_of, first_line, is_refusal
+from amplint.observing.findings import findings_of, first_line, is_refusal
 from amplint.observing.selection import selected
 from amplint.observing.unreached import asked_of, unreached
 from amplint.project.observations import ObservedFunction

@@ -11,8 +11,9 @@ from pathlib import Path
 from amplint.core.paths import join, slashes
 from amplint.core.registry import AllRules
 from amplint.core.text import Text
+from amplint.core.wording import counted
 from amplint.observing.claims import CLAIMS, FLAGGED
-from amplint.observing.findings import counted, findings_of, is_known_refusal, raised_at, speaks
+from amplint.observing.findings import findings_of, is_known_refusal, raised_at, speaks
 from amplint.observing.selection import selected
 from amplint.output import baseline
 from amplint.output.console import columns

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from amplint.core.errors import Failure, describe
+from amplint.core.wording import counted
 from amplint.observing.block import check_torch
-from amplint.observing.findings import counted
 from amplint.verify.recording.observation import Observation
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from amplint.observing.findings import counted
+from amplint.core.wording import counted
 from amplint.observing.folding import Block, Group, blocks_of, groups_of, modules_alike
 from amplint.observing.step_picture import picture
 from amplint.output.formats import Report

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from amplint.core.finding import Finding
 from amplint.core.text import Text
-from amplint.observing.findings import counted, parsed
+from amplint.core.wording import counted
+from amplint.observing.findings import parsed
 from amplint.project.notebooks import SUFFIX
 from amplint.verify.recording.observation import Observation
 

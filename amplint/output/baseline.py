@@ -29,8 +29,8 @@ from amplint.core.paths import join, lies_in, seen_from, slashes, upward
 from amplint.core.registry import UNPARSABLE, letters_of
 from amplint.core.replacing import replace_file
 from amplint.core.text import Text
+from amplint.core.wording import counted
 from amplint.output.fingerprint import Identity, identities, lines_of
-from amplint.output.formats.text import counted
 from amplint.output.matching import match
 from amplint.project.config import COMMAND_LINE, INLINE
 from amplint.project.discover import absolute

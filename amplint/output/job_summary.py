@@ -13,8 +13,9 @@ from urllib.parse import quote
 from amplint.core.escaping import without_controls
 from amplint.core.finding import Finding
 from amplint.core.paths import seen_from
+from amplint.core.wording import counted
 from amplint.output.formats import Report
-from amplint.output.formats.text import CUT, counted, summary
+from amplint.output.formats.text import CUT, summary
 from amplint.output.help_pages import help_uri
 from amplint.output.ordering import ordered
 

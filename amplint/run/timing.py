@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ParamSpec
 
 from amplint.core.limits import LIMITS, Limited
+from amplint.core.wording import counted
 
 if TYPE_CHECKING:
     from amplint.core.finding import Finding
@@ -267,7 +268,3 @@ def by_rule(judged: Iterable[Judging]) -> list[tuple[float, str]]:
 
 def table(rows: Iterable[tuple[float, str]]) -> list[str]:
     return [f"  {seconds:8.3f}  {what}" for seconds, what in rows]
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

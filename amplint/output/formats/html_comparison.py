@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from amplint.core.finding import Finding, Group
+from amplint.core.wording import counted
 from amplint.output.comparing import Comparison
 from amplint.output.fingerprint import Identity
 from amplint.output.formats import Report
 from amplint.output.formats.html_finding import COSTS, NEW, line_of_code
-from amplint.output.formats.text import counted
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.page import escape, prose
 

@@ -12,6 +12,7 @@ import click
 from amplint.core.escaping import printable, taken_apart
 from amplint.core.finding import Finding, Group, Safety, Span
 from amplint.core.text import Text
+from amplint.core.wording import counted
 from amplint.output.formats import Report, advice
 from amplint.output.help_pages import help_uri
 from amplint.output.links import link
@@ -140,7 +141,3 @@ def summary(outcome: Outcome) -> str:
     )
     fixable = f"; fixable: {by_safety}" if by_safety else ""
     return f"{files}, {counted(len(outcome.findings), 'finding')} ({by_group}){fixable}{left_out}"
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
