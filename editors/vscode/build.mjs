@@ -20,6 +20,7 @@ if (process.argv.includes("--tests")) {
   });
   writeFileSync("dist/notices.txt", notices(Object.keys(metafile.inputs)));
   copyFileSync("../../LICENSE", "LICENSE");
+  copyFileSync("README.md", "dist/install.md"); // vsce gives README.md another name
 }
 
 /** The licences of the packages that files belong to: those ask to be copied with the code. */

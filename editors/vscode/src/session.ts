@@ -67,7 +67,7 @@ export class Session {
       environment: settings.get<Record<string, string>>("environment", {}),
       folder: folders()[0] ?? homedir(),
     };
-    this.log(`Start ${found.command} server, of ${found.origin}`);
+    this.log(`Start ${found.command} server (${found.origin})`);
     const client = new Client(start, this.output, () => this.fail(crashed(MOST)));
     try {
       const version = await client.start();
@@ -105,7 +105,7 @@ export class Session {
     if (chosen === NEVER) await this.context.workspaceState.update(SILENT, true);
     if (chosen === HOW) {
       // amplint's own pages are published nowhere yet, so it is the page that came with the extension.
-      const page = vscode.Uri.joinPath(this.context.extensionUri, "README.md");
+      const page = vscode.Uri.joinPath(this.context.extensionUri, "dist", "install.md");
       await vscode.commands.executeCommand("markdown.showPreview", page);
     }
   }
