@@ -3,7 +3,6 @@
 import * as vscode from "vscode";
 import { CloseAction, ErrorAction, LanguageClient } from "vscode-languageclient/node";
 import { ServerProcess } from "./process";
-import { Restarts } from "./restarts";
 
 // With no other scheme, such as that of an earlier version in git.
 const SCHEMES = ["file", "untitled", "vscode-notebook-cell"];
@@ -22,56 +21,42 @@ class QuietClient extends LanguageClient {
   }
 }
 
+/** A server that is started anew has a client of its own. */
 export class Client {
   readonly language: LanguageClient;
-  private server: ServerProcess | undefined;
-  private wasReady = false;
+  readonly server: ServerProcess;
 
-  /** @param gaveUp is called when the server has ended too often. */
-  constructor(start: Start, output: vscode.OutputChannel, gaveUp: () => void) {
-    const restarts = new Restarts();
-    const serve = async () => {
-      this.server = new ServerProcess(start.command, start.args, start.environment, start.folder);
-      return this.server.child;
-    };
-    this.language = new QuietClient("amplint", "amplint", serve, {
+  constructor(start: Start, output: vscode.OutputChannel) {
+    this.server = new ServerProcess(start.command, start.args, start.environment, start.folder);
+    this.language = new QuietClient("amplint", "amplint", async () => this.server.child, {
       documentSelector: SCHEMES.map((scheme) => ({ scheme, language: "python" })),
       outputChannel: output,
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue }),
-        closed: () => {
-          if (this.wasReady && restarts.allow(Date.now())) return { action: CloseAction.Restart, handled: true };
-          if (this.wasReady) gaveUp();
-          return { action: CloseAction.DoNotRestart, handled: true };
-        },
+        closed: () => ({ action: CloseAction.DoNotRestart, message: "amplint server has ended", handled: true }),
       },
     });
   }
 
-  /** Its version. Throws what `failure` explains. */
+  /** The version of the server, once it is ready. Throws if it ends before. */
   async start(): Promise<string> {
-    await this.language.start();
-    this.wasReady = true;
+    const ended = this.server.ended.then(() => Promise.reject(new Error("ended")));
+    await Promise.race([this.language.start(), ended]);
     return this.language.initializeResult?.serverInfo?.version ?? "";
-  }
-
-  /** The exit status of a server that did not start, and what it has said. */
-  async failure(): Promise<{ status: number | null; stderr: string }> {
-    await this.server?.finish();
-    return { status: (await this.server?.ended) ?? null, stderr: this.server?.stderr ?? "" };
   }
 
   has(command: string): boolean {
     return this.language.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) ?? false;
   }
 
-  async stop(): Promise<void> {
+  /** Its exit status. */
+  async stop(): Promise<number | null> {
     try {
       await this.language.dispose();
     } catch {
       // It has not started, or has ended already.
     }
-    await this.server?.finish();
+    return this.server.finish();
   }
 }

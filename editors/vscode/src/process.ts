@@ -34,10 +34,11 @@ export class ServerProcess {
   }
 
   /** Wait for it to end, which it does once nobody talks to it, or end it. */
-  async finish(): Promise<void> {
+  async finish(): Promise<number | null> {
     this.child.stdin.end();
     const timer = setTimeout(() => this.child.kill(), PATIENCE);
-    await this.ended;
+    const status = await this.ended;
     clearTimeout(timer);
+    return status;
   }
 }

@@ -3,11 +3,10 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { homedir } from "node:os";
 import * as vscode from "vscode";
-import { State as ClientState } from "vscode-languageclient/node";
 import { Client } from "./client";
 import { type State, crashed, failed, missing, status } from "./messages";
 import type { Python } from "./python";
-import { MOST } from "./restarts";
+import { MOST, Restarts } from "./restarts";
 import { type Found, find } from "./search";
 
 const HOW = "How to Install";
@@ -19,6 +18,7 @@ const SILENT = "isSilent"; // in the memory of the workspace
 export class Session {
   client: Client | undefined;
   private queue: Promise<void> = Promise.resolve();
+  private restarts = new Restarts();
 
   constructor(
     private readonly context: vscode.ExtensionContext,
@@ -29,6 +29,11 @@ export class Session {
 
   /** Start the server anew, after whatever is under way. */
   restart(): Promise<void> {
+    this.restarts = new Restarts();
+    return this.again();
+  }
+
+  private again(): Promise<void> {
     this.queue = this.queue.then(async () => {
       await this.halt();
       await this.begin();
@@ -68,22 +73,25 @@ export class Session {
       folder: folders()[0] ?? homedir(),
     };
     this.log(`Start ${found.command} server (${found.origin})`);
-    const client = new Client(start, this.output, () => this.fail(crashed(MOST)));
+    const client = new Client(start, this.output);
     try {
       const version = await client.start();
-      const ready: State = { kind: "ready", version, ...found };
       this.client = client;
-      this.show(ready);
-      client.language.onDidChangeState(({ newState }) => {
-        if (this.client !== client) return;
-        if (newState === ClientState.Starting) this.show({ kind: "starting" });
-        if (newState === ClientState.Running) this.show(ready);
-      });
+      this.show({ kind: "ready", version, ...found });
+      void client.server.ended.then((status) => this.ended(client, status));
     } catch {
-      const { status, stderr } = await client.failure();
-      await client.stop();
-      this.fail(failed(found.command, status, stderr));
+      const status = await client.stop();
+      this.fail(failed(found.command, status, client.server.stderr));
     }
+  }
+
+  /** A server has ended that was ready. */
+  private async ended(client: Client, status: number | null): Promise<void> {
+    if (this.client !== client) return; // it was stopped
+    this.log(`amplint server has ended with status ${status ?? "unknown"}`);
+    if (this.restarts.allow(Date.now())) return this.again();
+    await this.stop();
+    this.fail(crashed(MOST));
   }
 
   private search(path: string): Promise<Found | undefined> {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const PATIENCE = 60_000; // milliseconds
+const LINE = ".editor-group-container .view-line"; // of a text, not of the input of a chat
 
 /** Wait until something is found on the screen, and return it. */
 export async function until(what, look, patience = PATIENCE) {
@@ -87,7 +88,7 @@ export class Window {
     const opened = encodeURIComponent(JSON.stringify([["openFile", `vscode-remote://${new URL(address).host}${file}`]]));
     await page.goto(`${address}/?folder=${encodeURIComponent(folder)}&payload=${opened}`, { waitUntil: "load" });
     const window = new Window(page);
-    await window.seen(".monaco-editor .view-line");
+    await window.seen(LINE);
     return window;
   }
 
@@ -135,7 +136,7 @@ export class Window {
 
   /** Put the cursor of the editor into a line. */
   async goTo(line) {
-    await this.click(".monaco-editor .view-line", "");
+    await this.click(LINE, "");
     await this.press("Control", "g");
     await this.seen(".quick-input-widget:not([style*='none']) input");
     await this.page.keyboard.type(String(line));
@@ -145,7 +146,7 @@ export class Window {
   /** The lines of the editor that are on the screen. */
   async lines() {
     const read = (all) => all.map((each) => [Number.parseInt(each.style.top, 10), each.textContent.replace(/\u00a0/g, " ")]);
-    const lines = await this.page.$$eval(".monaco-editor .view-line", read);
+    const lines = await this.page.$$eval(LINE, read);
     return lines.sort(([one], [other]) => one - other).map(([, text]) => text);
   }
 

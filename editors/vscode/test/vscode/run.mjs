@@ -30,7 +30,7 @@ def train(model, optimizer, loader):
         scaler.update()
         print(loss.item())
 `;
-const QUIET = { "workbench.startupEditor": "none", "chat.commandCenter.enabled": false };
+const QUIET = { "workbench.startupEditor": "none", "workbench.secondarySideBar.defaultVisibility": "hidden" };
 const TRUSTED = { ...QUIET, "security.workspace.trust.enabled": false };
 const UNTRUSTED = { ...QUIET, "security.workspace.trust.startupPrompt": "never" };
 const STATUS = ".statusbar-item[id='amplint.amplint.amplint.status']";
@@ -61,9 +61,19 @@ function broken(name) {
   return scripted(name, "echo \"Error: server needs pygls: pip install 'amplint[server]'\" >&2; exit 2");
 }
 
-/** It is ended two seconds after each start. */
+/** It is ended five seconds after each start. */
 function crashing(name) {
-  return scripted(name, `exec timeout 2 "${values.amplint}" "$@"`);
+  return scripted(name, `exec timeout 5 "${values.amplint}" "$@"`);
+}
+
+/** A folder with a notebook of one cell. */
+function notebook(name) {
+  const folder = project(name, true);
+  const cell = { cell_type: "code", execution_count: null, metadata: {}, outputs: [], source: PROGRAM };
+  const language = { language_info: { name: "python" } };
+  const text = JSON.stringify({ cells: [cell], metadata: language, nbformat: 4, nbformat_minor: 4 });
+  writeFileSync(join(folder, "train.ipynb"), text);
+  return folder;
 }
 
 async function check(name, settings, folder, steps) {
@@ -112,8 +122,9 @@ try {
     await window.shot(values.pictures, "explained");
 
     await window.click(STATUS, "amplint");
-    const started = "server (the environment of the workspace)";
+    const started = `Start ${home}`;
     await window.seen(".view-line", started);
+    await window.seen(".view-line", "of the workspace)");
     await window.run("amplint: Restart Server");
     await until("a second start", async () => (await window.texts(".view-line")).filter((line) => line.includes(started)).length === 2);
     await window.seen(`${STATUS}:has(.codicon-check)`, "amplint");
@@ -130,6 +141,13 @@ try {
     await window.seen(".view-line", "AMP101");
     await window.run("amplint: Show Output");
     await window.seen(".view-line", "[Trace");
+  });
+
+  await check("a notebook", TRUSTED, notebook("notebook"), async (window) => {
+    // The address of the page opens files as texts.
+    await window.click(".explorer-folders-view .monaco-list-row", "train.ipynb");
+    await window.seen(".notebookOverlay .squiggly-warning");
+    await window.shot(values.pictures, "notebook");
   });
 
   await check("a server that ends", TRUSTED, crashing("ends"), async (window) => {
