@@ -71,7 +71,7 @@ class UnencodableError(Exception):
 
 
 def parse(text: str) -> ast.Module:
-    """What `ast.parse` makes of a text, and what it raises.
+    """The tree that `ast.parse` makes of a text; raises what that does.
 
     Raises:
         RecursionError: of Python 3.10 too, which alone takes what is nested without a bound.

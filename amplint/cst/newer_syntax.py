@@ -26,10 +26,11 @@ SIGNS = re.compile(
   | \bt r? ['"] | \brt ['"]
   | [\[{(]\s*\*[^;\n]*\bfor\b
   | [\[,:]\s*\*\s*\w
-  | \bf r? ['"] | \brf ['"]
     """,
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
+# An f-string with anything in it; from Python 3.12 on, none is refused for its version.
+F_STRING = re.compile(r"\b(?:fr?|rf)['\"]", re.IGNORECASE)
 LONGEST_WAIT = 10.0  # in seconds
 ANSWERS = "amplint.cst.older_syntax"
 
@@ -44,7 +45,8 @@ class Newer(NamedTuple):
 def newer_syntax(text: str) -> Newer | None:
     """The newest syntax of a text that `ast` refuses for it alone; None if something else may be
     wrong with the text."""
-    if SIGNS.search(text) is None:
+    has_f_string = sys.version_info < (3, 12) and F_STRING.search(text) is not None
+    if not has_f_string and SIGNS.search(text) is None:
         return None
     # -I, and the path of this process: no module that lies in the working directory is imported.
     code = f"import sys; sys.path[:] = {sys.path!r}; from {ANSWERS} import main; main()"
