@@ -105,7 +105,7 @@ def test_the_page_names_the_inputs_and_their_defaults() -> None:
 
 def test_the_scripts_of_the_action_get_each_input() -> None:
     action = read(FILES[0])
-    (given,) = (step["env"] for step in steps(action) if "env" in step)
+    given = {key: value for step in steps(action) for key, value in step.get("env", {}).items()}
     names = {name: f"AMPLINT_{name.upper().replace('-', '_')}" for name in action["inputs"]}
     assert {key: given[names[key]] for key in names} == {
         key: f"${{{{ inputs.{key} }}}}" for key in names
