@@ -70,11 +70,15 @@ def test_each_script_is_one_that_ci_runs() -> None:
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_a_workflow_may_do_no_more_than_it_needs(file: Path) -> None:
-    """What it does not name is not granted; only the job that publishes has a right to more."""
+    """What it does not name is not granted; only the jobs of a release have a right to more."""
     tree = read(file)
     assert tree["permissions"] == {"contents": "read"}
     more = {name: job["permissions"] for name, job in tree["jobs"].items() if "permissions" in job}
-    assert more == ({"publish": {"id-token": "write"}} if file.name == "release.yml" else {})
+    release = {
+        "publish": {"id-token": "write"},
+        "announce": {"attestations": "write", "contents": "write", "id-token": "write"},
+    }
+    assert more == (release if file.name == "release.yml" else {})
 
 
 def test_nothing_is_published_that_was_not_tried_or_has_no_tag() -> None:
@@ -82,6 +86,18 @@ def test_nothing_is_published_that_was_not_tried_or_has_no_tag() -> None:
     assert jobs["publish"]["needs"] == ["build", "try"]
     assert "github.ref_type == 'tag'" in jobs["publish"]["if"]
     assert "always()" not in jobs["publish"]["if"]
+    assert jobs["announce"]["needs"] == "publish"
+    assert jobs["announce"]["if"] == jobs["publish"]["if"]
+
+
+def test_each_python_of_a_release_is_one_of_ci() -> None:
+    tried = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["try"]["strategy"]
+    matrix = read(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]["pythons"]["strategy"][
+        "matrix"
+    ]
+    assert matrix["python"] == tried["matrix"]["python"]
+    systems = {*matrix["os"], *(one["os"] for one in matrix["include"])}
+    assert systems == set(tried["matrix"]["os"])
 
 
 def test_a_release_is_tried_on_each_python_from_the_lowest_on() -> None:
