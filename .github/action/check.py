@@ -1,8 +1,8 @@
 """Runs `amplint check` as the inputs of the action and the event of the workflow want it.
 
 All of these come by environment variables, so that no text of theirs is ever read as code: the
-inputs as AMPLINT_PATHS, AMPLINT_ARGS, AMPLINT_NEW_SINCE and AMPLINT_SARIF, the event as GitHub sets
-it. The status is that of `amplint check`.
+inputs as AMPLINT_PATHS, AMPLINT_ARGS, AMPLINT_NEW_SINCE, AMPLINT_SARIF and AMPLINT_COMMENT, the
+event as GitHub sets it. The status is that of `amplint check`.
 """
 
 import os
@@ -33,7 +33,9 @@ def check(environment: Mapping[str, str]) -> int:
     options = words(environment["AMPLINT_ARGS"])
     paths = [line.strip() for line in environment["AMPLINT_PATHS"].splitlines() if line.strip()]
     since = revision(environment)
-    report = sarif_file(environment)
+    report = file_for("sarif", environment)
+    findings = file_for("comment", environment) if since is not None else None
+    to_comment = ["--format", f"json:{findings}"] if findings else []
     to_report = ["--format", f"sarif:{report}"] if report else []
     annotations = ["--format", "github"]
     if since is None:
@@ -43,16 +45,18 @@ def check(environment: Mapping[str, str]) -> int:
             f"amplint reports findings on, or caused by, lines changed since {escaped(since)}",
             flush=True,
         )
-        status = amplint(*options, *annotations, "--new-since", since, "--", *paths)
+        new = ["--new-since", since]
+        status = amplint(*options, *annotations, *to_comment, *new, "--", *paths)
         # Code scanning compares branches itself, and takes an alert that is not sent for a fixed
         # one: it gets all findings. The cache holds them, so that they are not sought again.
         if status < 2 and report:
             status = max(status, amplint(*options, *to_report, "--exit-zero", "--", *paths))
-    if status < 2 and report:
+    if status < 2:
+        files = {"sarif-file": report, "findings-file": findings}
         with Path(environment["GITHUB_OUTPUT"]).open(
             "a", encoding="utf-8", newline="\n"
         ) as outputs:
-            print(f"sarif-file={report}", file=outputs)
+            outputs.writelines(f"{name}={file}\n" for name, file in files.items() if file)
     return status
 
 
@@ -68,11 +72,13 @@ def words(text: str) -> list[str]:
         raise ActionError(f"`args` cannot be split into words ({error}): {text}") from error
 
 
-def sarif_file(environment: Mapping[str, str]) -> Path | None:
-    wanted = environment["AMPLINT_SARIF"]
+def file_for(name: str, environment: Mapping[str, str]) -> Path | None:
+    """Where what an input asks for is written; None if it asks for nothing."""
+    wanted = environment[f"AMPLINT_{name.upper()}"]
     if wanted not in ("true", "false"):
-        raise ActionError(f"`sarif` is {wanted!r}, and must be `true` or `false`")
-    return Path(environment["RUNNER_TEMP"], "amplint.sarif") if wanted == "true" else None
+        raise ActionError(f"`{name}` is {wanted!r}, and must be `true` or `false`")
+    ending = {"sarif": "sarif", "comment": "json"}[name]
+    return Path(environment["RUNNER_TEMP"], f"amplint.{ending}") if wanted == "true" else None
 
 
 def revision(environment: Mapping[str, str]) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # Dense code takes a kilobyte of memory for each of its characters while it is analysed. The longest
 # module of the packages that amplint is tried on has 1.4 million.
 MOST_CHARACTERS = 4_000_000
+DEEPEST = 3_000  # levels of a tree: what Python 3.11 builds at the usual recursion limit
 LINE_END = re.compile(r"\r\n|\r|\n")
 # Comments and strings of several lines; other strings are named only to be passed over. What an
 # f-string or a t-string holds is code, and so it is kept whatever its quotes are.
@@ -68,13 +70,29 @@ class UnencodableError(Exception):
     """The text cannot be written in the file's encoding without loss."""
 
 
+def parse(text: str) -> ast.Module:
+    """The tree that `ast.parse` makes of a text; raises what that does.
+
+    Raises:
+        RecursionError: of Python 3.10 too, which alone takes what is nested without a bound.
+    """
+    module = ast.parse(text)
+    if sys.version_info < (3, 11) and len(text) > DEEPEST:
+        level: list[ast.AST] = [module]
+        for _ in range(DEEPEST):
+            level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if level:
+            raise RecursionError("nested too deeply")
+    return module
+
+
 def why_python_refuses(text: str) -> tuple[Position, str] | None:
     """Where and why `ast` does not take the text; None if it does."""
     nul = text.find("\0")
     if nul >= 0:
         return Text(text).position(nul), "a NUL byte"
     try:
-        ast.parse(text)
+        parse(text)
     except SyntaxError as error:
         row, column = error.lineno or 1, max(error.offset or 1, 1)
         return Position(row, min(column, len(Text(text).line(row)) + 1)), error.msg
@@ -204,7 +222,7 @@ class Text:
         return position
 
     @property
-    def refused(self) -> tuple[tuple[Position, str], ...]:
+    def refused(self) -> tuple[tuple[Position, str, str], ...]:
         """The parts of the file that are no Python, and left out: where, and why."""
         return ()
 

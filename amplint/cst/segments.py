@@ -180,7 +180,7 @@ class Units:
     def _whole(self) -> Tree | None:
         """The whole file through LibCST; None where LibCST refuses it, or reads another program."""
         code = _LONE_CR.sub("\n", self.text.text)
-        module = _parse_module(code)
+        module = parse_module(code)
         if module is None:
             return None
         nodes, parents = walk(module.body)
@@ -240,7 +240,7 @@ def parse(text: Text, unit: Unit) -> Tree | None:
     suffix = f"{_indentation(text, unit)}pass{text.newline}" if unit.header else ""
     # A lone \r ends a line for Python; LibCST stumbles over it.
     code = _LONE_CR.sub("\n", prefix + lines + suffix)
-    module = _parse_module(code)
+    module = parse_module(code)
     if module is None:
         if _ast_accepts(code):
             raise RefusedUnitError(unit.row, "LibCST cannot read it")
@@ -310,7 +310,8 @@ def _is_odd(unit: Unit, lines: str) -> bool:
     return "\f" in lines and _FORM_FEED_INDENT.search(lines) is not None
 
 
-def _parse_module(code: str) -> cst.Module | None:
+def parse_module(code: str) -> cst.Module | None:
+    """A text as LibCST reads it; None if it does not."""
     try:
         return cst.parse_module(code)
     except Exception:  # ParserSyntaxError, and now and then a node that does not like its parts

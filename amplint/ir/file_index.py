@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from amplint.core.text import LINE_END, code_of, without_comments
+from amplint.core.text import LINE_END, code_of, parse, without_comments
 from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
@@ -42,7 +42,7 @@ class File:
             record: of its facts and graphs; with one, nothing is parsed before a tree is asked for.
 
         Raises:
-            SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `ast.parse` does.
+            SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `parse` does.
         """
         self.path = path
         self.text = text
@@ -87,7 +87,7 @@ class File:
         """Its tree. To hold on to nodes of it is to hold on to the tree: another one may be made
         of the text later, of which they are no part."""
         if self._parsed is None:
-            self._parsed = Parsed(ast.parse(self.text))
+            self._parsed = Parsed(parse(self.text))
             self._parsed.scopes[f"{self.path}::"] = self._parsed.module
             for node in ast.walk(self._parsed.module) if self._ids else ():
                 if isinstance(node, DEFINITIONS) and where(node) in self._ids:

@@ -201,10 +201,14 @@ class Notebook(Text):
         return self._file.position(at)
 
     @property
-    def refused(self) -> tuple[tuple[Position, str], ...]:
-        """The cells that Python does not read: where, and why."""
+    def refused(self) -> tuple[tuple[Position, str, str], ...]:
+        """The cells that Python does not read: where, why, and what they hold."""
         return tuple(
-            (Position(above + cell.refused[0].row, cell.refused[0].column), cell.refused[1])
+            (
+                Position(above + cell.refused[0].row, cell.refused[0].column),
+                cell.refused[1],
+                cell.source,
+            )
             for above, cell in zip(self._marker_rows, self.cells, strict=True)
             if cell.refused is not None
         )

@@ -25,6 +25,7 @@ from amplint.core.registry import UNPARSABLE, whole
 from amplint.core.rule import Rule
 from amplint.core.text import Text, span_in, why_python_refuses
 from amplint.core.values import Place
+from amplint.cst.newer_syntax import Newer, newer_syntax
 from amplint.frameworks.configuration import Told
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
@@ -340,21 +341,35 @@ def why_unread(path: str, text: str, error: Exception) -> Seen:
     refusal = why_python_refuses(text)
     if refusal is None:
         return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
-    return Seen(findings=(unparsable(path, *refusal),))
+    return Seen(findings=(unparsable(path, *refusal, newer=newer_syntax(text)),))
 
 
 PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
 
 
-def unparsable(path: str, at: Position, reason: str, what: str = "file") -> Finding:
+def unparsable(
+    path: str, at: Position, reason: str, what: str = "file", newer: Newer | None = None
+) -> Finding:
+    """The finding of what Python cannot read.
+
+    Args:
+        newer: the syntax that it is refused for, where nothing is wrong with that.
+    """
+    message, advice = f"{PYTHON} cannot read this {what}: {reason}", UNPARSABLE.help
+    if newer is not None:
+        needed = f"Python {'.'.join(map(str, newer.python))}"
+        message = (
+            f"this {what} is not checked: amplint runs on {PYTHON}, and {newer.what} needs {needed}"
+        )
+        advice = f"run amplint with {needed} or later; nothing is wrong with the {what}"
     return Finding(
         code=UNPARSABLE.code,
         name=UNPARSABLE.name,
         group=UNPARSABLE.group,
         path=path,
         span=Span(at, at),
-        message=f"{PYTHON} cannot read this {what}: {reason}",
-        help=UNPARSABLE.help,
+        message=message,
+        help=advice,
         cost=Cost.RUN,
         url=UNPARSABLE.url,
     )

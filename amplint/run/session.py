@@ -14,6 +14,7 @@ from amplint.core.paths import seen_from, slashes
 from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
 from amplint.core.text import Text, TooLargeError, UndecodableError
+from amplint.cst.newer_syntax import newer_syntax
 from amplint.frameworks.configuration import Told, told
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
@@ -121,7 +122,12 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
         else:
             refused = texts[path].refused
             if refused:
-                seen[path] = Seen(tuple(unparsable(path, *one, "cell") for one in refused))
+                seen[path] = Seen(
+                    tuple(
+                        unparsable(path, at, reason, "cell", newer_syntax(source))
+                        for at, reason, source in refused
+                    )
+                )
     return texts, Analysed(seen, unread=frozenset(seen))
 
 

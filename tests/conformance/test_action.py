@@ -4,6 +4,7 @@ makes them, such as the merge of a pull request, cloned without its history.
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import re
@@ -11,9 +12,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 import venv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -295,6 +299,7 @@ def test_paths_and_options_are_those_of_the_inputs(job: Job) -> None:
         {"GITHUB_BASE_REF": "$(touch harm)", "GITHUB_REF": "refs/heads/x"},
         {"AMPLINT_ARGS": "'"},
         {"AMPLINT_SARIF": "yes\n::warning::harm"},
+        {"AMPLINT_COMMENT": "yes\n::warning::harm"},
     ],
 )
 def test_no_input_is_run(job: Job, inputs: dict[str, str]) -> None:
@@ -345,3 +350,131 @@ def test_the_installation_is_one_of_the_checkout_and_apart_from_the_workspace(
     assert created[1:] == ["-I", "-m", "venv", str(stub / "amplint")]
     assert installed[1:] == ["-I", "-m", "pip", "install", "--quiet", "/the action"]
     assert (stub / "outputs").read_text() == f"python={installed[0]}\n"
+
+
+# ------------------------------------------------------------------------------ comments
+
+
+class GitHub(http.server.BaseHTTPRequestHandler):
+    """Plays the part of GitHub's API that the comments are made with."""
+
+    files: list[dict[str, str]]
+    comments: list[dict[str, str]]
+    reviews: list[dict[str, Any]]
+    may_write: bool
+
+    def do_GET(self) -> None:
+        assert self.headers["Authorization"] == "Bearer secret"
+        path = self.path.partition("?")[0]
+        answers = {"files": self.files, "comments": self.comments}
+        self._answer(200, answers[path.removeprefix("/repos/o/r/pulls/7/")])
+
+    def do_POST(self) -> None:
+        content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.may_write:
+            self._answer(403, {"message": "Resource not accessible by integration"})
+            return
+        assert self.path == "/repos/o/r/pulls/7/reviews"
+        self.reviews.append(content)
+        self.comments.extend(content["comments"])
+        self._answer(200, {})
+
+    def _answer(self, status: int, content: object) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def github() -> Iterator[tuple[type[GitHub], str]]:
+    patch = "@@ -0,0 +1,2 @@\n+import torch\n+region = torch.cuda.amp.autocast()"
+    told: dict[str, Any] = {"comments": [], "reviews": [], "may_write": True}
+    files = [{"filename": "new.py", "patch": patch}]
+    handler = type("Handler", (GitHub,), {**told, "files": files})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield handler, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def commented(job: Job, run: Run, url: str) -> tuple[int, str, str]:
+    """Status, log and summary of the step `comment` after the step `check`."""
+    head = git(job.upstream, "rev-parse", "topic")
+    event = job.temporary / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": head}}}))
+    summary = job.temporary / "summary"
+    done = subprocess.run(
+        [*BASH, STEPS["comment"]["run"]],
+        cwd=job.workspace,
+        env={
+            **{key: os.environ[key] for key in ("PATH", "SYSTEMROOT", "HOME") if key in os.environ},
+            "AMPLINT_PYTHON": str(job.python),
+            "AMPLINT_FINDINGS": run.outputs["findings-file"],
+            "AMPLINT_TOKEN": "secret",
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_API_URL": url,
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_STEP_SUMMARY": str(summary),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, summary.read_text()
+
+
+def test_a_new_finding_is_a_comment_and_its_fix_a_suggestion_once(
+    job: Job, github: tuple[type[GitHub], str]
+) -> None:
+    handler, url = github
+    job.checkout(MERGE, "--depth=1")
+    run = job(AMPLINT_COMMENT="true")
+    assert (run.status, run.found) == (1, ["new.py AMP701"])
+    for _ in range(2):
+        status, _, summary = commented(job, run, url)
+        assert (status, "`new.py:2` AMP701" in summary) == (0, True)
+    (review,) = handler.reviews
+    (comment,) = review["comments"]
+    assert (review["event"], review["commit_id"]) == (
+        "COMMENT",
+        git(job.upstream, "rev-parse", "topic"),
+    )
+    assert (comment["path"], comment["line"], comment["side"]) == ("new.py", 2, "RIGHT")
+    assert '```suggestion\nregion = torch.amp.autocast("cuda")\n```' in comment["body"]
+
+
+def test_a_token_that_only_reads_is_no_failure(job: Job, github: tuple[type[GitHub], str]) -> None:
+    handler, url = github
+    handler.may_write = False
+    job.checkout(MERGE, "--depth=1")
+    status, out, summary = commented(job, job(AMPLINT_COMMENT="true"), url)
+    assert (status, handler.reviews) == (0, [])
+    assert out.startswith("::notice title=amplint::no comments on the pull request")
+    assert "AMP701" in summary
+
+
+def test_no_server_is_no_failure(job: Job) -> None:
+    job.checkout(MERGE, "--depth=1")
+    status, out, _ = commented(job, job(AMPLINT_COMMENT="true"), "http://127.0.0.1:9")
+    assert (status, out.count("::notice")) == (0, 1)
+
+
+def test_what_a_pull_request_does_not_show_is_not_commented_on(
+    job: Job, github: tuple[type[GitHub], str]
+) -> None:
+    handler, url = github
+    handler.files = [{"filename": "other.py"}]
+    job.checkout(MERGE, "--depth=1")
+    status, _, _ = commented(job, job(AMPLINT_COMMENT="true"), url)
+    assert (status, handler.reviews) == (0, [])
+
+
+def test_a_push_has_nothing_to_comment_on(job: Job) -> None:
+    job.checkout("refs/heads/main", "--depth=1")
+    run = job(AMPLINT_COMMENT="true", AMPLINT_NEW_SINCE="")
+    assert (run.status, run.outputs) == (1, {})

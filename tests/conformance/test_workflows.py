@@ -23,8 +23,9 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 FILES = [ROOT / "action.yml", *WORKFLOWS]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 RECIPES = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)]
-# A major version, the branch of one, or a commit. A branch such as `main` may become anything.
-PINNED = re.compile(r"[\w.-]+/[\w./-]+@(v\d+|release/v\d+|[0-9a-f]{40})")
+# A commit: a tag may be moved to another one. The recipes of the page may name a major version.
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+MAJOR = re.compile(r"[\w.-]+/[\w./-]+@v\d+")
 SCRIPT = re.compile(r"(?:\$GITHUB_ACTION_PATH/|\s)(\.(?:ci|github)/[\w./]+)")
 SCRIPTS = {
     file.relative_to(ROOT).as_posix()
@@ -58,7 +59,7 @@ def test_steps_use_what_exists_and_cannot_become_something_else(file: Path) -> N
         assert set(SCRIPT.findall(" " + step.get("run", ""))) <= SCRIPTS, step
 
 
-@pytest.mark.parametrize("uses", ["a/b@main", "a/b@v1.2", "a/b", "a/b@8f4b7f8", "docker://a"])
+@pytest.mark.parametrize("uses", ["a/b@main", "a/b@v1", "a/b", "a/b@8f4b7f8", "docker://a"])
 def test_what_is_not_pinned_is_told(uses: str) -> None:
     assert not PINNED.fullmatch(uses)
 
@@ -70,11 +71,15 @@ def test_each_script_is_one_that_ci_runs() -> None:
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_a_workflow_may_do_no_more_than_it_needs(file: Path) -> None:
-    """What it does not name is not granted; only the job that publishes has a right to more."""
+    """What it does not name is not granted; only the jobs of a release have a right to more."""
     tree = read(file)
     assert tree["permissions"] == {"contents": "read"}
     more = {name: job["permissions"] for name, job in tree["jobs"].items() if "permissions" in job}
-    assert more == ({"publish": {"id-token": "write"}} if file.name == "release.yml" else {})
+    release = {
+        "publish": {"id-token": "write"},
+        "announce": {"attestations": "write", "contents": "write", "id-token": "write"},
+    }
+    assert more == (release if file.name == "release.yml" else {})
 
 
 def test_nothing_is_published_that_was_not_tried_or_has_no_tag() -> None:
@@ -82,6 +87,18 @@ def test_nothing_is_published_that_was_not_tried_or_has_no_tag() -> None:
     assert jobs["publish"]["needs"] == ["build", "try"]
     assert "github.ref_type == 'tag'" in jobs["publish"]["if"]
     assert "always()" not in jobs["publish"]["if"]
+    assert jobs["announce"]["needs"] == "publish"
+    assert jobs["announce"]["if"] == jobs["publish"]["if"]
+
+
+def test_each_python_of_a_release_is_one_of_ci() -> None:
+    tried = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["try"]["strategy"]
+    matrix = read(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]["pythons"]["strategy"][
+        "matrix"
+    ]
+    assert matrix["python"] == tried["matrix"]["python"]
+    systems = {*matrix["os"], *(one["os"] for one in matrix["include"])}
+    assert systems == set(tried["matrix"]["os"])
 
 
 def test_a_release_is_tried_on_each_python_from_the_lowest_on() -> None:
@@ -105,7 +122,7 @@ def test_the_page_names_the_inputs_and_their_defaults() -> None:
 
 def test_the_scripts_of_the_action_get_each_input() -> None:
     action = read(FILES[0])
-    (given,) = (step["env"] for step in steps(action) if "env" in step)
+    given = {key: value for step in steps(action) for key, value in step.get("env", {}).items()}
     names = {name: f"AMPLINT_{name.upper().replace('-', '_')}" for name in action["inputs"]}
     assert {key: given[names[key]] for key in names} == {
         key: f"${{{{ inputs.{key} }}}}" for key in names
@@ -115,7 +132,7 @@ def test_the_scripts_of_the_action_get_each_input() -> None:
 def test_the_recipes_are_those_of_three_services() -> None:
     github, gitlab, precommit = RECIPES
     uses = [step["uses"] for step in steps(github)]
-    assert [one for one in uses if not PINNED.fullmatch(one)] == ["ADDRESS@COMMIT"]
+    assert [one for one in uses if not MAJOR.fullmatch(one)] == ["ADDRESS@COMMIT"]
     assert set(list(steps(github))[-1]["with"]) <= set(read(FILES[0])["inputs"])
     assert set(gitlab["amplint"]["artifacts"]["reports"]) == {"codequality", "junit"}
     hooks = {hook["id"] for hook in read(ROOT / ".pre-commit-hooks.yaml")}
