@@ -54,7 +54,7 @@ SMOKE_FIXTURES = {
 FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 
 
-# Tests that ask the same of each fixture, or of each file of amplint. `pytest` alone runs a third
+# Tests that ask the same of each fixture, file or program. `pytest` alone runs a third
 # of each, the same one each time; `pytest --whole`, a path or `-k` run all. They hold one engine to
 # another one of its kind, and fail by the dozen where they fail.
 OF_EACH = frozenset(
@@ -63,9 +63,12 @@ OF_EACH = frozenset(
         "test_findings_survive_a_change_that_means_nothing",
         "test_graphs_and_places_are_the_same_when_the_tree_was_forgotten",
         "test_a_fixture_split_by_definition_says_the_same",
+        "test_fixing_commutes_with_a_change_of_bytes",
         "test_no_fix_loses_a_comment",
+        "test_no_program_refutes_a_safe_fix",
         "test_of_every_node_of_a_fixture_is_said_what_is_said",
         "test_segments_of_a_fixture_are_the_whole_file",
+        "test_twice_the_program_is_twice_the_work",
     }
 )
 PART = 3

@@ -167,6 +167,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/cst/comments.py": "TO_TOOLS",
         "amplint/cst/edits.py": "KEYWORD",
         "amplint/cst/import_style.py": "ADDED DOTTED UNUSED_ON_PURPOSE",
+        "amplint/cst/newer_syntax.py": "F_STRING SIGNS",
         "amplint/cst/pairing.py": "_AST_LEAVES",
         "amplint/cst/quotes.py": "IN_STRING PLAIN WRITTEN",
         "amplint/cst/segments.py": "_FORM_FEED_INDENT _LONE_CR",
