@@ -689,7 +689,7 @@ def test_comments_that_come_and_go(
     write(tmp_path, texts)
     linker = LiveLinker()
     files: dict[tuple[str, str], File] = {}
-    for _ in range(4):
+    for _ in range(5):
         request = request_for(tmp_path, [tmp_path / path for path in texts])
         found = engine.run(replace(request, linker=linker, indexed=files))
         in_memory = json_format.render(Report(found, request.rules, tmp_path))
