@@ -5,6 +5,7 @@ docs/observe.md shows this table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -101,7 +102,8 @@ REFUSALS: Mapping[str, str] = {
     "Attempting to unscale FP16 gradients": "AMP410",
     "Closure use is not currently supported if GradScaler is enabled": "AMP415",
     "outputs must be a Tensor or an iterable of Tensors": "AMP416",
-    "without overflow": "AMP801",  # c10/util/TypeCast.h
+    "Half without overflow": "AMP801",  # c10/util/TypeCast.h
+    "BFloat16 without overflow": "AMP801",
     "Cannot re-initialize CUDA in forked subprocess": "AMP913",  # torch/cuda/__init__.py
     OF_ANOTHER_PROCESS: "AMP913",
 }
@@ -109,6 +111,9 @@ REFUSALS: Mapping[str, str] = {
 # outside of the region, that is a mistake of its forward pass.
 UNEQUAL = ("have the same dtype", "expected scalar type")
 OF_FUNCTION = "AMP309"
+# Rules whose words stand for other mistakes, too: of float64, or of a device. They speak of half.
+ABOUT_HALF = frozenset({"AMP206", OF_FUNCTION})
+NAMES_HALF = re.compile(r"half|b?float16", re.IGNORECASE)
 
 # Calls that real kernels refuse. Simulated kernels make them, and are flagged.
 FLAGGED: Mapping[str, str] = {

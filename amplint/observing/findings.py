@@ -13,8 +13,10 @@ from amplint.core.rule import Rule
 from amplint.core.text import Text
 from amplint.core.wording import counted
 from amplint.observing.claims import (
+    ABOUT_HALF,
     CLAIMS,
     FLAGGED,
+    NAMES_HALF,
     OF_FUNCTION,
     REFUSALS,
     UNEQUAL,
@@ -58,12 +60,14 @@ def refusal(observation: Observation, texts: Mapping[str, Text]) -> tuple[str, S
     site = raised_at(observation)
     if site is None or site.path not in texts:
         return None
-    if any(words in observation.text for words in UNEQUAL):
+    text = first_line(observation.text)
+    is_of_half = NAMES_HALF.search(text) is not None
+    if is_of_half and any(words in text for words in UNEQUAL):
         forward = forward_of(site, texts[site.path])
         if forward is not None:
             return OF_FUNCTION, forward
     code = next((code for words, code in REFUSALS.items() if words in observation.text), None)
-    return None if code is None else (code, site)
+    return None if code is None or (code in ABOUT_HALF and not is_of_half) else (code, site)
 
 
 def is_known_refusal(text: str) -> bool:

@@ -412,3 +412,20 @@ def test_nothing_is_imported_until_a_block_begins() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_tensors_without_values_or_memory_of_their_own() -> None:
+    """What is looked at of others must not end the program."""
+    nn = torch.nn
+    embedding, layer = nn.Embedding(5, 3, sparse=True), nn.Linear(3, 3)
+    with amplint.observe():
+        nn.Linear(4, 4, device="meta").half()
+        torch.arange(5000, dtype=torch.float16, device="meta")
+        torch.arange(5000, device="meta").half()
+        torch.eye(3).to_sparse().half()
+        with torch.autocast("cpu", torch.bfloat16):
+            layer(embedding(torch.tensor([1, 2]))).sum().backward()
+            embedding.weight.grad.mul_(2)  # sparse: it has no memory of its own
+            layer(embedding(torch.tensor([1, 2])))
+        with torch.inference_mode():
+            torch.zeros(3).to("cpu")

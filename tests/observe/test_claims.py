@@ -64,7 +64,7 @@ NUMBERS = {
     "h.new_full((2,), 70000)": ["AMP801"],
     "torch.where(h > 0, -1e9, h)": ["AMP801"],
     "F.pad(h, (0, 1), value=-1e9)": ["AMP801"],
-    "h.clamp(max=1e5)": ["AMP801"],
+    "h.clamp(max=1e5)": [],  # a kernel of CUDA compares in float32
     "h - 1e9": ["AMP801"],
     "x.bfloat16().masked_fill(x > 0, torch.finfo(torch.float32).min)": ["AMP801"],
     "x.masked_fill(x > 0, -1e9)": [],
@@ -74,6 +74,7 @@ NUMBERS = {
     "torch.full((70000,), 0.0, dtype=torch.float16, device=device)": [],
     "torch.zeros(70000, device=device).half()[69999] = 1.0": [],
     "torch.full((2,), 1e9, device=device)": [],
+    "torch.full((2,), 300, dtype=torch.uint8, device=device)": [],
 }
 LAYERS_AND_OPERANDS = {
     "model(h)": ["AMP206"],
@@ -83,6 +84,8 @@ LAYERS_AND_OPERANDS = {
     "nn.LSTM(4, 4).to(device)(h[None])": ["AMP206"],
     "with region(device): model(h)": [],
     "model.half()(h)": [],
+    "model(x.double())": [],  # float64 is no matter of half
+    "nn.Conv1d(2, 2, 1).to(device)(x.double())": [],
     "model(h.float())": [],
 }
 KERNELS = {
@@ -97,6 +100,8 @@ PROTOCOL = {
     "scaler.scale(model(x).sum()).backward(); scaler.update()": ["AMP407"],
     "scaler.scale(model(x).sum()).backward(); scaler.step(sgd, closure=lambda: 0)": ["AMP415"],
     "scaler.scale(3.0)": ["AMP416"],
+    "off = torch.amp.GradScaler(device, enabled=False)\n    model(x).sum().backward()\n"
+    "    off.step(sgd)\n    sgd.step()": [],
     "scaler.scale(model(x).sum()).backward(); scaler.step(sgd); sgd.step()": ["AMP401"],
     "scaler.scale(model(x).sum()).backward(); scaler.step(sgd); sgd.zero_grad(); sgd.step()": [],
     "torch.tensor(x)": ["AMP503"],
@@ -107,6 +112,9 @@ PROTOCOL = {
 }
 # What a CUDA region keeps: a weight that is written to between two uses is not seen to change.
 CACHE = {
+    "with region(device):\n        model(x)\n        model.bias.data.mul_(2)\n        model(x)": [
+        "AMP302"
+    ],
     "with region(device):\n        model(x)\n        model.weight.data.mul_(2)\n        model(x)": [
         "AMP302"
     ],
@@ -131,6 +139,8 @@ PLACEMENT = {
     "torch.zeros(2, 4)": [],
     "torch.rand(2, 4).to(device)": [],  # it may stand for data
     "(torch.zeros(2) + 1).to(device)": [],
+    "padded = torch.zeros(2, 4); padded[0, :2] = torch.rand(2); padded.to(device)": [],
+    "torch.empty(2, 4).to(device)": [],
     "torch.amp.GradScaler(device)": ["AMP409"],
 }
 VALUES = {

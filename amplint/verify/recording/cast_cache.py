@@ -78,11 +78,13 @@ class CastCache:
         if not self.written:
             return False
         weights = (leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor))
-        for weight in weights:
-            kept = self.kept.get(weight) if is_weight(weight) else None
-            if kept is not None and kept.function == function:
-                return self.written.get(storage_of(weight), 0) > kept.writes
-        return False
+        return any(self._is_outdated(weight, function) for weight in weights if is_weight(weight))
+
+    def _is_outdated(self, weight: torch.Tensor, function: str) -> bool:
+        kept = self.kept.get(weight)
+        if kept is None or kept.function != function:
+            return False
+        return self.written.get(storage_of(weight), 0) > kept.writes
 
 
 def is_weight(tensor: torch.Tensor) -> bool:
@@ -91,8 +93,12 @@ def is_weight(tensor: torch.Tensor) -> bool:
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """A number for the memory of a tensor, the same for each view of it."""
-    return int(tensor.untyped_storage()._cdata)
+    """A number for the memory of a tensor, the same for each view of it; 0 of one that has none of
+    its own, such as a sparse one."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return 0
 
 
 def changed_by(func: Any, args: Any) -> Iterator[torch.Tensor]:

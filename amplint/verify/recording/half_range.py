@@ -32,8 +32,8 @@ LAST = frozenset(
     full_like index_fill index_fill_ masked_fill masked_fill_ new_full pad sub sub_
     """.split()
 )
-EACH = frozenset("clamp clamp_ clip clip_ where".split())
-NAMED = ("fill_value", "max", "min", "other", "value")
+EACH = frozenset({"where"})
+NAMED = ("fill_value", "other", "value")
 
 
 def vanishing(name: str, args: Any, kwargs: Any) -> float | None:
@@ -69,8 +69,9 @@ def beyond(name: str, args: Any, kwargs: Any) -> tuple[float, torch.dtype] | Non
 
 def dtype_asked(args: Any, kwargs: Any) -> torch.dtype | None:
     """The dtype that a result is asked to have: by name, or that of the operands."""
-    if isinstance(kwargs.get("dtype"), torch.dtype):
-        return kwargs["dtype"]  # type: ignore[no-any-return]
+    asked = kwargs.get("dtype")
+    if isinstance(asked, torch.dtype):
+        return asked
     floating = (
         each.dtype
         for each in (*args, *kwargs.values())

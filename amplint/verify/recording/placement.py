@@ -11,34 +11,39 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from amplint.verify.recording.sightings import Site
 
-# Not those of random numbers: in a small run they stand for the data of the host.
-FACTORIES = frozenset("arange empty eye full linspace logspace ones zeros".split())
+# Not those of random numbers, which in a small run stand for the data of the host; nor `empty`,
+# into whose memory somebody writes them.
+FACTORIES = frozenset("arange eye full linspace logspace ones zeros".split())
 MOVES = frozenset({"cuda", "to"})
 COPIES = frozenset({"new_tensor", "tensor"})
 
 
 class Built:
-    """The tensors of the host that factories have built, and where.
+    """The tensors of the host that factories have built, where, and as which version: one that is
+    written to afterwards holds data. Ex) out = torch.zeros(n, m); out[i, :k] = row
 
     They are not kept alive.
     """
 
     def __init__(self) -> None:
-        self.where: MutableMapping[torch.Tensor, Site] = WeakTensorKeyDictionary()
+        self.where: MutableMapping[torch.Tensor, tuple[Site, int]] = WeakTensorKeyDictionary()
 
     def clear(self) -> None:
         self.where.clear()
 
     def built(self, name: str, result: Any, site: Site | None) -> None:
         """Write down what a function of torch has built; others build nothing."""
-        if name in FACTORIES and site is not None and on_host(result):
-            self.where[result] = site
+        if name not in FACTORIES or site is None or not on_host(result):
+            return
+        if not result.is_inference():  # those have no version
+            self.where[result] = site, result._version
 
     def moved(self, name: str, args: Any, result: Any) -> Site | None:
         """Where the tensor was built that a function has moved to the device; None of others."""
         if name not in MOVES or not self.where or on_host(result):
             return None
-        return self.where.get(args[0]) if isinstance(args[0], torch.Tensor) else None
+        site, version = self.where.get(args[0], (None, 0))
+        return site if site is not None and args[0]._version == version else None
 
 
 def on_host(value: Any) -> bool:

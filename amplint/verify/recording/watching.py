@@ -53,6 +53,7 @@ from amplint.verify.recording.timeline import Steps, short, telling
 CALLERS = 4  # lines on the way to a place that are kept
 NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
 KEPT_NODES = 64  # multiplications whose backward pass is awaited
+HALVES = frozenset(HALF)
 KIN_OF_ADAM = (torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam)
 # The function of torch that was called when an operation reads one number of the device.
 TESTING = frozenset({"__bool__", "__contains__", "allclose", "equal", "is_nonzero"})
@@ -150,6 +151,8 @@ class Watcher(Recorder):
         if self.casts.concern(func):
             self.casts.operation(func, args, result, *self.asked())
         if not self.has_values or not isinstance(result, torch.Tensor) or result.dtype not in HALF:
+            return
+        if result.is_meta or result.layout is not torch.strided:
             return
         if overflows(func, args, kwargs, result):
             self.sight(Act.OVERFLOW, short(result.dtype))
@@ -279,7 +282,7 @@ class Calls(TorchFunctionMode):
         watcher.call = Call(name, region())
         self.before(func, args, kwargs)
         try:
-            result = func(*args, **kwargs)
+            result = self.called(func, args, kwargs)
             self.after(args, kwargs, result)
             self.compare(func, args, kwargs, result)
             return result
@@ -294,14 +297,29 @@ class Calls(TorchFunctionMode):
             watcher.sight_own(Act.BEYOND, f"{found[0]:g}, beyond the range of {short(found[1])}")
         if copies_tensors(name, args, kwargs):
             watcher.sight_own(Act.COPIED)
+        if not watcher.strict:
+            return
         if func in WITHOUT_HALF:
-            kernel = no_kernel(func, args, kwargs, watcher.region_device())
-            if kernel is not None:
-                watcher.flag(kernel.name, kernel.dtype)
-        elif name in LAYERS and watcher.strict and not watcher.call.region:
+            self.flag_kernel(func, args, kwargs)
+        elif name in LAYERS and not watcher.call.region:
             dtypes = sorted(dtypes_of(args, kwargs), key=short)
-            if len(dtypes) > 1:
+            if len(dtypes) > 1 and not HALVES.isdisjoint(dtypes):
                 watcher.flag(name, *dtypes)
+
+    def called(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of a function. A kernel that real tensors ask for in vain raises."""
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError:
+            if func in WITHOUT_HALF and not self.watcher.strict:
+                self.flag_kernel(func, args, kwargs)
+            raise
+
+    def flag_kernel(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Write down that a function has no kernel for what it is given, if so."""
+        kernel = no_kernel(func, args, kwargs, self.watcher.region_device())
+        if kernel is not None:
+            self.watcher.flag(kernel.name, kernel.dtype)
 
     def after(self, args: Any, kwargs: Any, result: Any) -> None:
         """Look for casts that were not made anew, and follow what was built on the host."""
@@ -411,9 +429,9 @@ class Protocol:
         for site in {self.plain[p] for p in owned if p.grad is not None}:
             self.watcher.sight(Act.BACKWARD_PAST_SCALER, site=site)
 
-    def after_scaler_step(self, _: Any, optimizer: Any) -> None:
+    def after_scaler_step(self, scaler: Any, optimizer: Any) -> None:
         self.stepping = False
-        for parameter in parameters_of(optimizer):
+        for parameter in parameters_of(optimizer) if scaler.is_enabled() else ():
             self.stepped[parameter] = True
         self.watcher.skipped += self.watcher.steps_of.get(id(optimizer), 0) == self.made
 

@@ -14,7 +14,7 @@ export interface Start {
   readonly folder: string;
 }
 
-/** Its errors go to the output alone: the session says once what they mean. */
+/** Its errors go to the output alone: the extension says once what they mean. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);

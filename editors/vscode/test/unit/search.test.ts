@@ -16,7 +16,7 @@ function machine(given: Given): Machine & { asked: number } {
     platform: given.platform ?? "linux",
     home: "/home/me",
     env: given.env ?? { PATH: "/usr/bin:/bin" },
-    folders: given.folders ?? ["/work/a"],
+    folders: given.folders ?? ["/projects/a"],
     isExecutable: (file) => files.has(file),
     asked: 0,
     async interpreters() {
@@ -31,7 +31,7 @@ async function command(setting: string, given: Given): Promise<string | undefine
 }
 
 const ALL = {
-  files: ["/work/a/.venv/bin/amplint", "/work/a/venv/bin/amplint", "/opt/py/bin/amplint", "/usr/bin/amplint", "/my/amplint"],
+  files: ["/projects/a/.venv/bin/amplint", "/projects/a/venv/bin/amplint", "/opt/py/bin/amplint", "/usr/bin/amplint", "/my/amplint"],
   interpreters: ["/opt/py/bin/python"],
 };
 
@@ -50,25 +50,25 @@ test("the Python extension is asked only where the workspace has no environment"
 
 test("a setting that names nothing is not passed over", async () => {
   assert.equal(await command("/not/there", ALL), undefined);
-  assert.equal(await command("  ", ALL), "/work/a/.venv/bin/amplint");
+  assert.equal(await command("  ", ALL), "/projects/a/.venv/bin/amplint");
 });
 
 test("a setting may have variables, be relative, or be a name", async () => {
   const given = {
-    files: ["/home/me/bin/amplint", "/work/a/tools/amplint", "/work/b/other/amplint", "/usr/bin/my-amplint"],
-    folders: ["/work/a", "/work/b"],
-    env: { PATH: "/usr/bin", TOOLS: "/work/a/tools" },
+    files: ["/home/me/bin/amplint", "/projects/a/tools/amplint", "/projects/b/other/amplint", "/usr/bin/my-amplint"],
+    folders: ["/projects/a", "/projects/b"],
+    env: { PATH: "/usr/bin", TOOLS: "/projects/a/tools" },
   };
   assert.equal(await command("~/bin/amplint", given), "/home/me/bin/amplint");
-  assert.equal(await command("${workspaceFolder}/tools/amplint", given), "/work/a/tools/amplint");
-  assert.equal(await command("${env:TOOLS}/amplint", given), "/work/a/tools/amplint");
-  assert.equal(await command("other/amplint", given), "/work/b/other/amplint");
+  assert.equal(await command("${workspaceFolder}/tools/amplint", given), "/projects/a/tools/amplint");
+  assert.equal(await command("${env:TOOLS}/amplint", given), "/projects/a/tools/amplint");
+  assert.equal(await command("other/amplint", given), "/projects/b/other/amplint");
   assert.equal(await command("my-amplint", given), "/usr/bin/my-amplint");
 });
 
 test("each folder of the workspace is looked into", async () => {
-  const given = { files: ["/work/b/venv/bin/amplint", "/usr/bin/amplint"], folders: ["/work/a", "/work/b"] };
-  assert.equal(await command("", given), "/work/b/venv/bin/amplint");
+  const given = { files: ["/projects/b/venv/bin/amplint", "/usr/bin/amplint"], folders: ["/projects/a", "/projects/b"] };
+  assert.equal(await command("", given), "/projects/b/venv/bin/amplint");
 });
 
 test("without a folder, there are the interpreter and PATH", async () => {
