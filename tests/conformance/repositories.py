@@ -10,7 +10,7 @@ from tests.helpers import ROOT
 
 
 def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command, without what a hook of git has put into the environment."""
+    """The command, without what a hook of git has put into the environment, and what is empty."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(
         command,
@@ -19,7 +19,7 @@ def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedPro
         text=True,
         check=False,
         timeout=300,
-        env={**clean, **environment},
+        env={name: value for name, value in {**clean, **environment}.items() if value},
     )
 
 

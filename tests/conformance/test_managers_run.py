@@ -93,8 +93,10 @@ def source(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
+    """With the Python of this environment, in which nothing is installed."""
     directory = tmp_path / "home"
-    directory.mkdir()
+    (directory / "bin").mkdir(parents=True)
+    (directory / "bin" / "python").symlink_to(sys._base_executable)  # type: ignore[attr-defined]
     return directory
 
 
@@ -111,8 +113,8 @@ def project(tmp_path: Path, source: Source) -> Path:
 
 
 def called(*command: str, cwd: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """The command, in a home of its own, where neither this environment nor its amplint is seen."""
-    folders = os.environ["PATH"].split(os.pathsep)
+    """The command, in a home of its own: neither this environment nor its amplint is seen there."""
+    folders = [str(home / "bin"), *os.environ["PATH"].split(os.pathsep)]
     return run(
         shutil.which(command[0]) or command[0],
         *command[1:],
