@@ -1,4 +1,4 @@
-"""Each command in a block of a page is run, by a shell, in a project of its own for each page.
+"""Each command in a block of a page is run, as by a shell, in a project of its own for each page.
 
 A page is read from top to bottom, as a user reads it: what a command writes is there for the next
 one. Lines of blocks that call amplint are commands; in a block of text, those behind a `$`. Those
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import Amplint, Ran
 from tests.fixtures.test_pages import FENCED, PAGES, calls, text_of
 from tests.helpers import ROOT, write
 
@@ -31,8 +33,8 @@ REFUSED = "amplint: error: "
 BASH = shutil.which("bash")
 posix = pytest.mark.skipif(BASH is None or os.name == "nt", reason="the pages speak to bash")
 
-Ended = subprocess.CompletedProcess[str]
-Shell = Callable[[str, Path], Ended]
+OPERATORS = frozenset({"|", "||", "&&", "&", ";", "<", ">", ">>"})
+Shell = Callable[[str, Path], Ran]
 
 # What is not run, and why.
 NOT_RUN: Mapping[str, str] = {
@@ -43,6 +45,8 @@ NOT_RUN: Mapping[str, str] = {
     r"amplint verify (?:--rules|--self-test)": "takes minutes: tests/verify/test_witnesses.py",
     r"benchmarks/verify_programs|--bench": "measures for minutes: tests/verify/test_bench.py",
 }
+# The pages that show what commands print of the example; transcripts elsewhere are of other code.
+OF_THE_EXAMPLE = ("first-run", "findings")
 RUNS_A_PROGRAM = re.compile(r"amplint .*--(?:entry|script|pytest)\b")
 # Of a shell's lines that call no amplint, what later ones rest on.
 FOLLOWED = re.compile(r"cd \S+$")
@@ -59,6 +63,10 @@ class Shown:
     def statuses(self) -> tuple[int, ...]:
         """Findings are no failure. What a page shows as refused has to be refused."""
         return (2,) if REFUSED in self.output else (0, 1)
+
+    @property
+    def shown_lines(self) -> list[str]:
+        return [line for line in self.output.splitlines() if line not in ("", "...")]
 
     @property
     def reason(self) -> str | None:
@@ -78,7 +86,7 @@ def shown(page: str) -> Iterator[Shown]:
         for number, command in enumerate(commands):
             if is_command(command):
                 rest = range(number + 1, len(lines))
-                end = next((n for n in rest if is_command(commands[n])), len(lines))
+                end = next((n for n in rest if commands[n]), len(lines))
                 yield Shown(command, "\n".join(lines[number + 1 : end]))
 
 
@@ -105,56 +113,47 @@ import torch
 from torch import nn
 
 
+def forward(x):
+    with torch.cuda.amp.autocast():
+        return nn.Linear(4, 1).cuda()(x).sum()
+
+
+def example():
+    return torch.ones(2, 4, device="cuda")
+
+
 def smoke_test():
-    model = nn.Linear(4, 1).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
-        loss = model(torch.ones(2, 4, device="cuda")).sum()
-        loss.backward()
-        optimizer.step()
-        print(loss.item())
+        forward(example()).backward()
 
 
 if __name__ == "__main__":
     smoke_test()
 """
-MODEL = """\
-import torch
-
-
-def forward(x):
-    return torch.relu(x).sum()
-
-
-def example():
-    return torch.ones(2, 4)
-"""
-# What programs need to be run, and little else: a verdict on each fix takes its time.
+# What programs need to be run. Each runs the one fix that there is, so that each has a verdict.
 TRAINED = {
     "pyproject.toml": '[project]\nname = "scratch"\n',
-    "train.py": TRAINING,
+    "train.py": "from pkg.training import smoke_test\n\nsmoke_test()\n",
     "pkg/__init__.py": "",
     "pkg/training.py": TRAINING,
-    "pkg/model.py": MODEL,
-    "tests/test_training.py": "from train import smoke_test as test_small\n",
+    "pkg/model.py": "from pkg.training import example, forward\n",
+    "tests/test_training.py": "from pkg.training import smoke_test as test_small\n",
 }
 MODEL_FILE = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def example() -> dict[str, str]:
-    """The files that pages name: the example in two places, a pipe's file, a model of a trainer."""
-    modules = {path.name: text_of(path) for path in (ROOT / "examples").glob("*.py")}
-    (own_model, *_) = MODEL_FILE.findall(
-        text_of(ROOT / "docs" / "frameworks.md").partition("\n## One of your own")[2]
-    )
-    return {
-        **modules,
-        **{f"src/{name}": text for name, text in modules.items()},
-        "f.py": TRAINING,
-        "ours.toml": own_model,
-        ".gitignore": ".amplint_cache\n",
-        "pyproject.toml": '[project]\nname = "scratch"\n',
-    }
+EXAMPLE = {path.name: text_of(path) for path in (ROOT / "examples").glob("*.py")}
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """What a page names besides the modules of the example."""
+    match page.name:
+        case "README.md":
+            return {"f.py": TRAINING, **{f"src/{name}": text for name, text in EXAMPLE.items()}}
+        case "frameworks.md":
+            own = text_of(page).partition("\n## One of your own")[2]
+            return {"ours.toml": MODEL_FILE.findall(own)[0]}
+    return {}
 
 
 def write_all(files: Mapping[str, str], directory: Path) -> None:
@@ -162,22 +161,21 @@ def write_all(files: Mapping[str, str], directory: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def project(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of git with the example, which was checked once."""
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of git with the example."""
     root = tmp_path_factory.mktemp("project")
-    write_all(example(), root)
+    write_all({**EXAMPLE, ".gitignore": ".amplint_cache\n"}, root)
     for command in (
         *("init -q -b main", "config user.name somebody", "config user.email somebody@localhost"),
         *("add .", "commit -q -m all", "update-ref refs/remotes/origin/main HEAD"),
     ):
-        assert shell(f"git {command}", root).returncode == 0
-    assert shell("amplint check", root).returncode == 1
+        subprocess.run(["git", *command.split()], cwd=root, check=True)
     return root
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """A shell that finds `amplint`, installed or not."""
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a program `amplint`, installed or not."""
     directory = tmp_path_factory.mktemp("programs")
     program = directory / "amplint"
     program.write_text(
@@ -185,20 +183,34 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
         "from amplint.cli.main import entry\nsys.exit(entry())\n"
     )
     program.chmod(0o755)
-    inherited = {name: os.environ[name] for name in os.environ if not name.startswith("CI_")}
-    path = f"{directory}{os.pathsep}{os.environ['PATH']}"
+    return directory
 
-    def run(line: str, cwd: Path) -> Ended:
-        return subprocess.run(
+
+@pytest.fixture
+def shell(
+    programs: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    """Runs a line: in this process if it only calls amplint, as that is quicker, else by bash."""
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    for name in [name for name in os.environ if name.startswith("CI_")]:
+        monkeypatch.delenv(name)
+
+    def run(line: str, cwd: Path) -> Ran:
+        monkeypatch.chdir(cwd)
+        words = shlex.shlex(line, posix=True, punctuation_chars=True)
+        words.whitespace_split = True
+        name, *arguments = words
+        if name == "amplint" and "$" not in line and not OPERATORS & set(arguments):
+            return Amplint(capfd)(*arguments)
+        done = subprocess.run(
             [str(BASH), "-c", line],
-            cwd=cwd,
-            env={**inherited, "PATH": path},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
+        return Ran(done.returncode, done.stdout, done.stderr)
 
     return run
 
@@ -215,11 +227,16 @@ def test_the_commands_of_a_page_run(
 ) -> None:
     directory = tmp_path / "project"
     shutil.copytree(project, directory)
+    write_all(files_of(page), directory)
     for command in COMMANDS[page]:
         if FOLLOWED.match(command.line):
             directory /= command.line.removeprefix("cd ")
         elif command.reason is None and not RUNS_A_PROGRAM.search(command.line):
-            assert_ends_well(command, shell(command.line, directory))
+            ended = shell(command.line, directory)
+            assert_ends_well(command, ended)
+            if page.stem in OF_THE_EXAMPLE:
+                printed = (ended.out + ended.err).splitlines()
+                assert [line for line in command.shown_lines if line not in printed] == []
 
 
 @posix
@@ -230,9 +247,9 @@ def test_a_command_that_runs_a_program_runs(line: str, shell: Shell, tmp_path: P
     assert_ends_well(Shown(line, ""), shell(line, tmp_path))
 
 
-def assert_ends_well(command: Shown, ended: Ended) -> None:
-    assert ended.returncode in command.statuses, (command.line, ended.stderr)
-    assert "Traceback" not in ended.stderr, command.line
+def assert_ends_well(command: Shown, ended: Ran) -> None:
+    assert ended.status in command.statuses, (command.line, ended.err)
+    assert "Traceback" not in ended.err, command.line
 
 
 def test_every_reason_is_needed() -> None:
