@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+from functools import partial
+from pathlib import Path
 
 import click
 
@@ -10,33 +13,55 @@ from amplint.cli.options import NOT_CONFIGURED, make_request
 from amplint.core.errors import Failure
 from amplint.core.rule import Rule
 from amplint.output import inspection as page
+from amplint.output.formats import path_from
 from amplint.project.discover import absolute, relative
+from amplint.project.notebooks import SUFFIX
 from amplint.project.reading import read
 from amplint.run.inspection import inspect, row_in
+
+PLACE = re.compile(
+    r"""
+    (?P<file>.+?) (?: :cell\ (?P<cell>\d+) )?
+    (?P<numbers>(?::\d+){1,3})
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 
 
 def explain(place: str, rule: Rule | None) -> None:
     """Print what is known of a line. Raises Failure for a place that is none."""
     file, *numbers = split(place)
     request, _ = make_request((file,), None, False, NOT_CONFIGURED, True)
-    path = relative(absolute(file), str(request.project.root))
+    root = request.project.root
+    path = relative(absolute(file), str(root))
     reading = read(request.project, request.overlays)
     if path not in reading.paths:
         raise Failure(f"{file}: no file that amplint reads")
-    text = reading.text(path)
-    row = row_in(text, *numbers)
+    row = row_in(reading.text(path), *numbers)
     if row is None:
         raise Failure(f"{place}: the file has no such line")
     seen = inspect(request, reading, path, row, [rule] if rule is not None else [])
-    click.echo(page.render(seen, text), nl=False)
+    shown = partial(path_from, Path.cwd(), root)
+    click.echo(page.render(seen, reading, shown), nl=False)
 
 
 def split(place: str) -> tuple[str, int] | tuple[str, int, int]:
-    """The file, then the cell and the line, or the line. Raises click.UsageError."""
-    file, _, last = place.rpartition(":")
-    before, _, cell = file.rpartition(":")
-    if not last.isdecimal() or not file:
+    """The file, then the cell and the line, or the line. A place of a report is taken as it is
+    printed there: its column says nothing of the line. Raises click.UsageError."""
+    found = PLACE.fullmatch(place)
+    if found is None:
         raise click.UsageError(f"--at {place!r} is no FILE:LINE")
-    if cell.isdecimal() and before and not os.path.exists(file):  # noqa: PTH110  (never raises)
-        return before, int(cell), int(last)
-    return file, int(last)
+    file, cell = found["file"], found["cell"]
+    numbers = found["numbers"][1:].split(":")
+    while len(numbers) > 1 and cell is None and os.path.exists(f"{file}:{numbers[0]}"):  # noqa: PTH110  (never raises)
+        file = f"{file}:{numbers.pop(0)}"
+    if cell is not None:
+        numbers.insert(0, cell)
+    is_notebook = file.endswith(SUFFIX)
+    if is_notebook and len(numbers) == 1:
+        raise click.UsageError(
+            f"--at {place!r} names no cell: write {file}:CELL:LINE, as a report does"
+        )
+    if len(numbers) > 2 + is_notebook or (cell is not None and not is_notebook):
+        raise click.UsageError(f"--at {place!r} is no FILE:LINE")
+    return (file, int(numbers[0]), int(numbers[1])) if is_notebook else (file, int(numbers[0]))

@@ -373,7 +373,8 @@ def clean(paths: tuple[str, ...]) -> int:
     "--at",
     "place",
     metavar="FILE:LINE",
-    help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE.",
+    help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE. "
+    "A place may be given as a report prints it.",
 )
 @color_option
 def explain(

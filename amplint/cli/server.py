@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import click
 
 from amplint.core.errors import Failure
+
+# What a user sees who types the command to look what it does: without this, it seems to hang.
+AT_A_TERMINAL = (
+    "this is started by an editor, and waits for its messages; docs/editors.md says how; "
+    "Ctrl-D ends it"
+)
 
 
 @click.command()
@@ -18,6 +25,8 @@ def server() -> int:
     """
     if importlib.util.find_spec("pygls") is None:
         raise Failure("server needs pygls: pip install 'amplint[server]'")
+    if sys.stdin.isatty():
+        click.echo("amplint: " + AT_A_TERMINAL, err=True)
     from amplint.server.main import serve  # noqa: PLC0415  (pygls is an extra)
 
     serve()

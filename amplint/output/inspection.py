@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from amplint.analyses.hotness import Hotness
 from amplint.core.escaping import printable
-from amplint.core.text import Text
+from amplint.core.text import UndecodableError
 from amplint.core.values import (
     ACCELERATOR,
     Atom,
@@ -36,6 +37,7 @@ from amplint.core.values import (
     ordered,
 )
 from amplint.gradscaler.known_calls import KnownCalls
+from amplint.project.reading import Reading
 from amplint.run.inspection import Asked, Expression, Inspection, Verdict
 
 DEVICES = {
@@ -58,36 +60,50 @@ DEEPEST = 3  # levels of containers that are shown
 NOTHING = "nothing is known"
 
 
-def render(seen: Inspection, text: Text) -> str:
-    """The whole page, for people."""
-    part = text.part(seen.row)
-    place = f"{part.of(seen.path)}:{seen.row - part.above}"
-    return "\n".join(map(printable, lines(seen, place))) + "\n"
+Where: TypeAlias = Callable[[str, int], str]  # a path and a row as the reader would write them
 
 
-def lines(seen: Inspection, place: str) -> Iterator[str]:
-    yield f"{place}: {seen.line}"
+def render(seen: Inspection, reading: Reading, shown: Callable[[str], str] = str) -> str:
+    """The whole page, for people.
+
+    Args:
+        reading: has the texts of the project.
+        shown: a path of the project as the reader would write it.
+    """
+
+    def where(path: str, row: int) -> str:
+        try:
+            part = reading.text(path).part(row)
+        except (KeyError, UndecodableError):
+            return f"{shown(path)}:{row}"
+        return f"{part.of(shown(path))}:{row - part.above}"
+
+    return "\n".join(map(printable, lines(seen, where))) + "\n"
+
+
+def lines(seen: Inspection, where: Where) -> Iterator[str]:
+    yield f"{where(seen.path, seen.row)}: {seen.line}"
     for notice in seen.notices:
         yield f"  not looked at: {notice}"
     if seen.notices and not seen.expressions:
         return
     yield ""
     yield "values"
-    yield from indented(of_values(seen.expressions)) if seen.expressions else ["  none"]
+    yield from indented(of_values(seen.expressions, where)) if seen.expressions else ["  none"]
     yield ""
     yield "runs"
-    yield from indented(of_heat(heat_of(seen.expressions)))
+    yield from indented(of_heat(heat_of(seen.expressions), where))
     yield ""
     yield "region"
-    yield from indented(of_region(region_of(seen.expressions)))
+    yield from indented(of_region(region_of(seen.expressions), where))
     if seen.training is not None:
         yield ""
         yield "scaler"
-        yield from indented(of_training(seen.training))
+        yield from indented(of_training(seen.training, where))
     yield ""
     yield "rules"
     for verdict in seen.verdicts:
-        yield from indented(of_verdict(verdict))
+        yield from indented(of_verdict(verdict, where))
     if not seen.verdicts:
         yield "  nothing in this line is what a rule is about"
 
@@ -109,25 +125,25 @@ def region_of(expressions: Iterable[Expression]) -> Region | None:
 # ------------------------------------------------------------------------------------ sections
 
 
-def of_values(expressions: Iterable[Expression]) -> Iterator[str]:
+def of_values(expressions: Iterable[Expression], where: Where) -> Iterator[str]:
     for expression in expressions:
         if all(isinstance(atom, Symbol | Method) for atom in expression.value):
             continue  # `torch.zeros` and `x.item` say so themselves
         yield f"{expression.text}: {value_in_words(expression.value)}"
-        for reason in reasons_of(expression.value):
+        for reason in reasons_of(expression.value, where):
             yield f"    {reason}"
 
 
-def of_heat(heat: Heat | None) -> Iterator[str]:
+def of_heat(heat: Heat | None, where: Where) -> Iterator[str]:
     if heat is None:
         yield "rarely, or nothing shows how often"
         return
     guess = ", if a call that may mean several methods means this one" * heat.is_guess
     yield f"for every batch of {heat.temperature}{guess}"
-    yield from (f"    {placed(each)}" for each in heat.chain)
+    yield from (f"    {placed(each, where)}" for each in heat.chain)
 
 
-def of_region(region: Region | None) -> Iterator[str]:
+def of_region(region: Region | None, where: Where) -> Iterator[str]:
     if region is None:
         yield "none is known"
         return
@@ -135,7 +151,7 @@ def of_region(region: Region | None) -> Iterator[str]:
     yield f"autocast for {kind}, {STATES[region.enabled]}, {opened(region)}"
     evidence = evidence_of(region.evidence)
     if evidence is not None:
-        yield f"    {placed(evidence)}"
+        yield f"    {placed(evidence, where)}"
 
 
 def opened(region: Region) -> str:
@@ -147,18 +163,18 @@ def opened(region: Region) -> str:
     return "which a caller opens" if region.inherited else "which is opened here"
 
 
-def of_training(known: KnownCalls) -> Iterator[str]:
+def of_training(known: KnownCalls, where: Where) -> Iterator[str]:
     """The calls of the training step."""
     if not known.function:
         yield "no call of a scaler is known in this function, or in those that call it"
         return
     yield f"the calls of a training step in `{known.function}`, as its paths have them"
-    yield from (f"    {placed(each)}" for each in known.calls)
+    yield from (f"    {placed(each, where)}" for each in known.calls)
     if not known.complete:
         yield "    not all of its paths could be kept apart"
 
 
-def of_verdict(verdict: Verdict) -> Iterator[str]:
+def of_verdict(verdict: Verdict, where: Where) -> Iterator[str]:
     head = f"{verdict.rule.code} {verdict.rule.name}"
     if verdict.problem:
         yield f"{head}: failed: {verdict.problem}"
@@ -173,17 +189,17 @@ def of_verdict(verdict: Verdict) -> Iterator[str]:
         return
     yield f"{head}: says nothing" + f" of `{verdict.about}`" * bool(verdict.about)
     yield from (f"    does not hold: {condition}" for condition in verdict.lacking)
-    yield from (f"    asked {question(asked)}" for asked in verdict.asked[:-1])
-    yield from (f"    asked last {question(asked)}" for asked in verdict.asked[-1:])
+    yield from (f"    asked {question(asked, where)}" for asked in verdict.asked[:-1])
+    yield from (f"    asked last {question(asked, where)}" for asked in verdict.asked[-1:])
 
 
-def question(asked: Asked) -> str:
+def question(asked: Asked, where: Where) -> str:
     """Ex) Hotness of `loss.item()`: nothing is known"""
     about = f" of `{shortened(asked.about, 60)}`" if asked.about else ""
-    return f"{asked.fact.__name__}{about}: {shortened(answer(asked), LONGEST)}"
+    return f"{asked.fact.__name__}{about}: {shortened(answer(asked, where), LONGEST)}"
 
 
-def answer(asked: Asked) -> str:
+def answer(asked: Asked, where: Where) -> str:
     """The answer of a fact in words."""
     found = asked.answer
     if found is None:
@@ -193,22 +209,22 @@ def answer(asked: Asked) -> str:
     if isinstance(found, frozenset):
         return value_in_words(found)
     if isinstance(found, Heat):
-        return next(of_heat(found))
+        return next(of_heat(found, where))
     if isinstance(found, Region):
-        return next(of_region(found))
+        return next(of_region(found, where))
     if isinstance(found, Evidence):
-        return placed(found)
+        return placed(found, where)
     if isinstance(found, tuple) and found and all(isinstance(each, Evidence) for each in found):
-        return placed(found[-1])
+        return placed(found[-1], where)
     return str(found)
 
 
-def placed(evidence: Evidence) -> str:
+def placed(evidence: Evidence, where: Where) -> str:
     """Ex) train.py:12: `loader` is a loader"""
-    return f"{evidence.place.path}:{evidence.place.row}: {evidence.text}"
+    return f"{where(evidence.place.path, evidence.place.row)}: {evidence.text}"
 
 
-def reasons_of(value: Value) -> Iterator[str]:
+def reasons_of(value: Value, where: Where) -> Iterator[str]:
     """The evidence for devices and dtypes, each once."""
     found: dict[str, None] = {}
     for atom in ordered(value):
@@ -218,7 +234,7 @@ def reasons_of(value: Value) -> Iterator[str]:
         ):
             evidence = evidence_of(reason)
             if evidence is not None:
-                found[placed(evidence)] = None
+                found[placed(evidence, where)] = None
     yield from found
 
 

@@ -89,16 +89,37 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
 
 
 def remembered(request: Request, cache: Cache, reading: Reading, key: str) -> AnalysisResult:
-    """The result of the same run in the cache, else that of an analysis."""
-    told = cache.get(key, AnalysisResult)
-    if told is not None and told.configurations:
-        now = Configurations(request.project, request.settings).digest
-        told = told if told.configurations == now else None
+    """The result of the same run in the cache, or of a check of all files, else of an analysis."""
+    told = kept(request, cache, key) or kept_of_all(request, cache, reading)
     if told is None:
         told = analysed(request, reading)
         if not told.problems:
             cache.put(key, told)
     return told
+
+
+def kept(request: Request, cache: Cache, key: str) -> AnalysisResult | None:
+    """The result in the cache, if nothing has changed since."""
+    told = cache.get(key, AnalysisResult)
+    if told is not None and told.configurations:
+        now = Configurations(request.project, request.settings).digest
+        told = told if told.configurations == now else None
+    return told
+
+
+def kept_of_all(request: Request, cache: Cache, reading: Reading) -> AnalysisResult | None:
+    """What was found in the files of this run when all of their project were checked: a hook is
+    given those of a commit, which its author has often checked with the rest just before."""
+    project = request.project
+    every = frozenset(project.files)
+    if project.reported >= every:
+        return None
+    of_all = replace(request, project=replace(project, reported=every))
+    told = kept(of_all, cache, key_of(of_all, reading))
+    if told is None or told.notices:  # these do not say which file each is about
+        return None
+    found = (finding for finding in told.findings if finding.path in project.reported)
+    return replace(told, findings=tuple(found))
 
 
 def key_of(request: Request, reading: Reading) -> str:

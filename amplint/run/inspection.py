@@ -143,7 +143,7 @@ def inspect(
         if path in indexed.unread:
             seen = indexed.unread[path]
             told = (*(finding.message for finding in seen.findings), *seen.problems)
-            return Inspection(path, row, task.texts[path].line(row), notices=told)
+            return Inspection(path, row, line_of(task.texts[path], row), notices=told)
         found = Filter(request, task.texts, request.rules)
         return deeply(lambda: Line(path, row, indexed.files, found).inspected(wanted))
 
@@ -158,6 +158,12 @@ def row_in(text: Text, *numbers: int) -> int | None:
         if part.cell == cell[0] and each - part.above == row:
             return each
     return None
+
+
+def line_of(text: Text, row: int) -> str:
+    """A line as it is written, where a notebook's magics are what they are in their cell."""
+    part = text.part(row)
+    return part.text.line(row - part.above)
 
 
 class Line:
@@ -187,7 +193,7 @@ class Line:
         return Inspection(
             self.path,
             self.row,
-            self._text.line(self.row).strip(),
+            line_of(self._text, self.row).strip(),
             tuple(expressions(view, self.row)),
             tuple(told),
             tuple(self._program.failures),

@@ -71,7 +71,7 @@ def explained(request: Explain, run: Request, name: str) -> str:
     row = row_of(text, request)
     if row is None:
         raise Failure(f"{name}: there is no code of Python in this line")
-    return page.render(inspect(run, reading, name, row), text)
+    return page.render(inspect(run, reading, name, row), reading)
 
 
 def row_of(text: Text, request: Explain) -> int | None:

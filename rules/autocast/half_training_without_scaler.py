@@ -22,6 +22,9 @@ asks for a `ShardedGradScaler`. Its optimizer's step is reported.
 
 Fix safety: there is no fix: a scaler has to be made, used at the step, and saved.
 
+Silent where the loss is seen to be made outside of the region: what runs in it without gradients,
+as a teacher does, needs no scaler.
+
 Known limits: the region has to be opened in the function that runs the backward pass. Files that
 speak of a scale anywhere are left alone, as the loss may be multiplied by hand, and so are those of
 libraries that own the loop (accelerate, Lightning, DeepSpeed, apex); but not where the scaler is
@@ -41,6 +44,7 @@ from amplint import (
     Finding,
     Frameworks,
     Group,
+    NoGrad,
     Rule,
     ShardedInFloat16,
     View,
@@ -63,6 +67,7 @@ from .._shared.steps import (
     without_not,
 )
 
+COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
 
 rule = Rule(
@@ -102,14 +107,53 @@ def check_sharded(call: View) -> Iterator[Finding]:
 def opened_for(call: View) -> tuple[View, Autocast] | None:
     """The context in which the loss of a backward pass is computed in float16, and its region: one
     above the call, or one in a branch that may have made the loss."""
-    above = opened_above(call, "float16")
     loss = loss_of(call)
+    above = [
+        (context, region)
+        for context, region in opened_above(call, "float16")
+        if loss is None or not is_made_outside(loss, context)
+    ]
     branches = alternatives(loss) if not above and loss is not None else ()
     made = [
         pair for each in branches for context in each.contexts_around for pair in opened_by(context)
     ]
     found = ((context, region) for context, region in (*above, *made))
     return next((pair for pair in found if region_dtype(pair[1]) == "float16"), None)
+
+
+def is_made_outside(loss: View, context: View) -> bool:
+    """Whether nothing that has a part in the gradients of a loss is seen to be made in a region.
+
+    Ex) a teacher runs in it without gradients, and the student after it.
+    """
+    made = [*reachable([loss.origin], lambda each: [part.origin for part in differentiated(each)])]
+    return loss.origin.op in COMPUTED and all(is_outside(each, context) for each in made)
+
+
+def differentiated(at: View) -> Sequence[View]:
+    """What gradients flow into behind a value."""
+    if has_no_graph(at):
+        return ()
+    if at.op == "call":
+        receiver = at.receiver
+        given = [argument for _, _, argument in at.arguments]
+        return [*given, *([receiver] if receiver is not None and receiver.name is None else ())]
+    return at.operands if at.op in COMPUTED else ()
+
+
+def is_outside(at: View, context: View) -> bool:
+    """Whether a value is made outside of a region, or without gradients. What is kept in an object
+    or in a list may be of any place."""
+    if has_no_graph(at):
+        return True
+    is_told = at.op in COMPUTED or at.op in ("const", "param", "import", "iter")
+    return is_told and context not in at.contexts_around
+
+
+def has_no_graph(at: View) -> bool:
+    around = (atom for context in at.contexts_around for atom in context.value)
+    is_off = any(isinstance(atom, NoGrad) for atom in around)
+    return is_off or (at.tensor is not None and at.tensor.grad is False)
 
 
 def loss_of(call: View) -> View | None:

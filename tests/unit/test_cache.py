@@ -75,7 +75,6 @@ def test_the_second_run_says_the_same_and_analyses_nothing(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["a.py"],
         ["--select", "AMP1"],
         ["--target-torch", "2.0"],
         ["--per-file-ignores", "a.py:AMP7"],
@@ -89,6 +88,29 @@ def test_other_questions_are_other_runs(
     assert len(runs) == 2
     check(capfd, *arguments)
     assert len(runs) == 2
+
+
+def test_a_check_of_all_files_answers_for_some(
+    capfd: pytest.CaptureFixture[str], runs: list[int], tree: Path
+) -> None:
+    """As a hook asks, which is given the files of a commit."""
+    (tree / "c.py").write_text(LEGACY)
+    alone = [check(capfd, "--no-cache", *paths) for paths in (["a.py"], ["b.py", "c.py"])]
+    check(capfd)
+    runs.clear()
+    assert [check(capfd, "a.py"), check(capfd, "b.py", "c.py")] == alone
+    assert not runs
+    (tree / "b.py").write_text("x = 2\n")
+    assert check(capfd, "a.py") == alone[0]
+    assert runs
+
+
+def test_an_answer_for_some_files_is_none_for_all(
+    capfd: pytest.CaptureFixture[str], tree: Path
+) -> None:
+    (tree / "c.py").write_text(LEGACY)
+    check(capfd, "a.py")
+    assert check(capfd)[1].count("AMP701") == 2
 
 
 def test_a_change_and_its_undoing(

@@ -191,8 +191,8 @@ def test_nothing_is_written(amplint: Amplint, project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == ["a.py", "pyproject.toml"]
 
 
-def test_a_cell_of_a_notebook(amplint: Amplint, project: Path) -> None:
-    cells = [
+def write_notebook(path: Path, *sources: str) -> None:
+    cells: list[dict[str, object]] = [
         {
             "cell_type": "code",
             "metadata": {},
@@ -200,13 +200,56 @@ def test_a_cell_of_a_notebook(amplint: Amplint, project: Path) -> None:
             "execution_count": None,
             "source": code,
         }
-        for code in ("import torch\nx = 1", "y = torch.zeros(3)\n")
+        for code in sources
     ]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    (project / "n.ipynb").write_text(json.dumps(notebook))
+    path.write_text(json.dumps(notebook))
+
+
+def test_a_cell_of_a_notebook(amplint: Amplint, project: Path) -> None:
+    write_notebook(project / "n.ipynb", "import torch\nx = 1", "y = torch.zeros(3)\n")
     ran = amplint("explain", "--at", "n.ipynb:2:1")
     assert ran.out.startswith("n.ipynb:cell 2:1: y = torch.zeros(3)\n")
     assert amplint("explain", "--at", "n.ipynb:2:7").status == 2
+
+
+def test_a_place_is_taken_as_a_report_prints_it(amplint: Amplint, project: Path) -> None:
+    write_notebook(project / "n.ipynb", "import torch\nx = 1", "y = torch.zeros(3)\n")
+    asked = amplint("explain", "--at", "n.ipynb:2:1")
+    for place in ("n.ipynb:cell 2:1", "n.ipynb:cell 2:1:5", "n.ipynb:2:1:5"):
+        assert amplint("explain", "--at", place).out == asked.out
+    reported = amplint("check", "--select", "AMP101", "--format", "concise", "a.py").out.partition(
+        ": AMP101"
+    )[0]
+    assert reported == "a.py:13:18"
+    assert amplint("explain", "--at", reported).out.startswith("a.py:13: total += loss.item()\n")
+
+
+def test_what_is_known_of_a_notebook_is_placed_in_its_cells(
+    amplint: Amplint, project: Path
+) -> None:
+    (project / "helper.py").write_text("def read(loss):\n    return loss.item()\n")
+    first, _, rest = CODE.partition("\n\n\n")
+    train = rest.replace("seen = loss.item()  # amplint: ignore[AMP101] shown", "read(loss)")
+    write_notebook(project / "n.ipynb", f"%time 1\n{first}\nfrom helper import read", "", train)
+    assert section(amplint("explain", "--at", "n.ipynb:3:10").out, "runs") == [
+        "for every batch of training",
+        "n.ipynb:cell 3:4: hot: this loop runs for every batch",
+    ]
+    there = section(amplint("explain", "--at", "helper.py:2").out, "runs")
+    assert there[1].startswith("n.ipynb:cell 3:11: ")
+    magic = amplint("explain", "--at", "n.ipynb:cell 1:1").out
+    assert magic.startswith("n.ipynb:cell 1:1: %time 1\n")
+
+
+def test_paths_are_those_from_where_the_user_stands(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "below").mkdir()
+    monkeypatch.chdir(project / "below")
+    page = amplint("explain", "--at", "../a.py:13").out
+    assert page.startswith("../a.py:13: total += loss.item()\n")
+    assert section(page, "runs")[1].startswith("../a.py:7: ")
 
 
 @pytest.mark.parametrize(
@@ -216,6 +259,9 @@ def test_a_cell_of_a_notebook(amplint: Amplint, project: Path) -> None:
         (":3", "--at ':3' is no FILE:LINE"),
         ("a.py:0", "a.py:0: the file has no such line"),
         ("a.py:99", "a.py:99: the file has no such line"),
+        ("a.py:13:1:1", "--at 'a.py:13:1:1' is no FILE:LINE"),
+        ("a.py:cell 1:1", "--at 'a.py:cell 1:1' is no FILE:LINE"),
+        ("n.ipynb:3", "names no cell: write n.ipynb:CELL:LINE, as a report does"),
         ("a.py:9999999999999999999999", "the file has no such line"),
         ("b.py:1", "b.py: no file that amplint reads"),
     ],

@@ -64,6 +64,25 @@ def test_without_pygls_it_says_what_to_install(
     assert "pip install 'amplint[server]'" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+def test_at_a_terminal_it_says_who_starts_it() -> None:
+    import pty  # noqa: PLC0415  (Windows has none)
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "amplint", "server"]
+    started = subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert started.stderr is not None
+    said = started.stderr.readline().decode()
+    assert said.startswith("amplint: this is started by an editor") and "Ctrl-D ends it" in said
+    os.write(ours, b"\x04")
+    assert started.wait(30) == 0
+    os.close(theirs)
+    os.close(ours)
+    started.communicate()
+
+
 class Editor:
     """A client with a project that lies in a directory."""
 

@@ -196,6 +196,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/model.py": "LOOPS SIDES",
         "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
         "rules/host_sync/host_read_in_hot_path.py": "ARITHMETIC",
+        "rules/autocast/half_training_without_scaler.py": "COMPUTED",
         "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED STEPPING",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
         "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
