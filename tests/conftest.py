@@ -59,6 +59,7 @@ FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 # another one of its kind, and fail by the dozen where they fail.
 OF_EACH = frozenset(
     {
+        "test_a_command_that_runs_a_program_runs",
         "test_findings_do_not_depend_on_the_order",
         "test_findings_survive_a_change_that_means_nothing",
         "test_graphs_and_places_are_the_same_when_the_tree_was_forgotten",
@@ -73,9 +74,12 @@ OF_EACH = frozenset(
 )
 PART = 3
 
+# What `pytest` alone leaves out: it needs programs that no extra brings, and a package index.
+BY_HAND = frozenset({"tests/conformance/test_managers_run.py"})
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of the smoke subset, and leave out two thirds of those of each fixture."""
+    """Mark the tests of the smoke subset, and leave out what `pytest` alone does not run."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
         chosen = path in SMOKE_MODULES or (path == FIXTURE_TESTS and is_smoke_fixture(item))
@@ -85,15 +89,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     options = config.option
     chosen_by_hand = config.args != config.getini("testpaths") or options.keyword
     if not (options.whole or options.markexpr or chosen_by_hand):
-        left_out = set(of_other_parts(items))
+        left_out = set(left_out_of(items))
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
 
 
-def of_other_parts(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Two thirds of the tests of each fixture, other ones for each test."""
+def left_out_of(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """The tests by hand, and two thirds of those of each fixture, other ones for each test."""
     seen: Counter[str] = Counter()
     for item in items:
+        if item.path.relative_to(ROOT).as_posix() in BY_HAND:
+            yield item
         name = getattr(item, "originalname", item.name)
         if name in OF_EACH:
             seen[name] += 1

@@ -5,16 +5,17 @@ own; where no index can be reached, there is nothing to try.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.repositories import commit, copy_checkout, run
+from tests.helpers import ROOT
+
 pytest.importorskip("pre_commit")
 
-ROOT = Path(__file__).resolve().parents[2]
 TRAIN = """\
 import torch
 from torch.utils.data import DataLoader
@@ -30,36 +31,11 @@ for x in DataLoader([1]):
 HELPERS = "import torch\n\n\ndef log(loss):\n    print(loss.item())\n"
 
 
-def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**clean, **environment},
-    )
-
-
-def commit(repository: Path) -> None:
-    run("git", "init", "-q", cwd=repository)
-    run("git", "add", "--all", cwd=repository)
-    identity = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
-    run("git", *identity, "commit", "-q", "-m", "all", cwd=repository)
-
-
 @pytest.fixture(scope="module")
 def amplint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """amplint as a repository that holds what the checkout holds now, committed or not."""
     copy = tmp_path_factory.mktemp("amplint")
-    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).stdout
-    for name in listing.splitlines():
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            (copy / name).write_bytes((ROOT / name).read_bytes())
-    commit(copy)
+    copy_checkout(copy)
     return copy
 
 

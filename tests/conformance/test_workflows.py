@@ -130,7 +130,7 @@ def test_the_scripts_of_the_action_get_each_input() -> None:
 
 
 def test_the_recipes_are_those_of_three_services() -> None:
-    github, gitlab, precommit = RECIPES
+    github, gitlab, precommit, _ = RECIPES  # the last one is of test_managers.py
     uses = [step["uses"] for step in steps(github)]
     assert [one for one in uses if not MAJOR.fullmatch(one)] == ["ADDRESS@COMMIT"]
     assert set(list(steps(github))[-1]["with"]) <= set(read(FILES[0])["inputs"])

@@ -55,7 +55,7 @@ def there(project: Path) -> dict[str, bytes]:
 
 def test_the_recipes_are_those_of_the_page() -> None:
     shown = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
-    assert shown == [recipes.GITHUB, recipes.GITLAB, recipes.HOOK]
+    assert shown[:3] == [recipes.GITHUB, recipes.GITLAB, recipes.HOOK]
     other = "".join(f"    {line}\n" for line in recipes.OTHER.splitlines())
     assert f"\n{other}\n" in PAGE
 
