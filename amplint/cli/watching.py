@@ -26,6 +26,7 @@ from amplint.core.errors import Failure
 from amplint.core.finding import Finding
 from amplint.core.paths import join, seen_from, slashes
 from amplint.core.wording import counted
+from amplint.frameworks.models import models_with
 from amplint.output import baseline
 from amplint.output.console import CLEAN, TEXT, show
 from amplint.output.fingerprint import Identity, identities, lines_of
@@ -34,6 +35,7 @@ from amplint.output.formats.text import headline
 from amplint.output.matching import match
 from amplint.project import observations
 from amplint.project.config import Settings
+from amplint.project.configurations import SUFFIXES, Configurations
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Outcome, Request
 from amplint.server.looking import Memory
@@ -65,8 +67,12 @@ class State:
     failure: str = ""
 
 
-def state_of(given: Mapping[str, Any]) -> State:
-    """The state that the arguments of the command line lead to now."""
+def state_of(given: Mapping[str, Any], with_json: bool) -> State:
+    """The state that the arguments of the command line lead to now.
+
+    Args:
+        with_json: whether JSON files are looked at: see `configurations`.
+    """
     named = {key: value for key, value in given.items() if key not in OF_A_RUN}
     try:
         project, settings = files_and_settings(**named)
@@ -75,6 +81,8 @@ def state_of(given: Mapping[str, Any]) -> State:
         used += map(str, baseline.files_of(Request(project, settings, ())))
         parts = {part or root for part in project.parts.values()}
         used += [join(part, observations.FILE) for part in parts]
+        if with_json:
+            used += [join(root, path) for path in Configurations(project, settings).paths()]
         directories = {join(root, path).rpartition("/")[0] for path in project.files}
         return State(
             {path: stamp(path) for path in used},
@@ -147,6 +155,13 @@ def difference(before: Round, after: Round) -> tuple[list[str], list[str]]:
     return came, went
 
 
+def reads_json(outcome: Outcome, request: Request) -> bool:
+    """Whether the project names a framework that JSON files configure."""
+    texts = [text.text for text in outcome.all_texts.values()]
+    in_use = {settings.texts_of_models for settings in request.settings_in_use()}
+    return any(models_with(own).reads_json(texts) for own in in_use)
+
+
 pause = time.sleep
 
 
@@ -174,22 +189,32 @@ class Watch:
     _memory: Memory | None = None
     _root: Path | None = None
     _last: Round | None = None
+    _reads_json: bool = False
 
     def run(self) -> int:
         """Check until somebody ends it; the status is 0 then, whatever was found last."""
         try:
-            state, why = state_of(self.given), ""
+            state, why = state_of(self.given, self._reads_json), ""
             for number in range(1, sys.maxsize):
                 ended = self._checked(why)
                 if ended is not None:
                     return ended
                 if number % ROUNDS == 0:
                     gc.collect()
-                before, state = state, self._next(state)
+                before = self._completed(state)
+                state = self._next(before)
                 why = changed(before, state)
         except KeyboardInterrupt:
             click.echo(err=True)  # below the ^C that the terminal shows
         return CLEAN
+
+    def _completed(self, state: State) -> State:
+        """The state with the JSON files as well, once it is known that some are read."""
+        if not self._reads_json or state.failure:
+            return state
+        now = state_of(self.given, with_json=True).files
+        added = {path: seen for path, seen in now.items() if path.endswith(SUFFIXES)}
+        return replace(state, files={**added, **state.files})
 
     def _next(self, before: State) -> State:
         """The next state that is not the same, once nothing more changes."""
@@ -197,11 +222,11 @@ class Watch:
         while now == before:
             pause(max(EVERY, cost * SHARE))
             begun = time.process_time()
-            now = state_of(self.given)
+            now = state_of(self.given, self._reads_json)
             cost = time.process_time() - begun
         while True:
             pause(STILL)
-            last, now = now, state_of(self.given)
+            last, now = now, state_of(self.given, self._reads_json)
             if last == now:
                 return now
 
@@ -224,6 +249,7 @@ class Watch:
             return CLEAN if is_interrupted else self.adoption.status(outcome)
         if self._memory is not None:
             self._memory.forget_old_texts()
+        self._reads_json = reads_json(outcome, request)
         self._show(outcome, request, why)
         return None
 

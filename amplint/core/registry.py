@@ -57,8 +57,8 @@ UNPARSABLE = Rule(
 
 No mistake in it is found, and what it does to other files is not known. It has a syntax error, NUL
 bytes, or bytes that are not of the file's encoding. The file is read by the `ast` module of the
-Python that runs amplint. A file in a newer syntax needs amplint on a newer Python: where nothing
-else is wrong with it, the message says so, and names the first Python that reads it.
+Python that runs amplint. Most newer syntax is read all the same. Where that cannot be done, and
+nothing else is wrong with the file, the message names the first Python that reads it.
 
     def train(model:
         ...

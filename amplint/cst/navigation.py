@@ -28,13 +28,22 @@ LITERALS: Kinds = (cst.BaseNumber, cst.BaseString, cst.Ellipsis, cst.Name)
 
 
 class Layout:
-    """The questions about a file that need no knowledge of what it means."""
+    """The questions about a file that need no knowledge of what it means.
 
-    def __init__(self, path: str, text: Text, module: ast.Module) -> None:
+    Args:
+        path: the file.
+        text: what it holds.
+        module: its tree.
+        parsed_text: the text that the tree is of, if that is another with the same places.
+    """
+
+    def __init__(
+        self, path: str, text: Text, module: ast.Module, parsed_text: str | None = None
+    ) -> None:
         self.path = path
         self.content = text
         self.module = module
-        self.units = Units(text, module)
+        self.units = Units(text if parsed_text is None else Text(parsed_text), module)
         self._parents: dict[int, cst.CSTNode] = {}
         self._pairs: dict[int, ast.AST] = {}
         self._trees: dict[int, Tree] = {}

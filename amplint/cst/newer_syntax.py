@@ -2,7 +2,7 @@
 
 `ast` refuses it like any mistake. LibCST reads the syntax up to Python 3.15 whatever runs it: what
 it has read is written in the syntax of the running Python, and if `ast` takes that, then nothing
-but the version is wrong with the file.
+but the version is wrong with the file. Most of it can be written so in its place, and is analysed.
 
 LibCST works in a process of its own: it recurses in native code as deeply as a text nests, which
 nothing bounds where `ast` has refused it, and would end this process.
@@ -10,10 +10,13 @@ nothing bounds where `ast` has refused it, and would end this process.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
-from typing import NamedTuple
+from functools import lru_cache
+
+from amplint.ir.model import Newer
 
 # A process is started only for what may be such syntax; most refused texts are being typed.
 SIGNS = re.compile(
@@ -35,13 +38,7 @@ LONGEST_WAIT = 10.0  # in seconds
 ANSWERS = "amplint.cst.older_syntax"
 
 
-class Newer(NamedTuple):
-    """Syntax that the running Python does not read, and the first Python that does."""
-
-    python: tuple[int, int]
-    what: str
-
-
+@lru_cache(maxsize=32)  # of a file that stays unread it is asked for again, to say why
 def newer_syntax(text: str) -> Newer | None:
     """The newest syntax of a text that `ast` refuses for it alone; None if something else may be
     wrong with the text."""
@@ -53,14 +50,22 @@ def newer_syntax(text: str) -> Newer | None:
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", code],
-            input=text,
+            input=text.encode("utf-8", "surrogatepass"),
             capture_output=True,
-            encoding="utf-8",
-            errors="surrogatepass",
             timeout=LONGEST_WAIT,
             check=True,
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    major, minor, what = done.stdout.split(" ", 2) if done.stdout else ("", "", "")
-    return Newer((int(major), int(minor)), what) if what else None
+    return decoded(done.stdout) if done.stdout else None
+
+
+def encoded(newer: Newer) -> str:
+    """The answer of the process."""
+    return json.dumps(newer)
+
+
+def decoded(answer: bytes) -> Newer:
+    """The answer of the process, read."""
+    (major, minor), what, older = json.loads(answer)
+    return Newer((major, minor), what, older)

@@ -29,7 +29,7 @@ from amplint.cst.pairing import ast_nodes, pair_by_order, walk
 MAX_OPERANDS = 1000
 
 _FORM_FEED_INDENT = re.compile(r"^[ \t]*\f[ \t\f]*[^\s#]", re.MULTILINE)
-_LONE_CR = re.compile(r"\r(?!\n)")
+LONE_CR = re.compile(r"\r(?!\n)")
 
 
 class RefusedUnitError(Exception):
@@ -179,7 +179,7 @@ class Units:
     @cached_property
     def _whole(self) -> Tree | None:
         """The whole file through LibCST; None where LibCST refuses it, or reads another program."""
-        code = _LONE_CR.sub("\n", self.text.text)
+        code = LONE_CR.sub("\n", self.text.text)
         module = parse_module(code)
         if module is None:
             return None
@@ -239,7 +239,7 @@ def parse(text: Text, unit: Unit) -> Tree | None:
     prefix = f"if True:{text.newline}" if unit.scope else ""
     suffix = f"{_indentation(text, unit)}pass{text.newline}" if unit.header else ""
     # A lone \r ends a line for Python; LibCST stumbles over it.
-    code = _LONE_CR.sub("\n", prefix + lines + suffix)
+    code = LONE_CR.sub("\n", prefix + lines + suffix)
     module = parse_module(code)
     if module is None:
         if _ast_accepts(code):

@@ -25,12 +25,13 @@ from amplint.ir.model import (
     FunctionFacts,
     Graph,
     Location,
+    Newer,
     Node,
     Param,
 )
 from amplint.ir.ssa import ROWS
 
-FORMAT = 2
+FORMAT = 3
 LARGEST_INT = 2**63  # beyond, a number is written as text
 Bindings = dict[int, tuple[int, ...]]
 
@@ -94,6 +95,7 @@ class FileRecord(msgspec.Struct, array_like=True):
     words: list[int]
     stored_from_outside: list[int]
     graphs: dict[int, msgspec.Raw]
+    newer: Newer | None
 
 
 _OPERATIONS = tuple(Op)
@@ -186,6 +188,7 @@ def encode(
     graphs: Mapping[str, Graph],
     lambdas: Mapping[str, Sequence[FunctionFacts]],
     stored_from_outside: Iterable[str],
+    newer: Newer | None = None,
 ) -> bytes:
     """The record of a file.
 
@@ -193,7 +196,7 @@ def encode(
         facts: those of the file.
         graphs: of all its functions, by id.
         lambdas: by function, those that its graph defines.
-        stored_from_outside: see `File`.
+        stored_from_outside, newer: see `File`.
     """
     table = Table()
     record = FileRecord(
@@ -213,6 +216,7 @@ def encode(
             )
             for identity, graph in graphs.items()
         },
+        newer=newer,
     )
     return _encode(record)
 
@@ -315,6 +319,10 @@ class Record:
     @property
     def stored_from_outside(self) -> frozenset[str]:
         return frozenset(map(self._table.__getitem__, self._record.stored_from_outside))
+
+    @property
+    def newer(self) -> Newer | None:
+        return self._record.newer
 
     def graph(self, function: str) -> tuple[Graph, list[FunctionFacts]]:
         """The graph of a function, and the lambdas that it defines."""

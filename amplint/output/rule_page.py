@@ -49,6 +49,12 @@ def body(rule: Rule) -> str:
     return "\n\n".join(paragraphs(rule))
 
 
+def fix_safety(rule: Rule) -> str:
+    """The words of a rule on whether its fix is safe. Ex) there is no fix."""
+    _, _, behind = rule.doc.strip().partition("\n\nFix safety:")
+    return " ".join(behind.partition("\n\nKnown limits:")[0].split())
+
+
 def paragraphs(rule: Rule) -> Iterator[str]:
     default = "on by default" if rule.default else f"off by default ({switched_on(rule)})"
     needs = f", for torch {rule.torch} and later" if rule.torch else ""

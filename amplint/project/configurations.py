@@ -39,6 +39,16 @@ class Configurations:
         """
         return self._found.get(part, {})
 
+    def paths(self) -> list[str]:
+        """Those of all projects, by root-relative path, which are not read for it."""
+        root = slashes(str(self.project.root))
+        search = Search(self.settings)
+        return [
+            relative(path, root)
+            for part in sorted({part for part in self.project.parts.values() if part})
+            for path in self._files_in(part, search)
+        ]
+
     @property
     def digest_if_read(self) -> str:
         """The digest of all of them; empty where nobody has asked for any."""
@@ -61,7 +71,10 @@ class Configurations:
 
     def _in(self, part: str, search: Search, root: str) -> Iterator[tuple[str, str]]:
         """The texts of the files of a project, of no more than `MOST_FILES`."""
-        walked = search.walk(part, part, SUFFIXES)
-        for path in sorted({*walked.files} - walked.links)[:MOST_FILES]:
+        for path in self._files_in(part, search):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 yield relative(path, root), files.read(path, MOST_BYTES).decode("utf-8-sig")
+
+    def _files_in(self, part: str, search: Search) -> list[str]:
+        walked = search.walk(part, part, SUFFIXES)
+        return sorted({*walked.files} - walked.links)[:MOST_FILES]

@@ -29,6 +29,7 @@ from amplint.project.config import (
     written_in,
 )
 from amplint.project.places import OWN_FILES, PYPROJECT, Places
+from amplint.project.python_floor import PythonFloors
 from amplint.project.torch_floor import ANY, Floor, TorchFloors
 
 NO_FILE = Path()
@@ -61,6 +62,7 @@ class Hierarchy:
         self._start = start
         self._places = Places()
         self._floors = TorchFloors(self._places)
+        self._pythons = PythonFloors(self._places)
         self._nearest: dict[str, Path] = {}
         self._written: dict[Path, Written] = {}
         self._at: dict[str, Settings] = {}
@@ -81,7 +83,7 @@ class Hierarchy:
             root = file.parent
         else:
             root = Path(self._places.root(directory) or self._start or directory)
-        return Key(file, root, self._floor(directory, file))
+        return Key(file, root, self._floor(directory, file), self._pythons.of(directory))
 
     def _of(self, key: Key) -> Settings:
         if key not in self._all:
@@ -109,6 +111,7 @@ class Hierarchy:
                 bases=tuple(bases.items()),
                 origins=tuple(origins.items()),
                 torch_floor=key.floor,
+                python_floor=key.python,
                 **given,  # type: ignore[arg-type]
             )
         return self._all[key]
@@ -190,11 +193,13 @@ class Key:
         file: where they stand.
         root: what their patterns are relative to.
         floor: the lowest torch, where requirements say it.
+        python: the lowest Python, likewise.
     """
 
     file: Path | None
     root: Path
     floor: Floor | None
+    python: Floor | None
 
 
 class Projects:

@@ -12,6 +12,7 @@ import ast
 import configparser
 import fnmatch
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,7 @@ Reader = Callable[[str], Iterator[str]]
 
 @dataclass(frozen=True)
 class Floor:
-    """The lowest version of torch that a project allows, and the file that says so."""
+    """The lowest version of something that a project allows, and the file that says so."""
 
     version: str
     file: Path
@@ -46,7 +47,7 @@ NO_FLOOR = Floor("", Path())
 
 
 @dataclass
-class TorchFloors:
+class Floors(ABC):
     """The floors of directories, given in full with forward slashes, each found once.
 
     Args:
@@ -56,9 +57,13 @@ class TorchFloors:
     places: Places = field(default_factory=Places)
     _known: dict[str, Floor] = field(default_factory=dict)
 
+    @abstractmethod
+    def _files(self, directory: str) -> Iterator[tuple[Path, Reader]]:
+        """The files that may hold requirements, and what reads the specifiers in them."""
+
     def of(self, directory: str) -> Floor | None:
         """The floor of the project around a directory: of the nearest directory upward that
-        requires torch, no further than where a project begins. None if nothing has a bound."""
+        has a bound, no further than where a project begins. None if nothing has a bound."""
         found = inherited(directory, self._known, self._own, NO_FLOOR)
         return found if found is not NO_FLOOR else None
 
@@ -81,8 +86,11 @@ class TorchFloors:
     def _begins(self, directory: str) -> bool:
         return not self.places.names(directory).isdisjoint(ENDS)
 
+
+class TorchFloors(Floors):
+    """The lowest torch."""
+
     def _files(self, directory: str) -> Iterator[tuple[Path, Reader]]:
-        """The files that may hold requirements, and what reads the specifiers of torch in them."""
         names = self.places.names(directory)
         for name, read in READERS.items():
             if name in names:
@@ -127,20 +135,20 @@ def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
 
 def _of_pyproject(text: str) -> Iterator[str]:
     document = loads(text)
-    project = _table(document, "project")
+    project = table_in(document, "project")
     lists = [
         project.get("dependencies"),
-        *_table(project, "optional-dependencies").values(),
-        *_table(document, "dependency-groups").values(),
+        *table_in(project, "optional-dependencies").values(),
+        *table_in(document, "dependency-groups").values(),
     ]
     for requirements in lists:
         yield from _specifiers(requirements if isinstance(requirements, list) else ())
-    poetry = _table(_table(document, "tool"), "poetry")
-    groups = _table(poetry, "group").values()
+    poetry = table_in(table_in(document, "tool"), "poetry")
+    groups = table_in(poetry, "group").values()
     tables = [poetry, *(group for group in groups if isinstance(group, Mapping))]
     for table in tables:
         for key in ("dependencies", "dev-dependencies"):
-            yield from _of_poetry(_table(table, key).get(NAME))
+            yield from _of_poetry(table_in(table, key).get(NAME))
 
 
 def _of_poetry(wanted: object) -> Iterator[str]:
@@ -151,7 +159,7 @@ def _of_poetry(wanted: object) -> Iterator[str]:
             yield said
 
 
-def _table(table: Mapping[str, object], key: str) -> Mapping[str, object]:
+def table_in(table: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = table.get(key)
     return value if isinstance(value, Mapping) else {}
 

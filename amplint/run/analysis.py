@@ -16,6 +16,7 @@ from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
 from amplint.analyses.questions import NotedView, same
 from amplint.analyses.scaler_misuse import ScalerMisuse
+from amplint.core import registry
 from amplint.core.errors import describe
 from amplint.core.finding import Cost, Finding, Position, Span
 from amplint.core.limits import PATHS, Limited, united
@@ -25,11 +26,12 @@ from amplint.core.registry import UNPARSABLE, whole
 from amplint.core.rule import Rule
 from amplint.core.text import Text, span_in, why_python_refuses
 from amplint.core.values import Place
-from amplint.cst.newer_syntax import Newer, newer_syntax
+from amplint.cst.newer_syntax import newer_syntax
 from amplint.frameworks.configuration import Told
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.ir.model import Newer
 from amplint.project.observations import ObservedFunction
 from amplint.run.indexing import Indexer, Store
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
@@ -58,12 +60,14 @@ class Seen:
         notices: what is to be shown besides.
         blames_amplint: whether one of the problems, if there are any, is not of a rule that another
             package brings.
+        newer: the syntax in the file that Python does not read.
     """
 
     findings: tuple[Finding, ...] = ()
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     blames_amplint: bool = True
+    newer: Newer | None = None
 
     def joined(self, other: Seen) -> Seen:
         """The result of both: of the reading of a file, say, and of judging it."""
@@ -73,6 +77,7 @@ class Seen:
             self.problems + other.problems,
             self.notices + other.notices,
             any(blames) if blames else True,
+            self.newer or other.newer,
         )
 
 
@@ -112,6 +117,8 @@ class Task:
         store: the records of files that were indexed before; None to keep none.
         project: the directory of the project, as seen from the root of the run.
         assumes_autocast, models, told, observed: see `Files`.
+        lowest_python: the lowest Python that the project allows, and the name of the file that says
+            so.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: informed how far the analysis is.
         timed: whether it is measured what this takes.
@@ -127,6 +134,7 @@ class Task:
     models: tuple[str, ...] = ()
     told: tuple[Told, ...] = ()
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict)
+    lowest_python: tuple[str, str] | None = None
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: Store | None = None
@@ -163,7 +171,7 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
         try:
             own[path] = indexer.file(path)
         except Exception as error:
-            unread[path] = why_unread(path, task.texts[path].text, error)
+            unread[path] = why_unread(path, task.texts[path].text, error, task.lowest_python)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(
         own,
@@ -243,6 +251,9 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         told.update(new)
         if new:
             seen = replace(seen, problems=(*seen.problems, *new), blames_amplint=True)
+        newer = files.own[path].newer
+        if newer is not None:
+            seen = replace(seen, newer=newer._replace(older=None))
         return seen, watch.judging() if watch is not None else None, new_judgement
 
     looked = spread(
@@ -336,32 +347,42 @@ def look_at(
 # ------------------------------------------------------------------------------- what fails
 
 
-def why_unread(path: str, text: str, error: Exception) -> Seen:
-    """The result for a file that could not be indexed: by Python's fault, or by amplint's."""
+def why_unread(
+    path: str, text: str, error: Exception, lowest: tuple[str, str] | None = None
+) -> Seen:
+    """The result for a file that could not be indexed: by Python's fault, or by amplint's.
+
+    Args:
+        lowest: see `Task.lowest_python`.
+    """
     refusal = why_python_refuses(text)
     if refusal is None:
         return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
-    return Seen(findings=(unparsable(path, *refusal, newer=newer_syntax(text)),))
+    newer = newer_syntax(text)
+    return Seen(findings=(unparsable(path, *refusal, newer=newer, lowest=lowest),))
 
 
 PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
 
 
 def unparsable(
-    path: str, at: Position, reason: str, what: str = "file", newer: Newer | None = None
+    path: str,
+    at: Position,
+    reason: str,
+    what: str = "file",
+    newer: Newer | None = None,
+    lowest: tuple[str, str] | None = None,
 ) -> Finding:
     """The finding of what Python cannot read.
 
     Args:
         newer: the syntax that it is refused for, where nothing is wrong with that.
+        lowest: see `Task.lowest_python`.
     """
     message, advice = f"{PYTHON} cannot read this {what}: {reason}", UNPARSABLE.help
     if newer is not None:
-        needed = f"Python {'.'.join(map(str, newer.python))}"
-        message = (
-            f"this {what} is not checked: amplint runs on {PYTHON}, and {newer.what} needs {needed}"
-        )
-        advice = f"run amplint with {needed} or later; nothing is wrong with the {what}"
+        message = f"this {what} is not checked: {too_new(newer)}"
+        advice = f"run amplint with {advised(newer, lowest)}; nothing is wrong with the {what}"
     return Finding(
         code=UNPARSABLE.code,
         name=UNPARSABLE.name,
@@ -373,6 +394,23 @@ def unparsable(
         cost=Cost.RUN,
         url=UNPARSABLE.url,
     )
+
+
+def too_new(newer: Newer) -> str:
+    """Why Python does not read it, as a clause."""
+    return f"amplint runs on {PYTHON}, and {newer.what} needs {version_of(newer)}"
+
+
+def advised(newer: Newer, lowest: tuple[str, str] | None) -> str:
+    """The Pythons to run amplint with: those that the project allows, if that is said."""
+    if lowest is None or registry.version(lowest[0])[:2] <= newer.python:
+        return f"{version_of(newer)} or later"
+    return f"Python {lowest[0]} or later, which {lowest[1]} asks for"
+
+
+def version_of(newer: Newer) -> str:
+    """The first Python that reads it. Ex) Python 3.14"""
+    return f"Python {'.'.join(map(str, newer.python))}"
 
 
 def deeply(work: Callable[[], Result]) -> Result:

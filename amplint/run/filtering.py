@@ -11,6 +11,7 @@ from amplint.core.finding import Finding, Group, Safety, by_place
 from amplint.core.intervals import Intervals
 from amplint.core.rule import Rule
 from amplint.core.text import Text
+from amplint.ir.model import Newer
 from amplint.project.config import Settings
 from amplint.project.torch_floor import ANY
 from amplint.run.analysis import Seen
@@ -41,11 +42,13 @@ class Filter:
         request: what was asked for.
         texts: of all files that have one.
         rules: those that run.
+        unfixed: the files whose findings have lost their fixes, and for which syntax.
     """
 
     request: Request
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
+    unfixed: dict[str, Newer] = field(default_factory=dict, compare=False)
     _chosen: dict[Settings, Chosen] = field(default_factory=dict, compare=False)
 
     def is_complete(self, path: str, unread: Collection[str]) -> bool:
@@ -80,7 +83,17 @@ class Filter:
         """
         text = self.texts.get(path, Text(""))
         found = self._reported(path, seen, Suppressions(text, self._others), complete)
-        return sorted(found, key=by_place)
+        return sorted(self._fixable(path, seen, found), key=by_place)
+
+    def _fixable(self, path: str, seen: Seen, found: Iterable[Finding]) -> Iterator[Finding]:
+        """The findings without fixes where Python does not read the file: it is read in older
+        syntax, in which names that the newer one uses may be missing, and no fix could be tried."""
+        for finding in found:
+            if seen.newer is not None and finding.fix is not None:
+                self.unfixed[path] = seen.newer
+                yield replace(finding, fix=None)
+            else:
+                yield finding
 
     def _reported(
         self, path: str, seen: Seen, suppressions: Suppressions, complete: bool

@@ -25,7 +25,6 @@ from amplint.core.finding import Finding, Span
 from amplint.core.rule import Rule
 from amplint.core.text import Text, span_in
 from amplint.core.values import UNKNOWN, Heat, Place, Region, Value
-from amplint.cst.navigation import Layout
 from amplint.gradscaler.known_calls import KnownCalls
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
@@ -34,10 +33,9 @@ from amplint.project.reading import Reading
 from amplint.run import observing
 from amplint.run.analysis import Seen, deeply, index_part
 from amplint.run.filtering import Filter
-from amplint.run.judge import judge, lacking, views_of
+from amplint.run.judge import judge, lacking, source_of, views_of
 from amplint.run.request import Request
 from amplint.run.session import part_with, without_collector
-from amplint.source import Source
 from amplint.view.view import Code
 
 
@@ -274,7 +272,7 @@ class Line:
         answer that does not do, so that it has come farthest there. And where it comes to a finding
         nevertheless: the condition without which that is not reported."""
         view = TracedView(self._file, self._program.facts)
-        source = Source(Layout(self.path, self._text, view.module), view, self._span)
+        source = source_of(self.path, self._text, view, self._span)
         farthest: tuple[str, tuple[Asked, ...], Sequence[str]] = ("", (), ())
         for at, judges in views_of(self._about(rule), {rule.code: rule}, Code(source, view)):
             view.asked = {}

@@ -54,8 +54,14 @@ def judge(
 
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
-    source = Source(Layout(path, text, facts.module), facts, spans)
+    source = source_of(path, text, facts, spans)
     return show(Code(source, facts), found.shown, rules, watch)
+
+
+def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
+    """A file as the rules see it."""
+    older = facts.newer.older if facts.newer is not None else None
+    return Source(Layout(path, text, facts.module, older), facts, spans)
 
 
 def show(

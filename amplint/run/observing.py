@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from amplint.core.finding import Finding, Position, by_place
 from amplint.core.paths import slashes
@@ -21,6 +22,9 @@ from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, UnusableError
 from amplint.project.reading import Reading
 from amplint.run.request import AnalysisResult, Request
+
+if TYPE_CHECKING:
+    from amplint.ir.file_index import File
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
     """
     # The second analysis alone needs them, and what is in the cache needs none.
     from amplint.inference.observed import digest_of, innermost  # noqa: PLC0415
-    from amplint.ir.file_index import File  # noqa: PLC0415
+    from amplint.run.indexing import read  # noqa: PLC0415
 
     files: dict[str, File] = {}
     seen_paths = {name.partition("::")[0] for name in request.observed}
@@ -100,7 +104,7 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
         if path not in seen_paths:
             return False
         if path not in files:
-            files[path] = File(path, reading.text(path).text)
+            files[path] = read(path, reading.text(path).text)
         facts = innermost(files[path].facts, finding.span.start.row)
         seen = request.observed.get(facts.id)
         if seen is None or seen.text != digest_of(facts, files[path].lines):

@@ -14,11 +14,13 @@ from amplint.core.paths import seen_from, slashes
 from amplint.core.process_pool import each, workers
 from amplint.core.rule import Rule
 from amplint.core.text import Text, TooLargeError, UndecodableError
+from amplint.core.wording import counted
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.frameworks.configuration import Told, told
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
+from amplint.ir.model import Newer
 from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.project import observations
 from amplint.project.config import check_selectors
@@ -26,7 +28,7 @@ from amplint.project.configurations import Configurations
 from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.run import cache as caching
-from amplint.run.analysis import Analysed, Seen, Task, analyse_part, unparsable
+from amplint.run.analysis import Analysed, Seen, Task, analyse_part, too_new, unparsable
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.linking import Linker
@@ -44,7 +46,7 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
         check_selectors(settings, request.rules)
     with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
-        texts, undecoded = decoded(reading)
+        texts, undecoded = decoded(reading, request)
         rules = rules_of(request, request.project.reported)
         found = Filter(request, texts, rules)
         request.outlet(Begun(reading, found, undecoded.seen))
@@ -81,7 +83,7 @@ def part_with(
 ) -> tuple[tuple[str, ...], Task]:
     """The files that a file is linked with, and the task for these. Raises KeyError for a file
     without a text."""
-    texts, _ = decoded(reading)
+    texts, _ = decoded(reading, request)
     configurations = Configurations(request.project, request.settings)
     for task in by_project(task_of(request, reading, texts, rules), request, configurations):
         if path in task.texts:
@@ -105,7 +107,7 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
+def decoded(reading: Reading, request: Request) -> tuple[dict[str, Text], Analysed]:
     """The texts of the files that have one, and what is said of those whose bytes are none, and
     of cells of notebooks that are no Python."""
     texts: dict[str, Text] = {}
@@ -122,9 +124,10 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
         else:
             refused = texts[path].refused
             if refused:
+                lowest = request.settings_of(path).lowest_python
                 seen[path] = Seen(
                     tuple(
-                        unparsable(path, at, reason, "cell", newer_syntax(source))
+                        unparsable(path, at, reason, "cell", newer_syntax(source), lowest)
                         for at, reason, source in refused
                     )
                 )
@@ -166,8 +169,17 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
         blames_amplint |= bool(said.problems) and said.blames_amplint
         notices += said.notices
         findings += found.findings(path, said, found.is_complete(path, unread))
+    notices += told_of_unfixed(found.unfixed)
     limited = united(part.limited for part in parts)
     return AnalysisResult(tuple(findings), tuple(problems), tuple(notices), limited, blames_amplint)
+
+
+def told_of_unfixed(unfixed: Mapping[str, Newer]) -> Iterator[str]:
+    """One line about all files whose findings have lost their fixes."""
+    if unfixed:
+        first, *others = sorted(unfixed, key=lambda path: unfixed[path].python, reverse=True)
+        more = f" and {counted(len(others), 'other file')}" if others else ""
+        yield f"nothing is fixed in {first}{more}: {too_new(unfixed[first])}"
 
 
 # ------------------------------------------------------------------------------------- parts
@@ -248,6 +260,7 @@ def by_project(task: Task, request: Request, configurations: Configurations) -> 
             models=settings.texts_of_models,
             told=told_in(texts, settings.texts_of_models, configurations, directory),
             observed=request.observed,
+            lowest_python=settings.lowest_python,
         )
         for root in [slashes(str(request.project.root))]
         for directory, texts in found.items()

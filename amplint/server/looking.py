@@ -21,6 +21,7 @@ from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
+from amplint.run.indexing import read
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
 from amplint.server.addresses import path_of
@@ -69,7 +70,7 @@ class Memory:
                 if path.endswith(SUFFIX):  # JSON; what is indexed of it is the module that it makes
                     ast.parse(text)
                 else:
-                    self.indexed[path, text] = File(path, text)
+                    self.indexed[path, text] = read(path, text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return False
             self.readable[path] = text

@@ -2,7 +2,8 @@
 
 What is held of every few hundred files, in a process that is ended where it hangs:
 
-- amplint ends without a fault; AMP000 is found in the files that Python refuses, and no other;
+- amplint ends without a fault; AMP000 is found in the files that Python refuses, but for those that
+  amplint reads in older syntax, and no other;
 - every file that a fix changes compiles, and no line changes but those of an edit and of imports;
 - LibCST reads every unit that `ast` does, and both say that a node stands in the same place; what
   only `ast` reads is counted, for it is told and not checked;
@@ -31,8 +32,9 @@ from pathlib import Path
 
 from amplint.core import registry
 from amplint.core.finding import Edit, Finding
-from amplint.core.text import LINE_END, Text
+from amplint.core.text import LINE_END, Text, UndecodableError
 from amplint.cst.navigation import FSTRING_PLACES_HOLD
+from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units, place
 from amplint.output.fixing import UNSAFE, fix_project, fix_round
 from amplint.project.config import Settings
@@ -135,7 +137,7 @@ class Tried:
 
     Args:
         files, lines: how many there are.
-        refused: files that Python does not read; each is found as AMP000.
+        refused: files that Python does not read.
         findings, fixed: findings, and files that the fixes change.
         units: what LibCST was shown, and `only_ast` those of them that it refuses.
         grafted: files below which the function was put.
@@ -235,7 +237,7 @@ def tried(root: Path, paths: Sequence[str]) -> Tried:
     result.failures += first.problems
     refused = {path for path, content in data.items() if not python_reads(content)}
     result.refused = len(refused)
-    result.failures += disagreements(refused, first.findings)
+    result.failures += disagreements(data, first.findings)
     result.failures += fixed(asked, first, result)
     texts = {path: Text.decode(data[path]) for path in paths if path not in refused}
     for path in list(texts)[::EVERY]:
@@ -275,8 +277,21 @@ def accepted(source: bytes | str, flags: int = 0) -> bool:
     return True
 
 
-def disagreements(refused: set[str], findings: Iterable[Finding]) -> Iterator[str]:
+def is_read(source: bytes | str) -> bool:
+    """Whether amplint reads a file: as Python does, or in older syntax."""
+    if python_reads(source):
+        return True
+    try:
+        text = source if isinstance(source, str) else Text.decode(source).text
+    except UndecodableError:
+        return False
+    newer = newer_syntax(text)
+    return newer is not None and newer.older is not None
+
+
+def disagreements(data: Mapping[str, bytes], findings: Iterable[Finding]) -> Iterator[str]:
     """The files of which Python and AMP000 say different things."""
+    refused = {path for path, content in data.items() if not is_read(content)}
     found = {finding.path for finding in findings if finding.code == "AMP000"}
     for path in sorted(found - refused):
         yield f"{path}: AMP000 in a file that Python reads"

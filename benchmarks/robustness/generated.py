@@ -1,7 +1,7 @@
 """Generated Python: mutants of the fixtures, renamed and formatted programs.
 
 - A mutant of a fixture (`mutations.py`) is checked and fixed without a fault. AMP000 is found where
-  Python refuses it, and there alone; what fixes write compiles, and a second fix changes nothing.
+  it cannot be read, and there alone; what fixes write compiles, and a second fix changes nothing.
 - A program whose local variables have other names has the same findings, at the same statements.
   In packages, it may lose some: that a variable is called `loss` is evidence, too.
 - A program that ruff or black has formatted has the same findings, at the same statements. They are
@@ -105,8 +105,7 @@ def wrong_with(files: Files) -> list[str]:
     with tempfile.TemporaryDirectory() as directory:
         asked = request(write(files, Path(directory)), files)
         first = engine.run(asked)
-        refused = {path for path, data in files.items() if not python_reads(data)}
-        told = [*first.problems, *disagreements(refused, first.findings)]
+        told = [*first.problems, *disagreements(files, first.findings)]
         fixed = written(asked, files)
         told += broken(files, fixed)
         again = written(request(write(fixed, Path(directory)), fixed), fixed)

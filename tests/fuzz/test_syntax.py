@@ -18,7 +18,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.fixing import fix_project
 from amplint.run import engine
-from amplint.run.request import Request
+from amplint.run.request import Outcome, Request
 from amplint.testing import write
 from benchmarks.robustness.files import GRAFT, python_reads, request
 from tests.fuzz.syntax import ONLY_AST, REFUSED, SYNTAX
@@ -30,6 +30,14 @@ SINCE = {
     for name, text in texts.items()
 }
 READ = {name: text for name, (since, text) in SINCE.items() if since <= sys.version_info[:2]}
+# What is newer, and cannot be written in older syntax with each character in its place.
+NAMED_ALONE = {
+    "f-string nested", "f-string with a comment", "f-string with a deep format",
+    "f-string with lines", "star in index", "star in index of a result", "t-string",
+    "t-string with calls", "unpacking in comprehensions",
+    *(("type parameters of a method",) if sys.version_info < (3, 11) else ()),  # tuple[*Ts]
+}  # fmt: skip
+NEWER = {name for table in SYNTAX.values() for name in table} - READ.keys()
 TEXTS = {**{name: text for name, (_, text) in SINCE.items()}, **REFUSED}
 PATHS = {name: f"m{number}.py" for number, name in enumerate(TEXTS)}
 
@@ -37,25 +45,30 @@ PATHS = {name: f"m{number}.py" for number, name in enumerate(TEXTS)}
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Request:
     """Each snippet in a file, with a function below it whose mistakes have fixes."""
+    assert {name for name, (_, text) in SINCE.items()} >= NAMED_ALONE
     files = {path: (TEXTS[name] + GRAFT).encode() for name, path in PATHS.items()}
     return request(write(files, tmp_path_factory.mktemp("syntax")), files)
+
+
+@pytest.fixture(scope="module")
+def outcome(asked: Request) -> Outcome:
+    return engine.run(asked)
 
 
 def test_the_table_says_what_python_reads() -> None:
     assert {name for name, text in TEXTS.items() if python_reads(text)} == READ.keys()
 
 
-def test_amp000_is_found_where_python_refuses_and_nowhere_else(asked: Request) -> None:
-    outcome = engine.run(asked)
+def test_amp000_is_found_where_python_refuses_and_nowhere_else(outcome: Outcome) -> None:
     assert outcome.problems == ()
-    refused = {PATHS[name] for name in TEXTS.keys() - READ.keys()}
+    refused = {PATHS[name] for name in TEXTS.keys() - READ.keys() - (NEWER - NAMED_ALONE)}
     assert {f.path for f in outcome.findings if f.code == "AMP000"} == refused
 
 
-def test_what_a_newer_python_reads_is_no_mistake_of_the_file(asked: Request) -> None:
+def test_what_a_newer_python_reads_is_no_mistake_of_the_file(outcome: Outcome) -> None:
     """What LibCST cannot read either stays one: nothing says that a newer Python would read it."""
     names = {path: name for name, path in PATHS.items()}
-    for finding in engine.run(asked).findings:
+    for finding in outcome.findings:
         if finding.code != "AMP000":
             continue
         name = names[finding.path]
@@ -66,6 +79,25 @@ def test_what_a_newer_python_reads_is_no_mistake_of_the_file(asked: Request) -> 
             needed = f"Python {since[0]}.{since[1]}"
             assert finding.message.endswith(f" needs {needed}")
             assert finding.help.startswith(f"run amplint with {needed} or later; ")
+
+
+def test_what_stands_below_newer_syntax_is_found_where_it_is(outcome: Outcome) -> None:
+    (expected,) = {below(outcome, name) for name in READ}
+    assert expected
+    assert {name: below(outcome, name) for name in NEWER - NAMED_ALONE} == dict.fromkeys(
+        NEWER - NAMED_ALONE, expected
+    )
+
+
+def below(outcome: Outcome, name: str) -> tuple[tuple[str, int, int], ...]:
+    """What is found in the function below a snippet, and where, counted from it."""
+    above = TEXTS[name].count("\n")
+    places = ((each, each.span.start) for each in outcome.findings if each.path == PATHS[name])
+    return tuple(
+        (finding.code, at.row - above, at.column)
+        for finding, at in places
+        if "amplint_graft" in finding.scope
+    )
 
 
 def test_a_mistake_beside_newer_syntax_is_told() -> None:
@@ -84,6 +116,7 @@ def test_nothing_is_run_of_the_working_directory_for_it(
     monkeypatch.chdir(tmp_path)
     newest = max(since for since, _ in SINCE.values())
     expected = None if newest <= sys.version_info[:2] else (3, 15)
+    newer_syntax.cache_clear()
     found = newer_syntax("lazy import a\n")
     assert (found and found.python) == expected
 

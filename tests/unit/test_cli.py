@@ -112,13 +112,15 @@ def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: P
     assert ran == Ran(1, "\n".join(rows) + "\n", "")
     ran = amplint("check", "--statistics", "--format", "json")
     assert ran.status == 1
-    assert json.loads(ran.out) == [
-        {"code": code, "name": name, "count": count, "fixable": True, "fixable_count": count}
-        for code, name, count in (
-            ("AMP701", "legacy-autocast", 3),
-            ("AMP702", "legacy-grad-scaler", 1),
-        )
-    ]
+    assert json.loads(ran.out) == {"files": 2, "count": 4, "fixable_count": 4} | {
+        "rules": [
+            {"code": code, "name": name, "count": count, "fixable": True, "fixable_count": count}
+            for code, name, count in (
+                ("AMP701", "legacy-autocast", 3),
+                ("AMP702", "legacy-grad-scaler", 1),
+            )
+        ]
+    }
     assert amplint("check", "--statistics", "--format", "sarif").status == 2
 
 
@@ -134,7 +136,7 @@ def test_a_pattern_that_is_none_is_named(amplint: Amplint, option: str) -> None:
 def test_statistics_tell_rules_that_are_fixed_in_part(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(f"{LEGACY}torch.cuda.amp.autocast(*options)\n")
     assert amplint("check", "--statistics").out.startswith("2  AMP701 [-] legacy-autocast\n")
-    (rule,) = json.loads(amplint("check", "--statistics", "--format", "json").out)
+    (rule,) = json.loads(amplint("check", "--statistics", "--format", "json").out)["rules"]
     assert (rule["count"], rule["fixable"], rule["fixable_count"]) == (2, False, 1)
 
 
@@ -971,9 +973,11 @@ def test_rules_lists_all(amplint: Amplint) -> None:
     assert [line.split()[0] for line in amplint("rules").out.splitlines()] == codes
     entries = json.loads(amplint("rules", "--format", "json").out)
     assert [entry["code"] for entry in entries] == codes
+    assert {entry["stage"] for entry in entries} <= {"stable", "preview"}
+    assert all(entry["fix"] for entry in entries)
     assert set(entries[0]) == {
         "code", "name", "group", "default", "preview", "since", "torch", "until", "safe_if", "help",
-        "url", "summary", "doc", "package",
+        "url", "summary", "doc", "package", "stage", "fix",
     }  # fmt: skip
 
 

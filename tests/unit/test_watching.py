@@ -242,3 +242,25 @@ def test_ctrl_c_ends_a_process_with_0(project: Path) -> None:
         process.kill()
     assert (process.returncode, err) == (0, "\n")
     assert out.splitlines()[-1].startswith("- a.py:3:6 AMP701 ")
+
+
+def test_a_json_file_counts_where_a_framework_reads_such(
+    watch: Callable[..., list[Ran]], project: Path
+) -> None:
+    (project / "a.py").write_text("import deepspeed\n" + LEGACY)
+    (project / "ds.json").write_text("{}")
+    first, second = watch(lambda: (project / "ds.json").write_text('{"fp16": {"enabled": true}}'))
+    assert "amplint watches 1 file" in first.err
+    assert "ds.json: 0 came, 0 went" in second.err
+
+
+def test_a_json_file_counts_nowhere_else(watch: Callable[..., list[Ran]], project: Path) -> None:
+    (project / "a.py").write_text(LEGACY)
+    (project / "ds.json").write_text("{}")
+
+    def both() -> None:
+        (project / "ds.json").write_text('{"a": 1}')
+        (project / "a.py").write_text(MODERN)
+
+    _, second = watch(both)
+    assert " a.py: 0 came, 1 went" in second.err

@@ -1,4 +1,4 @@
-"""The counts of `statistics` as an array of objects, shaped like ruff's.
+"""The counts of `statistics`: totals, and for each rule an object that is shaped like ruff's.
 
 `fixable` says whether all findings of the rule have safe fixes, `fixable_count` how many have.
 """
@@ -12,7 +12,8 @@ from amplint.output.formats.statistics import counted
 
 
 def render(report: Report) -> str:
-    entries = [
+    counts = counted(report.outcome.findings)
+    rules = [
         {
             "code": each.code,
             "name": each.name,
@@ -20,6 +21,11 @@ def render(report: Report) -> str:
             "fixable": each.fixable == each.count,
             "fixable_count": each.fixable,
         }
-        for each in counted(report.outcome.findings)
+        for each in counts
     ]
-    return json.dumps(entries, indent=2)
+    totals = {
+        "files": len(report.outcome.files),
+        "count": sum(each.count for each in counts),
+        "fixable_count": sum(each.fixable for each in counts),
+    }
+    return json.dumps({**totals, "rules": rules}, indent=2)
