@@ -70,7 +70,10 @@ def named(address: str) -> Source:
     start, _, commit = address.rpartition("@")
     source = Source(cleaned(start), commit)
     if not source.is_plain:
-        raise click.UsageError(f"--from {address!r} is no ADDRESS@COMMIT, https://...@v1.0 say")
+        raise click.UsageError(
+            f"--from {address!r} is no ADDRESS@COMMIT that others can clone: https, ssh or git, as "
+            "in https://.../amplint@v1.0"
+        )
     return source
 
 

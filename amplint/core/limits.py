@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from amplint.core.wording import counted
+
 PATHS = "paths"
 VALUES = "values"
 
@@ -25,8 +27,8 @@ def united(parts: Iterable[Limited]) -> dict[str, tuple[str, ...]]:
 
 
 def lines_on(limited: Limited) -> list[str]:
-    """Ex) 2 functions with more paths than are kept apart"""
+    """Ex) 2 functions with more paths than are kept apart; rules may be silent there"""
     return [
-        f"{len(functions)} function{'s' * (len(functions) != 1)} {LIMITS[limit]}"
+        f"{counted(len(functions), 'function')} {LIMITS[limit]}; rules may be silent there"
         for limit, functions in limited.items()
     ]

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from amplint.core.finding import Finding, Safety
 from amplint.output.formats import Report
 
+ALL, SOME, UNMARKED = "[*]", "[-]", "   "
+MARKS = {ALL: "all have safe fixes", SOME: "some have"}
+
 
 @dataclass(frozen=True)
 class Count:
@@ -28,7 +31,9 @@ def render(report: Report) -> str:
     if not counts:
         return ""
     rows = [(each.count, f"{each.code} {mark(each)} {each.name}") for each in counts]
-    rows.append((sum(each.count for each in counts), "in all"))
+    used = {mark(each) for each in counts}
+    told = "".join(f"; {sign}: {words}" for sign, words in MARKS.items() if sign in used)
+    rows.append((sum(each.count for each in counts), f"in all{told}"))
     width = max(len(str(count)) for count, _ in rows)
     return "\n".join(f"{count:>{width}}  {words}" for count, words in rows)
 
@@ -45,5 +50,5 @@ def counted(findings: Iterable[Finding]) -> list[Count]:
 
 def mark(each: Count) -> str:
     if not each.fixable:
-        return "   "
-    return "[*]" if each.fixable == each.count else "[-]"
+        return UNMARKED
+    return ALL if each.fixable == each.count else SOME
