@@ -19,6 +19,8 @@ from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location
 from amplint.ir.ssa import where
 
+Link = Callable[[Files, Progress], Inference]
+
 
 class Program:
     """A project, linked.
@@ -34,7 +36,7 @@ class Program:
         self,
         files: Files,
         progress: Progress = SILENT,
-        link: Callable[[Files, Progress], Inference] | None = None,
+        link: Link | None = None,
         facts: Callable[[Inference], Facts] = Facts,
     ) -> None:
         self._files = files

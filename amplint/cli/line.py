@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from amplint.output.formats import path_from
 from amplint.project.discover import absolute, relative
 from amplint.project.notebooks import SUFFIX
 from amplint.project.reading import read
+from amplint.run.cache import NAME, Cache
 from amplint.run.inspection import inspect, row_in
 
 PLACE = re.compile(
@@ -33,6 +35,7 @@ def explain(place: str, rule: Rule | None) -> None:
     file, *numbers = split(place)
     request, _ = make_request((file,), None, False, NOT_CONFIGURED, True)
     root = request.project.root
+    request = replace(request, cache=Cache(root / NAME))  # as it is: nothing in it is swept
     path = relative(absolute(file), str(root))
     reading = read(request.project, request.overlays)
     if path not in reading.paths:

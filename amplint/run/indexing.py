@@ -38,11 +38,13 @@ class Store:
         digest_of: of the bytes of a file, by its path.
         overlays: the paths of files with texts that are on no disk, and not seen again; where there
             are some, nothing is kept.
+        is_left: whether the cache stays as it is.
     """
 
     cache: Cache
     digest_of: Callable[[str], str]
     overlays: Collection[str] = ()
+    is_left: bool = False
     _packs: dict[str, dict[str, tuple[str, bytes]]] = field(default_factory=dict)
 
     def recall(self, paths: Iterable[str]) -> dict[str, bytes]:
@@ -58,7 +60,7 @@ class Store:
 
     @property
     def is_read_only(self) -> bool:
-        return bool(self.overlays)
+        return self.is_left or bool(self.overlays)
 
     def keep(self, records: Mapping[str, bytes], existing: Collection[str]) -> None:
         """Keep records beside those of the same directories.

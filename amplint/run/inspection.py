@@ -18,7 +18,7 @@ from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
-from amplint.analyses.program import FileView, Program
+from amplint.analyses.program import FileView, Link, Program
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.core.errors import describe
 from amplint.core.finding import Finding, Span
@@ -35,7 +35,7 @@ from amplint.run.analysis import Seen, deeply, index_part
 from amplint.run.filtering import Filter
 from amplint.run.judge import judge, lacking, source_of, views_of
 from amplint.run.request import Request
-from amplint.run.session import part_with, without_collector
+from amplint.run.session import linker_of, part_with, without_collector
 from amplint.view.view import Code
 
 
@@ -123,27 +123,30 @@ def inspect(
     """Tell what is known of a line.
 
     Args:
-        request: of the project that the file is in; what is kept of earlier runs is not used, and
-            what runs of the program have shown is.
+        request: of the project that the file is in. What the cache has of earlier runs is used, and
+            stays as it is; what runs of the program have shown is used as well.
         path: the file, as the project names it.
         row: the line in its text; of a notebook, in the text of all its cells.
         wanted: the rules to explain; none for all that look at the line.
 
     Raises KeyError for a file without a text.
     """
-    request = replace(request, cache=None)
     seen_in_runs = observing.found(request)
     if seen_in_runs.functions:
         request = observing.with_observations(request, seen_in_runs)
     with without_collector():
         part, task = part_with(path, request, reading, request.rules)
+        if task.store is not None:
+            task = replace(task, store=replace(task.store, is_left=True))
         indexed = index_part(part, task)
         if path in indexed.unread:
             seen = indexed.unread[path]
             told = (*(finding.message for finding in seen.findings), *seen.problems)
             return Inspection(path, row, line_of(task.texts[path], row), notices=told)
         found = Filter(request, task.texts, request.rules)
-        return deeply(lambda: Line(path, row, indexed.files, found).inspected(wanted))
+        linker = linker_of(task) if len(part) == len(task.texts) else None
+        link = linker.link if linker is not None else None
+        return deeply(lambda: Line(path, row, indexed.files, found, link).inspected(wanted))
 
 
 def row_in(text: Text, *numbers: int) -> int | None:
@@ -171,16 +174,19 @@ class Line:
         path, row: which.
         files: the files of the project.
         found: decides what is reported; knows the texts and all rules.
+        link: returns the values of all functions; None to compute them.
     """
 
-    def __init__(self, path: str, row: int, files: Files, found: Filter) -> None:
+    def __init__(
+        self, path: str, row: int, files: Files, found: Filter, link: Link | None = None
+    ) -> None:
         self.path = path
         self.row = row
         self._filter = found
         self._rules = [rule for rule in found.rules if rule.checks]
         self._text = found.texts[path]
         self._file = files.own[path]
-        self._program = Program(files)
+        self._program = Program(files, link=link)
         self._search = Search(files, self._program.facts, self._rules)
 
     def inspected(self, wanted: Sequence[Rule]) -> Inspection:

@@ -20,7 +20,7 @@ from amplint.core.values import (
     one,
 )
 from amplint.output.inspection import value_in_words
-from amplint.run import inspection
+from amplint.run import inspection, linking, session
 from tests.command import Amplint
 
 CODE = """\
@@ -189,6 +189,21 @@ def test_a_line_that_has_nothing_to_do_with_a_scaler(amplint: Amplint, project: 
 def test_nothing_is_written(amplint: Amplint, project: Path) -> None:
     amplint("explain", "--at", "a.py:13")
     assert sorted(path.name for path in project.iterdir()) == ["a.py", "pyproject.toml"]
+
+
+def test_what_is_kept_of_a_check_is_used_and_stays_as_it_is(
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LEAST_KEPT", 0)
+    (project / "b.py").write_text("def f(x):\n    return x\n")
+    alone = amplint("explain", "--at", "a.py:13")
+    amplint("check")
+    kept = {file: file.read_bytes() for file in (project / ".amplint_cache").iterdir()}
+    monkeypatch.setattr(linking, "linked", lambda *_: pytest.fail("all was linked anew"))
+    assert amplint("explain", "--at", "a.py:13") == alone
+    (project / "b.py").write_text("def f(x):\n    return x.item()\n")
+    assert amplint("explain", "--at", "a.py:13") == alone
+    assert {file: file.read_bytes() for file in (project / ".amplint_cache").iterdir()} == kept
 
 
 def write_notebook(path: Path, *sources: str) -> None:
