@@ -108,7 +108,7 @@ def kept(request: Request, cache: Cache, key: str) -> AnalysisResult | None:
 
 
 def kept_of_all(request: Request, cache: Cache, reading: Reading) -> AnalysisResult | None:
-    """What was found in the files of this run when all of their project were checked: a hook is
+    """The findings in the files of this run from a check of all files of their project: a hook is
     given those of a commit, which its author has often checked with the rest just before."""
     project = request.project
     every = frozenset(project.files)

@@ -131,7 +131,7 @@ def is_made_outside(loss: View, context: View) -> bool:
 
 
 def differentiated(at: View) -> Sequence[View]:
-    """What gradients flow into behind a value."""
+    """The values behind a value that its gradients flow into."""
     if has_no_graph(at):
         return ()
     if at.op == "call":

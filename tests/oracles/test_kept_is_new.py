@@ -791,10 +791,10 @@ def test_other_files_of_the_same_project_are_reported_from_the_same_values(
     tmp_path: Path, resumptions: list[bool]
 ) -> None:
     write(tmp_path, PROJECT)
-    report(tmp_path, PROJECT, Cache(tmp_path / NAME))
     request = request_for(tmp_path, [tmp_path / path for path in PROJECT])
-    project = replace(request.project, reported=frozenset({"train.py"}))
-    engine.run(replace(request, project=project, cache=Cache(tmp_path / NAME)))
+    for path in ("blocks.py", "train.py"):
+        project = replace(request.project, reported=frozenset({path}))
+        engine.run(replace(request, project=project, cache=Cache(tmp_path / NAME)))
     assert resumptions == [True]
 
 
