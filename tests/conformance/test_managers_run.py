@@ -1,8 +1,8 @@
 """The recipes for projects with a manager, run: uv, pdm, hatch, poetry and pipx, where they are
 installed, and old versions of pre-commit.
 
-`pytest` alone leaves these out, and so does `.ci/run`. All that is installed goes into a home directory
-of the test; amplint comes from a repository on this machine.
+`pytest` alone leaves these out, and so does `.ci/run`. All that is installed goes into a home
+directory of the test; amplint comes from a repository on this machine.
 """
 
 from __future__ import annotations
