@@ -29,7 +29,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplint.core.lazy import LazyModule
+from amplint.util.lazy import LazyModule
 
 __version__ = "0.1.0"
 
@@ -47,57 +47,61 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
     __path__.append(str(_CHECKOUT))
 
 _EXPORTS = {
-    "analyses.candidates": (
-        "EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
+    "amplint.analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
+    "amplint.analyses.backward_support": "BackwardSupport Support",
+    "amplint.analyses.captures": "Captured Captures",
+    "amplint.analyses.cast_modules": "CastModules",
+    "amplint.analyses.classes": "Classes",
+    "amplint.analyses.counted_positions": "CountedPositions",
+    "amplint.analyses.frequencies": "ComplexNumbers Frequencies",
+    "amplint.analyses.grad_mode": "GradSurelyOn",
+    "amplint.analyses.growing_fields": "KeptArguments LastingFields",
+    "amplint.analyses.host_built": "HostBuilt",
+    "amplint.analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
+    "amplint.analyses.inferred": (
+        "Frameworks OutsideRegions PackedLengths ReadBack ReadByFramework"
     ),
-    "core.arithmetic": "OPERATORS computed",
-    "core.candidate": "Candidates calls calls_of calls_with in_functions_with nodes where",
-    "core.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
-    "core.lattice": "is_open is_unknown join_devices known only",
-    "core.rule": "Change Differs Dtype Presumes Raises Rule Same Syncs Unrun Warns",
-    "core.text": "in_long_lines",
-    "core.values": (
-        "ACCELERATOR CPU NONE NUMBER_KINDS UNKNOWN Atom Autocast Class DType Device Evidence "
-        "Function Heat Host Instance Mapping Method NoGrad Object Reason Region Sequence Shows "
-        "Symbol Tensor TensorTree Unknown Value constant evidence_of is_autocast"
-    ),
-    "core.walks": "least reachable",
-    "inference.transfer": ("GRADIENT_NORMS canonical region_dtype tensors_in"),
-    "core.violations": "Violation",
-    "gradscaler.checker": "Misuse",
-    "analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
-    "analyses.backward_support": "BackwardSupport Support",
-    "analyses.captures": "Captured Captures",
-    "analyses.cast_modules": "CastModules",
-    "analyses.classes": "Classes",
-    "analyses.counted_positions": "CountedPositions",
-    "analyses.frequencies": "ComplexNumbers Frequencies",
-    "analyses.grad_mode": "GradSurelyOn",
-    "analyses.growing_fields": "KeptArguments LastingFields",
-    "analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
-    "analyses.inferred": "Frameworks OutsideRegions PackedLengths ReadBack ReadByFramework",
-    "analyses.loader_workers": "Workers",
-    "analyses.loop_invariance": "ConstantTensors LoopInvariance",
-    "analyses.host_built": "HostBuilt",
-    "analyses.loss_terms": "LossTerms",
-    "analyses.moved_later": "MovedLater",
-    "analyses.own_layers": "GivenToLayer ReturnedByLayer",
-    "analyses.provenance": (
+    "amplint.analyses.loader_workers": "Workers",
+    "amplint.analyses.loop_invariance": "ConstantTensors LoopInvariance",
+    "amplint.analyses.loss_terms": "LossTerms",
+    "amplint.analyses.moved_later": "MovedLater",
+    "amplint.analyses.own_layers": "GivenToLayer ReturnedByLayer",
+    "amplint.analyses.provenance": (
         "BFloat16Parameters Choosers DistributedModules ReplicatedModules Sharded "
         "ShardedInFloat16 ShardedParameters StepsOfSharded UnpinnedMoves"
     ),
-    "analyses.scaled_losses": "ReportedLosses",
-    "analyses.tensor_certainty": "NotGuessed TensorCertainty",
-    "analyses.tested": "AskedByCallers",
-    "analyses.texts": "CalledTexts FunctionTexts ProjectText",
-    "analyses.thin_readers": "HandedReads ReadsOfCallers",
-    "analyses.thread_escape": "ThreadWork",
-    "analyses.unknown_when_hot": "UnknownWhenHot",
-    "cst.literals": "literal",
-    "knowledge.dtypes": "FLOATS HALF",
-    "observing.block": "observe",
-    "source": "Source",
-    "view.view": "READ View",
+    "amplint.analyses.scaled_losses": "ReportedLosses",
+    "amplint.analyses.tensor_certainty": "NotGuessed TensorCertainty",
+    "amplint.analyses.tested": "AskedByCallers",
+    "amplint.analyses.texts": "CalledTexts FunctionTexts ProjectText",
+    "amplint.analyses.thin_readers": "HandedReads ReadsOfCallers",
+    "amplint.analyses.thread_escape": "ThreadWork",
+    "amplint.analyses.unknown_when_hot": "UnknownWhenHot",
+    "amplint.claim.claim": "Change Presumes",
+    "amplint.claim.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
+    "amplint.claim.violations": "Violation",
+    "amplint.claim.witness": "Differs Dtype Raises Same Syncs Unrun Warns",
+    "amplint.cst.literals": "literal",
+    "amplint.gradscaler.checker": "Misuse",
+    "amplint.inference.transfer": "GRADIENT_NORMS canonical region_dtype tensors_in",
+    "amplint.knowledge.dtypes": "FLOATS HALF",
+    "amplint.rule.conditions": (
+        "Candidates EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT "
+        "WITHIN_REGION WITH_HALF calls calls_of calls_with in_functions_with nodes where"
+    ),
+    "amplint.rule.rule": "Rule",
+    "amplint.source": "Source",
+    "amplint.util.arithmetic": "OPERATORS computed",
+    "amplint.util.text": "in_long_lines",
+    "amplint.util.walks": "least reachable",
+    "amplint.values.atoms": (
+        "ACCELERATOR Atom Autocast CPU Class DType Device Evidence Function Heat Host Instance "
+        "Mapping Method NONE NUMBER_KINDS NoGrad Object Reason Region Sequence Shows Symbol "
+        "Tensor TensorTree UNKNOWN Unknown Value constant evidence_of is_autocast"
+    ),
+    "amplint.values.lattice": "is_open is_unknown join_devices known only",
+    "amplint.view.view": "READ View",
+    "amplint_verify.observing.block": "observe",
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
@@ -108,15 +112,6 @@ if TYPE_CHECKING:
     from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
     from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
     from amplint.analyses.backward_support import Support as Support
-    from amplint.analyses.candidates import EVALUATED as EVALUATED
-    from amplint.analyses.candidates import HOT as HOT
-    from amplint.analyses.candidates import IN_CAPTURE as IN_CAPTURE
-    from amplint.analyses.candidates import IN_REGION as IN_REGION
-    from amplint.analyses.candidates import IN_WORKER as IN_WORKER
-    from amplint.analyses.candidates import MISUSED as MISUSED
-    from amplint.analyses.candidates import SOMEWHERE_HOT as SOMEWHERE_HOT
-    from amplint.analyses.candidates import WITH_HALF as WITH_HALF
-    from amplint.analyses.candidates import WITHIN_REGION as WITHIN_REGION
     from amplint.analyses.captures import Captured as Captured
     from amplint.analyses.captures import Captures as Captures
     from amplint.analyses.cast_modules import CastModules as CastModules
@@ -163,73 +158,24 @@ if TYPE_CHECKING:
     from amplint.analyses.thin_readers import ReadsOfCallers as ReadsOfCallers
     from amplint.analyses.thread_escape import ThreadWork as ThreadWork
     from amplint.analyses.unknown_when_hot import UnknownWhenHot as UnknownWhenHot
-    from amplint.core.arithmetic import OPERATORS as OPERATORS
-    from amplint.core.arithmetic import computed as computed
-    from amplint.core.candidate import Candidates as Candidates
-    from amplint.core.candidate import calls as calls
-    from amplint.core.candidate import calls_of as calls_of
-    from amplint.core.candidate import calls_with as calls_with
-    from amplint.core.candidate import in_functions_with as in_functions_with
-    from amplint.core.candidate import nodes as nodes
-    from amplint.core.candidate import where as where
-    from amplint.core.finding import Cost as Cost
-    from amplint.core.finding import Edit as Edit
-    from amplint.core.finding import Finding as Finding
-    from amplint.core.finding import Fix as Fix
-    from amplint.core.finding import Group as Group
-    from amplint.core.finding import Related as Related
-    from amplint.core.finding import RuleName as RuleName
-    from amplint.core.finding import Safety as Safety
-    from amplint.core.lattice import is_open as is_open
-    from amplint.core.lattice import is_unknown as is_unknown
-    from amplint.core.lattice import join_devices as join_devices
-    from amplint.core.lattice import known as known
-    from amplint.core.lattice import only as only
-    from amplint.core.rule import Change as Change
-    from amplint.core.rule import Differs as Differs
-    from amplint.core.rule import Dtype as Dtype
-    from amplint.core.rule import Presumes as Presumes
-    from amplint.core.rule import Raises as Raises
-    from amplint.core.rule import Rule as Rule
-    from amplint.core.rule import Same as Same
-    from amplint.core.rule import Syncs as Syncs
-    from amplint.core.rule import Unrun as Unrun
-    from amplint.core.rule import Warns as Warns
-    from amplint.core.text import in_long_lines as in_long_lines
-    from amplint.core.values import ACCELERATOR as ACCELERATOR
-    from amplint.core.values import CPU as CPU
-    from amplint.core.values import NONE as NONE
-    from amplint.core.values import NUMBER_KINDS as NUMBER_KINDS
-    from amplint.core.values import UNKNOWN as UNKNOWN
-    from amplint.core.values import Atom as Atom
-    from amplint.core.values import Autocast as Autocast
-    from amplint.core.values import Class as Class
-    from amplint.core.values import Device as Device
-    from amplint.core.values import DType as DType
-    from amplint.core.values import Evidence as Evidence
-    from amplint.core.values import Function as Function
-    from amplint.core.values import Heat as Heat
-    from amplint.core.values import Host as Host
-    from amplint.core.values import Instance as Instance
-    from amplint.core.values import Mapping as Mapping
-    from amplint.core.values import Method as Method
-    from amplint.core.values import NoGrad as NoGrad
-    from amplint.core.values import Object as Object
-    from amplint.core.values import Reason as Reason
-    from amplint.core.values import Region as Region
-    from amplint.core.values import Sequence as Sequence
-    from amplint.core.values import Shows as Shows
-    from amplint.core.values import Symbol as Symbol
-    from amplint.core.values import Tensor as Tensor
-    from amplint.core.values import TensorTree as TensorTree
-    from amplint.core.values import Unknown as Unknown
-    from amplint.core.values import Value as Value
-    from amplint.core.values import constant as constant
-    from amplint.core.values import evidence_of as evidence_of
-    from amplint.core.values import is_autocast as is_autocast
-    from amplint.core.violations import Violation as Violation
-    from amplint.core.walks import least as least
-    from amplint.core.walks import reachable as reachable
+    from amplint.claim.claim import Change as Change
+    from amplint.claim.claim import Presumes as Presumes
+    from amplint.claim.finding import Cost as Cost
+    from amplint.claim.finding import Edit as Edit
+    from amplint.claim.finding import Finding as Finding
+    from amplint.claim.finding import Fix as Fix
+    from amplint.claim.finding import Group as Group
+    from amplint.claim.finding import Related as Related
+    from amplint.claim.finding import RuleName as RuleName
+    from amplint.claim.finding import Safety as Safety
+    from amplint.claim.violations import Violation as Violation
+    from amplint.claim.witness import Differs as Differs
+    from amplint.claim.witness import Dtype as Dtype
+    from amplint.claim.witness import Raises as Raises
+    from amplint.claim.witness import Same as Same
+    from amplint.claim.witness import Syncs as Syncs
+    from amplint.claim.witness import Unrun as Unrun
+    from amplint.claim.witness import Warns as Warns
     from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import GRADIENT_NORMS as GRADIENT_NORMS
@@ -238,10 +184,68 @@ if TYPE_CHECKING:
     from amplint.inference.transfer import tensors_in as tensors_in
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
-    from amplint.observing.block import observe as observe
+    from amplint.rule.conditions import EVALUATED as EVALUATED
+    from amplint.rule.conditions import HOT as HOT
+    from amplint.rule.conditions import IN_CAPTURE as IN_CAPTURE
+    from amplint.rule.conditions import IN_REGION as IN_REGION
+    from amplint.rule.conditions import IN_WORKER as IN_WORKER
+    from amplint.rule.conditions import MISUSED as MISUSED
+    from amplint.rule.conditions import SOMEWHERE_HOT as SOMEWHERE_HOT
+    from amplint.rule.conditions import WITH_HALF as WITH_HALF
+    from amplint.rule.conditions import WITHIN_REGION as WITHIN_REGION
+    from amplint.rule.conditions import Candidates as Candidates
+    from amplint.rule.conditions import calls as calls
+    from amplint.rule.conditions import calls_of as calls_of
+    from amplint.rule.conditions import calls_with as calls_with
+    from amplint.rule.conditions import in_functions_with as in_functions_with
+    from amplint.rule.conditions import nodes as nodes
+    from amplint.rule.conditions import where as where
+    from amplint.rule.rule import Rule as Rule
     from amplint.source import Source as Source
+    from amplint.util.arithmetic import OPERATORS as OPERATORS
+    from amplint.util.arithmetic import computed as computed
+    from amplint.util.text import in_long_lines as in_long_lines
+    from amplint.util.walks import least as least
+    from amplint.util.walks import reachable as reachable
+    from amplint.values.atoms import ACCELERATOR as ACCELERATOR
+    from amplint.values.atoms import CPU as CPU
+    from amplint.values.atoms import NONE as NONE
+    from amplint.values.atoms import NUMBER_KINDS as NUMBER_KINDS
+    from amplint.values.atoms import UNKNOWN as UNKNOWN
+    from amplint.values.atoms import Atom as Atom
+    from amplint.values.atoms import Autocast as Autocast
+    from amplint.values.atoms import Class as Class
+    from amplint.values.atoms import Device as Device
+    from amplint.values.atoms import DType as DType
+    from amplint.values.atoms import Evidence as Evidence
+    from amplint.values.atoms import Function as Function
+    from amplint.values.atoms import Heat as Heat
+    from amplint.values.atoms import Host as Host
+    from amplint.values.atoms import Instance as Instance
+    from amplint.values.atoms import Mapping as Mapping
+    from amplint.values.atoms import Method as Method
+    from amplint.values.atoms import NoGrad as NoGrad
+    from amplint.values.atoms import Object as Object
+    from amplint.values.atoms import Reason as Reason
+    from amplint.values.atoms import Region as Region
+    from amplint.values.atoms import Sequence as Sequence
+    from amplint.values.atoms import Shows as Shows
+    from amplint.values.atoms import Symbol as Symbol
+    from amplint.values.atoms import Tensor as Tensor
+    from amplint.values.atoms import TensorTree as TensorTree
+    from amplint.values.atoms import Unknown as Unknown
+    from amplint.values.atoms import Value as Value
+    from amplint.values.atoms import constant as constant
+    from amplint.values.atoms import evidence_of as evidence_of
+    from amplint.values.atoms import is_autocast as is_autocast
+    from amplint.values.lattice import is_open as is_open
+    from amplint.values.lattice import is_unknown as is_unknown
+    from amplint.values.lattice import join_devices as join_devices
+    from amplint.values.lattice import known as known
+    from amplint.values.lattice import only as only
     from amplint.view.view import READ as READ
     from amplint.view.view import View as View
+    from amplint_verify.observing.block import observe as observe
 else:
     libcst = LazyModule("libcst")
 
@@ -249,4 +253,4 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"amplint.{_HOME[name]}"), name)
+        return getattr(importlib.import_module(_HOME[name]), name)

@@ -19,33 +19,17 @@ from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.inferred import Regions
 from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
-from amplint.core.finding import (
-    Cost,
-    Edit,
-    Finding,
-    Fix,
-    Group,
-    Related,
-    RuleName,
-    Safety,
-    Span,
-)
-from amplint.core.rule import Rule
-from amplint.core.text import span_in
-from amplint.core.values import (
-    Evidence,
-    Heat,
-    Place,
-    Reason,
-    Shows,
-    evidence_of,
-)
+from amplint.claim.claim import Claim
+from amplint.claim.finding import Cost, Edit, Finding, Fix, Group, Related, RuleName, Safety
 from amplint.cst.comments import Comments
 from amplint.cst.edits import REFUSED, Edits
 from amplint.cst.imports import Imports
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
+from amplint.util.positions import Place, Span
+from amplint.util.text import span_in
+from amplint.values.atoms import Evidence, Heat, Reason, Shows, evidence_of
 
 Spans = Callable[[Place], Span]
 QUOTES = ("'", '"')
@@ -183,7 +167,7 @@ class Source:
 
     def finding(
         self,
-        rule: Rule,
+        rule: Claim,
         node: cst.CSTNode,
         message: str,
         fix: Fix | None = None,
@@ -244,7 +228,7 @@ class Source:
         return next(texts, "")
 
     def _offered(
-        self, fix: Fix | None, rule: Rule, node: cst.CSTNode, presumes: bool
+        self, fix: Fix | None, rule: Claim, node: cst.CSTNode, presumes: bool
     ) -> Fix | None:
         """A fix as `finding` offers it, if it does."""
         if fix is None or REFUSED in fix.edits:
@@ -283,7 +267,7 @@ class Source:
         return replace(fix, edits=tuple(edits))
 
 
-def former_rule(rule: Rule, code: str) -> RuleName | None:
+def former_rule(rule: Claim, code: str) -> RuleName | None:
     """The rule that reported a mistake before this one was cut out of it: by its code, or without
     one the only rule that it can be. Raises ValueError for another one."""
     if not code and len(rule.cut_from) <= 1:
@@ -294,7 +278,7 @@ def former_rule(rule: Rule, code: str) -> RuleName | None:
     raise ValueError(f"{rule.code} was not cut from {code or 'one rule alone'}")
 
 
-def cost_of(rule: Rule, group: Group, heat: Heat | None) -> Cost:
+def cost_of(rule: Claim, group: Group, heat: Heat | None) -> Cost:
     """How often a mistake is paid for: by the rule if it says so, else as often as the place runs.
 
     Args:

@@ -26,15 +26,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from amplint.core import registry
-from amplint.core.finding import Edit, Finding, Safety, edited
-from amplint.core.rule import Rule
-from amplint.core.rule_fixtures import Files, modules, write
+from amplint.claim.finding import Edit, Finding, Safety, edited
+from amplint.fix import fixing
+from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.ir.file_index import File
-from amplint.output import fixing
-from amplint.output.new_mistakes import Edited, new_mistakes
 from amplint.project.config import DEFAULT_SELECT, Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
+from amplint.rule.fixtures import Files, modules, write
+from amplint.rule.of_engine import ENGINE_RULES
+from amplint.rule.rule import Rule
 from amplint.run.engine import run
 from amplint.run.request import Outcome, Request
 
@@ -104,7 +105,7 @@ def fixture_at(folder: Path, rules: Sequence[Rule]) -> Fixture:
     """The fixture in a folder, for the rule of its name, be it there or not."""
     rule = next((rule for rule in rules if folder_of(rule) == folder.name), None)
     target = (rule.torch or "0.0") if rule is not None and rule.until is not None else None
-    return Fixture(folder, rule, (*registry.ENGINE_RULES, *rules), target)
+    return Fixture(folder, rule, (*ENGINE_RULES, *rules), target)
 
 
 def folder_of(rule: Rule) -> str:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from amplint.core.finding import Finding
+from amplint.claim.finding import Finding
 from amplint.run import engine
 from amplint.run.request import Request
 from benchmarks.packages import arguments, fetch, load, request_for, sources

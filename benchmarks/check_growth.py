@@ -30,9 +30,9 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import amplint
-from amplint.core import registry
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
 from amplint.run.engine import run
 from amplint.run.request import Outcome, Request
 

@@ -25,12 +25,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.fact import Facts
-from amplint.core.candidate import Trait
-from amplint.core.finding import Finding
-from amplint.core.rule import Rule
+from amplint.analyses.traits import Trait
+from amplint.claim.finding import Finding
 from amplint.ir.file_set import Files
+from amplint.rule.rule import Rule
+from amplint.rule.search import Candidate, FileCandidates, Search
 from amplint.run import analysis, engine
 from amplint.run.request import Outcome, Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, sources

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from amplint.core import registry
 from amplint.ir.module_names import Modules
+from amplint.rule import registry
 from benchmarks.packages import amplint, default_cache
 
 SETS = Path(__file__).resolve().parent.parent / "tests" / "accuracy" / "commits"

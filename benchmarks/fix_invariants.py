@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from amplint.output.fixing import SAFE, UNSAFE, Named, Rounds, Settled
+from amplint.fix.fixing import SAFE, UNSAFE, Named, Rounds, Settled
 from amplint.run.request import Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, sources
 

@@ -421,8 +421,8 @@ def name_operators_of_torchvision() -> torch.library.Library:
 @contextmanager
 def as_on_cuda(directory: Path) -> Iterator[None]:
     """Have torch say that there is a GPU, with CUDA's policy of autocast, on the CPU."""
-    from amplint.verify.backends import policy  # noqa: PLC0415, it needs not load for the others
-    from amplint.verify.recording import record  # noqa: PLC0415
+    from amplint_verify.backends import policy  # noqa: PLC0415, it needs not load for the others
+    from amplint_verify.recording import record  # noqa: PLC0415
 
     with policy.as_on_cuda(record.Recorder(directory)):
         yield

@@ -29,10 +29,10 @@ from typing import Any
 
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
-from amplint.core import lattice
 from amplint.inference import Evaluation, Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.values import lattice
 from benchmarks.packages import RESULTS, arguments, fetch, load, sources
 
 SIZES = (1, 2, 4, 8)

@@ -25,11 +25,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amplint.core import registry
-from amplint.output import fixing
-from amplint.output.fixing import FixOutcome
+from amplint.fix import fixing
+from amplint.fix.fixing import FixOutcome
 from amplint.project.config import Settings
 from amplint.project.discover import project
+from amplint.rule import registry
 from amplint.run.request import Request
 from benchmarks.legacy_uses import Use, uses
 from benchmarks.packages import RESULTS, Package, arguments, fetch, load

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from amplint.core.finding import Finding
+from amplint.claim.finding import Finding
 from amplint.inference import Inference
 from amplint.run import engine
 from amplint.run.request import Request

@@ -34,11 +34,11 @@ from typing import Any, cast
 
 from amplint.knowledge.casts import AUTOCAST
 from amplint.knowledge.operations import RESULTS
-from amplint.verify import selftest
-from amplint.verify.backends.choice import missing
-from amplint.verify.recording.observation import Observation, RunOutcome
-from amplint.verify.runs.run import Runner, running
-from amplint.verify.runs.spec import Spec
+from amplint_verify import selftest
+from amplint_verify.backends.choice import missing
+from amplint_verify.recording.observation import Observation, RunOutcome
+from amplint_verify.runs.run import Runner, running
+from amplint_verify.runs.spec import Spec
 from benchmarks.verify_on_gpu import machine
 
 ROOT = Path(__file__).resolve().parent.parent

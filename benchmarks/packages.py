@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amplint.core import registry
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
 from amplint.run.request import Request
 
 HERE = Path(__file__).resolve().parent

@@ -13,14 +13,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from amplint.core import registry
 from amplint.project.config import Settings
 from amplint.project.discover import project
+from amplint.rule import registry
 from amplint.run.request import Request
-from amplint.verify import projects
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.report import findings as report
-from amplint.verify.runs.drivers import Kind, UserProgram
+from amplint_verify import projects
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.report import findings as report
+from amplint_verify.runs.drivers import Kind, UserProgram
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "verify_programs"

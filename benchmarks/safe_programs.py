@@ -32,11 +32,11 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from amplint.core import registry
-from amplint.core.finding import Finding
-from amplint.output import fixing
+from amplint.claim.finding import Finding
+from amplint.fix import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.request import Request
 

@@ -64,7 +64,7 @@ def counts(files: Mapping[str, str]) -> dict[str, float]:
         "amplint without verify": sum(
             lines
             for path, lines in code.items()
-            if path.startswith("amplint/") and not path.startswith("amplint/verify/")
+            if path.startswith("amplint/") and not path.startswith("amplint_verify/")
         ),
         "a median rule": statistics.median(rules),
         "names of an author's surface": surface(files),

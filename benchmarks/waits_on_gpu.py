@@ -63,7 +63,7 @@ def statements() -> list[str]:
 def waits(call: Callable[[], object]) -> int:
     """How often the host waits for the device in a call."""
     torch: Any = importlib.import_module("torch")
-    text = importlib.import_module("amplint.verify.backends.cuda").DEBUG_MODE
+    text = importlib.import_module("amplint_verify.backends.cuda").DEBUG_MODE
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")

@@ -8,13 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from amplint import testing
-from amplint.core import registry
-from amplint.core.finding import Finding
-from amplint.core.rule import Rule
-from amplint.core.rule_fixtures import Files, write
+from amplint.claim.finding import Finding
 from amplint.ir.file_index import File
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
+from amplint.rule.fixtures import Files, write
+from amplint.rule.of_engine import ENGINE_RULES
+from amplint.rule.rule import Rule
 from amplint.run.request import Outcome, Request
 from amplint.testing import Fixture, Place, markers, places
 
@@ -34,7 +35,7 @@ def folders() -> list[str]:
 
 def fixture_rules() -> list[Rule]:
     """The rules that have a fixture: all but those of the engine itself."""
-    return [rule for rule in registry.own_rules() if rule not in registry.ENGINE_RULES]
+    return [rule for rule in registry.own_rules() if rule not in ENGINE_RULES]
 
 
 def rule_of(folder: str) -> Rule | None:

@@ -12,7 +12,13 @@ from functools import cached_property
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, Required
-from amplint.core.values import (
+from amplint.inference import Inference, State
+from amplint.inference.continuation import Edit
+from amplint.inference.use_evidence import BACKWARD_KEYWORDS, is_whole_step
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.util.walks import derivable, nearest, reachable
+from amplint.values.atoms import (
     NUMBER_KINDS,
     Atom,
     Autocast,
@@ -28,12 +34,6 @@ from amplint.core.values import (
     Unknown,
     entered,
 )
-from amplint.core.walks import derivable, nearest, reachable
-from amplint.inference import Inference, State
-from amplint.inference.continuation import Edit
-from amplint.inference.use_evidence import BACKWARD_KEYWORDS, is_whole_step
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
 
 BACKWARD_METHODS = ("backward", "manual_backward")
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it

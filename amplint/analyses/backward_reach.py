@@ -11,26 +11,26 @@ from functools import cached_property
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.fact import Fact, NodeFact, Required
-from amplint.core.values import (
+from amplint.inference import Inference
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import CallShape, Graph, Node
+from amplint.knowledge.operations import OF_IT_ALONE
+from amplint.util.positions import Place
+from amplint.util.walks import Solver
+from amplint.values.atoms import (
     Evidence,
     Function,
     Host,
     Instance,
     NoGrad,
     Object,
-    Place,
     Shows,
     Symbol,
     Tensor,
     TensorTree,
     Value,
 )
-from amplint.core.walks import Solver
-from amplint.inference import Inference
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import CallShape, Graph, Node
-from amplint.knowledge.operations import OF_IT_ALONE
 
 MAX_CALLS = 3
 SUMS = frozenset({"Add", "Sub"})

@@ -16,8 +16,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.analyses.fact import CallFact
-from amplint.core.lattice import inner
-from amplint.core.values import (
+from amplint.inference import State
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.knowledge import libraries
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
+from amplint.util.positions import Place
+from amplint.util.walks import nearest, reachable
+from amplint.values.atoms import (
     BOTTOM,
     Atom,
     Autocast,
@@ -32,7 +41,6 @@ from amplint.core.values import (
     Method,
     NoGrad,
     Object,
-    Place,
     Sequence,
     Shows,
     Symbol,
@@ -41,15 +49,7 @@ from amplint.core.values import (
     Value,
     entered,
 )
-from amplint.core.walks import nearest, reachable
-from amplint.inference import State
-from amplint.inference.transfer import canonical
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.knowledge import libraries
-from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.modules import MODULES
-from amplint.knowledge.operations import RESULTS
+from amplint.values.lattice import inner
 
 # By the fields of `Support` that are reasons: what is said of a place that is one.
 FIELDS = {

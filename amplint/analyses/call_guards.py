@@ -13,13 +13,13 @@ def resize(x, size):
 from __future__ import annotations
 
 from amplint.analyses.fact import Fact
-from amplint.core.values import Class, Function, Host, Symbol, Value, constant, one
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.annotations import TENSOR_TYPES
 from amplint.inference.continuation import Edit
 from amplint.inference.narrowing import class_atoms
 from amplint.ir import ops
 from amplint.ir.model import Node, Param
+from amplint.values.atoms import Class, Function, Host, Symbol, Value, constant, one
 
 UNKNOWN = object()  # the constant of what is none
 NEGATED = {"IsNot": "Is", "NotEq": "Eq", "NotIn": "In"}

@@ -15,18 +15,6 @@ from typing import NamedTuple, TypeVar
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.cold_guards import ColdGuards
 from amplint.analyses.fact import Fact, PlaceFact, Required
-from amplint.core.lattice import only
-from amplint.core.values import (
-    Evidence,
-    Function,
-    Instance,
-    Sequence,
-    Shows,
-    Symbol,
-    Value,
-    constant,
-)
-from amplint.core.walks import reachable
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -42,6 +30,18 @@ from amplint.knowledge.captures import (
     Encloses,
 )
 from amplint.knowledge.vocabulary import ASKS_FOR_CAPTURE
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
+    Evidence,
+    Function,
+    Instance,
+    Sequence,
+    Shows,
+    Symbol,
+    Value,
+    constant,
+)
+from amplint.values.lattice import only
 
 REACH = 8  # how many calls a capture is followed through
 METHOD = "compile"  # of a module, which compiles its `forward`

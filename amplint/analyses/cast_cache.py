@@ -19,13 +19,18 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
-from amplint.core.values import (
+from amplint.inference import Inference, State
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import Graph, Location, path_of
+from amplint.util.positions import Place
+from amplint.util.walks import derivable, nearest, reachable
+from amplint.values.atoms import (
     Autocast,
     Evidence,
     Instance,
     Method,
     Object,
-    Place,
     Shows,
     Tensor,
     TensorTree,
@@ -33,11 +38,6 @@ from amplint.core.values import (
     Value,
     entered,
 )
-from amplint.core.walks import derivable, nearest, reachable
-from amplint.inference import Inference, State
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Graph, Location, path_of
 
 HALVES = frozenset({"float16", "bfloat16"})
 CASTS_TO_HALF = frozenset({"half", "bfloat16"})

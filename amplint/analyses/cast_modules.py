@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from amplint.analyses.fact import Fact
-from amplint.core.lattice import inner
-from amplint.core.values import Atom, Evidence, Instance, Shows, Value, ordered
-from amplint.core.walks import reachable
 from amplint.gradscaler.events import CASTS, MODULE_CASTS, Kind, event
 from amplint.inference import SiteId
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.knowledge.vocabulary import TEST_PATH
+from amplint.util.walks import reachable
+from amplint.values.atoms import Atom, Evidence, Instance, Shows, Value, ordered
+from amplint.values.lattice import inner
 
 DTYPES = {Kind.HALF: "float16", Kind.BFLOAT16: "bfloat16"}
 # A module that has one of these says itself what a cast does to it; who asks for its buffers one

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.analyses.fact import Fact
-from amplint.core.values import Class, Instance, Super, Symbol, Value, one
 from amplint.inference import State
 from amplint.ir import ops
+from amplint.values.atoms import Class, Instance, Super, Symbol, Value, one
 
 ELEMENTS = frozenset({"items", "values", "get"})
 DRAWING = frozenset({ops.ITER, ops.SUBSCRIPT, ops.UNPACK, ops.STARRED, ops.RETURN})

@@ -15,9 +15,6 @@ from operator import eq, ge, gt, or_
 
 from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
-from amplint.core.lattice import known
-from amplint.core.values import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
-from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State
 from amplint.inference.continuation import Edit
 from amplint.ir import ops
@@ -42,6 +39,9 @@ from amplint.knowledge.vocabulary import (
     TRAINING_WORDS,
     WARNINGS,
 )
+from amplint.util.walks import Solver, reachable
+from amplint.values.atoms import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
+from amplint.values.lattice import known
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
 MAX_PARTS = 4  # of an `and` or `or`

@@ -17,10 +17,6 @@ from typing import NamedTuple
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
-from amplint.core.arithmetic import computed
-from amplint.core.lattice import known, only
-from amplint.core.values import Evidence, Host, Shows, Symbol, Tensor
-from amplint.core.walks import Solver
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -28,6 +24,10 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 from amplint.knowledge.operations import COUNTED_ALIKE
+from amplint.util.arithmetic import computed
+from amplint.util.walks import Solver
+from amplint.values.atoms import Evidence, Host, Shows, Symbol, Tensor
+from amplint.values.lattice import known, only
 
 # How many of the operands of an operator decide whether its result is counted.
 COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}

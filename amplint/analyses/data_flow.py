@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from amplint.core.walks import reachable
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import Placed
 from amplint.ir.model import Location
 from amplint.ir.ssa import where
+from amplint.util.walks import reachable
 
 # The statements that nodes stand for which are no expressions.
 STATEMENTS: Mapping[str, tuple[type[ast.AST], ...]] = {
@@ -170,14 +170,14 @@ def is_place(node: ast.AST) -> bool:
 
 def decorators_of(node: ast.AST) -> Iterator[tuple[ast.expr, Location]]:
     """The decorators of a definition, each with the location that
-    `amplint.analyses.candidates.contexts` has for it."""
+    `amplint.rule.search.contexts` has for it."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         yield from ((decorator, where(node)) for decorator in node.decorator_list)
 
 
 def tests_of(node: ast.AST) -> Iterator[tuple[ast.expr, Location]]:
     """The expressions whose truth a node asks for, each with the location that
-    `amplint.analyses.candidates.tests` has for it."""
+    `amplint.rule.search.tests` has for it."""
     if isinstance(node, ast.If | ast.While | ast.Assert):
         yield node.test, where(node)
     elif isinstance(node, ast.IfExp):

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from amplint.core.values import Evidence, Shows
 from amplint.inference import Inference
 from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
+from amplint.values.atoms import Evidence, Shows
 
 
 class Fact:

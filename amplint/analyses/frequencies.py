@@ -13,9 +13,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from amplint.analyses.fact import NodeFact
-from amplint.core.lattice import only
-from amplint.core.values import Atom, Function, Symbol, Tensor, constant
-from amplint.core.walks import reachable
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -23,6 +20,9 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.dtypes import WIDE_FLOATS
 from amplint.knowledge.operations import SHAPE_METHODS
+from amplint.util.walks import reachable
+from amplint.values.atoms import Atom, Function, Symbol, Tensor, constant
+from amplint.values.lattice import only
 
 LOGSPACE = "torch.logspace"
 COUNTING = frozenset({"torch.arange", "torch.linspace", LOGSPACE})

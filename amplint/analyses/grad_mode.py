@@ -10,10 +10,10 @@ from functools import cached_property
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, PlaceFact, Required
-from amplint.core.values import Autocast
-from amplint.core.walks import reachable
 from amplint.inference import Inference, State
 from amplint.ir.ast_cache import NodePlace
+from amplint.util.walks import reachable
+from amplint.values.atoms import Autocast
 
 LEAVING = frozenset({"staticmethod", "classmethod", "property", "override", "abstractmethod"})
 

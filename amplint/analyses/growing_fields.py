@@ -13,13 +13,13 @@ from typing import NamedTuple
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.analyses.hotness import Hotness
-from amplint.core.values import Evidence, Function, Instance, Shows, Tensor, Value
-from amplint.core.values import Sequence as SequenceValue
-from amplint.core.walks import reachable
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Node
+from amplint.util.walks import reachable
+from amplint.values.atoms import Evidence, Function, Instance, Shows, Tensor, Value
+from amplint.values.atoms import Sequence as SequenceValue
 
 SUMS = frozenset({"Add", "Sub"})
 ARITHMETIC = SUMS | {"Mult", "Div"}

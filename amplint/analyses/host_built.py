@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from amplint.analyses.fact import NodeFact
-from amplint.core.values import (
+from amplint.inference import Inference, State
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
+from amplint.knowledge.operations import DESCRIBES, SHAPE_METHODS
+from amplint.knowledge.vocabulary import MEMOISES
+from amplint.util.walks import Solver, reachable
+from amplint.values.atoms import (
     CPU,
     Atom,
     Class,
@@ -27,14 +35,6 @@ from amplint.core.values import (
     Tensor,
     Value,
 )
-from amplint.core.walks import Solver, reachable
-from amplint.inference import Inference, State
-from amplint.inference.transfer import canonical
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
-from amplint.knowledge.operations import DESCRIBES, SHAPE_METHODS
-from amplint.knowledge.vocabulary import MEMOISES
 
 # What returns a tensor, or a part of one, that depends on its operands alone.
 COMPUTED = frozenset(

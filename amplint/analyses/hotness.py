@@ -20,26 +20,6 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
 from amplint.analyses.fact import Fact, PlaceFact, Required
 from amplint.analyses.self_tests import SelfTests, gives_batches
-from amplint.core.values import (
-    ACCELERATOR,
-    BOTTOM,
-    NO_DEVICE,
-    Evidence,
-    Heat,
-    Host,
-    Instance,
-    NoGrad,
-    Object,
-    Place,
-    Sequence,
-    Shows,
-    Super,
-    Symbol,
-    Tensor,
-    Unknown,
-    Value,
-)
-from amplint.core.walks import reachable
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.continuation import Edit
@@ -64,6 +44,26 @@ from amplint.knowledge.vocabulary import (
     SETUP,
     TRAINING_METHODS,
     TRAINING_STEPS,
+)
+from amplint.util.positions import Place
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
+    ACCELERATOR,
+    BOTTOM,
+    NO_DEVICE,
+    Evidence,
+    Heat,
+    Host,
+    Instance,
+    NoGrad,
+    Object,
+    Sequence,
+    Shows,
+    Super,
+    Symbol,
+    Tensor,
+    Unknown,
+    Value,
 )
 
 # How many calls heat travels: far from a loop that was seen, and from the `forward` of what has

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact, Required
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
-from amplint.core.lattice import only
-from amplint.core.values import Atom, Instance, Object, Region, Value
 from amplint.frameworks.schema import Method, Model, Telling
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
 from amplint.inference.transfer import without_half
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.values.atoms import Atom, Instance, Object, Region, Value
+from amplint.values.lattice import only
 
 
 class Reasons(Fact):

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.analyses.fact import PlaceFact
-from amplint.core.values import (
+from amplint.inference import Inference, State, transfer
+from amplint.inference.continuation import Edit
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import Node
+from amplint.knowledge import libraries
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
     Evidence,
     Function,
     Host,
@@ -20,13 +27,6 @@ from amplint.core.values import (
     constant,
     ordered,
 )
-from amplint.core.walks import reachable
-from amplint.inference import Inference, State, transfer
-from amplint.inference.continuation import Edit
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node
-from amplint.knowledge import libraries
 
 # What workers call of a dataset; one that can be indexed is not iterated.
 OF_ITERABLE = ("__iter__", "__next__")

@@ -18,8 +18,16 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.tensor_certainty import holds_tensor
-from amplint.core.lattice import agreed
-from amplint.core.values import (
+from amplint.inference import Inference, State, transfer
+from amplint.inference.state import Key
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import SIDES, Graph, Node, Param
+from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
+from amplint.knowledge.vocabulary import CONFIGURATION
+from amplint.util.positions import Place
+from amplint.util.walks import Solver, reachable
+from amplint.values.atoms import (
     CPU,
     NONE,
     NUMBER_OR_BOOL_KINDS,
@@ -31,21 +39,13 @@ from amplint.core.values import (
     Instance,
     Method,
     Object,
-    Place,
     Sequence,
     Shows,
     Symbol,
     Tensor,
     Value,
 )
-from amplint.core.walks import Solver, reachable
-from amplint.inference import Inference, State, transfer
-from amplint.inference.state import Key
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import SIDES, Graph, Node, Param
-from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
-from amplint.knowledge.vocabulary import CONFIGURATION
+from amplint.values.lattice import agreed
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """What copies a list of numbers to a tensor; the legacy constructors do as well."""

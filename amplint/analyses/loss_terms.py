@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
-from amplint.core.values import Evidence, Place, Shows, Tensor
-from amplint.core.walks import Solver
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.operations import OF_IT_ALONE
+from amplint.util.positions import Place
+from amplint.util.walks import Solver
+from amplint.values.atoms import Evidence, Shows, Tensor
 
 JOINING = frozenset({ops.NARROW, ops.PHI, ops.RETURN})
 SUMS = frozenset({"Add", "Sub"})

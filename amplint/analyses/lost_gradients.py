@@ -13,9 +13,9 @@ from typing import NamedTuple
 from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.analyses.hotness import NO_GRADIENTS
 from amplint.analyses.module_uses import ModuleUses, Named, Uses, may_follow, name_of
-from amplint.core.values import Evidence, Shows
 from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
+from amplint.values.atoms import Evidence, Shows
 
 MAX_LATER = 16  # passes of a module that are looked at after its first one in a region
 LATER = "this pass gets no gradients for the weights"

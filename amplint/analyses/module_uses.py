@@ -16,12 +16,13 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.cast_cache import autocast_of
 from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import NO_GRADIENTS
-from amplint.core.lattice import only
-from amplint.core.values import UNKNOWN, Atom, Instance, NoGrad, Object, Place, Value
 from amplint.gradscaler.parameter_lists import modules_of, owner_of
 from amplint.inference import SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, SIDES, Block, Graph, Node
+from amplint.util.positions import Place
+from amplint.values.atoms import UNKNOWN, Atom, Instance, NoGrad, Object, Value
+from amplint.values.lattice import only
 
 CALLS_DEEP = 3  # how far uses are looked for in what is called
 SWITCHES = frozenset({"enable_grad", "set_grad_enabled"})

@@ -18,15 +18,6 @@ from functools import cached_property
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.analyses.host_built import is_factory, is_host, library_names
-from amplint.core.values import (
-    ACCELERATOR,
-    CPU,
-    Evidence,
-    Host,
-    Shows,
-    Tensor,
-)
-from amplint.core.walks import reachable
 from amplint.gradscaler.instructions import loop_around
 from amplint.inference import Inference, State
 from amplint.ir import ops
@@ -34,6 +25,8 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import DESCRIBES, SAME_VALUES, SHAPE_METHODS
+from amplint.util.walks import reachable
+from amplint.values.atoms import ACCELERATOR, CPU, Evidence, Host, Shows, Tensor
 
 At = tuple[str, int]  # a function, and a node of it
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import PlaceFact, Required
-from amplint.core.walks import reachable
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.util.walks import reachable
 
 
 class NeverGiven(PlaceFact[bool]):

@@ -21,10 +21,10 @@ from amplint.analyses.module_uses import (
     may_follow,
     name_of,
 )
-from amplint.core.values import Evidence, Shows
 from amplint.inference import Inference, State
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Graph
+from amplint.values.atoms import Evidence, Shows
 
 
 class Overwritten(NamedTuple):

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from amplint.analyses.fact import CallFact, Fact
-from amplint.core.lattice import only
-from amplint.core.values import Atom, Object
-from amplint.core.walks import Solver
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
+from amplint.util.walks import Solver
+from amplint.values.atoms import Atom, Object
+from amplint.values.lattice import only
 
 RETURNED = frozenset({ops.RETURN, ops.NARROW})
 

@@ -9,15 +9,16 @@ from functools import cached_property
 from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Answer_co, Facts, Known, NodeFact
 from amplint.analyses.inferred import Values
-from amplint.core.limits import VALUES, Limited
-from amplint.core.progress import SILENT, Progress
-from amplint.core.values import UNKNOWN, Value
+from amplint.analyses.limits import VALUES, Limited
 from amplint.inference import Inference
+from amplint.inference.components import complete
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location
 from amplint.ir.ssa import where
+from amplint.util.progress import SILENT, Progress
+from amplint.values.atoms import UNKNOWN, Value
 
 Link = Callable[[Files, Progress], Inference]
 
@@ -87,7 +88,7 @@ def linked(files: Files, progress: Progress = SILENT) -> Inference:
     )
     # Class bodies hold defaults and nested calls; they are judged like any other code.
     inference.solve(cls.id for facts in own for cls in facts.classes.values())
-    inference.complete()
+    complete(inference)
     return inference
 
 

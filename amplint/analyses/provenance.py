@@ -14,8 +14,17 @@ from typing import NamedTuple
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
-from amplint.core.lattice import only
-from amplint.core.values import (
+from amplint.gradscaler.events import CASTS, Kind, event
+from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
+from amplint.inference import transfer
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import SIDES, Graph, Node
+from amplint.knowledge import libraries
+from amplint.knowledge.modules import RETURNING_ITSELF
+from amplint.util.positions import Place
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -27,22 +36,13 @@ from amplint.core.values import (
     Evidence,
     Instance,
     Object,
-    Place,
     Shows,
     Symbol,
     Tensor,
     TensorTree,
     Value,
 )
-from amplint.core.walks import reachable
-from amplint.gradscaler.events import CASTS, Kind, event
-from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
-from amplint.inference import transfer
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import SIDES, Graph, Node
-from amplint.knowledge import libraries
-from amplint.knowledge.modules import RETURNING_ITSELF
+from amplint.values.lattice import only
 
 MAX_NODES = 200  # that are looked at for one use
 # What yields the batches of a loader, or the tensors of a batch.

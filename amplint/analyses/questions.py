@@ -23,12 +23,12 @@ import msgspec
 
 from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
 from amplint.analyses.program import FileView
-from amplint.core.finding import Span
-from amplint.core.values import UNKNOWN, LazyEvidence, Place
-from amplint.core.walks import reachable
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.codec import packed
 from amplint.ir.file_index import File
+from amplint.util.positions import Place, Span
+from amplint.util.walks import reachable
+from amplint.values.atoms import UNKNOWN, LazyEvidence
 
 Spans = Callable[[Place], Span]
 Plain = list[Any]  # MessagePack has it

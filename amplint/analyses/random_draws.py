@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amplint.core.lattice import known
-from amplint.core.values import Symbol, constant
-from amplint.core.walks import reachable
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.knowledge.libraries import DRAWN_FROM, RANGE_DRAWS, UNIT_DRAWS
+from amplint.util.walks import reachable
+from amplint.values.atoms import Symbol, constant
+from amplint.values.lattice import known
 
 MAX_DEPTH = 4  # of what is done to a draw: float(torch.rand(1)[0])
 NUMBERS_OF = frozenset({"builtins.float", "builtins.int", "builtins.bool"})

@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, Required
-from amplint.core.lattice import known
-from amplint.core.values import NONE, Evidence, Host, Object, Shows, Symbol
-from amplint.core.walks import reachable
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.frame import alternatives
 from amplint.ir import ops
@@ -28,6 +25,9 @@ from amplint.knowledge.host_reads import (
 )
 from amplint.knowledge.operations import OF_IT_ALONE
 from amplint.knowledge.vocabulary import ASKS_NO_VALUE, NAMES_THE_SCALE
+from amplint.util.walks import reachable
+from amplint.values.atoms import NONE, Evidence, Host, Object, Shows, Symbol
+from amplint.values.lattice import known
 
 MAX_CALLS = 4  # that a value is followed through, in and out
 MAX_FUNCTIONS = 60  # that are looked at for one call of `scale`

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, Required
-from amplint.core.text import has_line
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents
 from amplint.gradscaler.events import PROTOCOL
@@ -15,6 +14,7 @@ from amplint.inference import Inference, SiteId
 from amplint.inference.continuation import Edit
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.vocabulary import SCALER_STATE
+from amplint.util.text import has_line
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):

@@ -18,13 +18,13 @@ from pathlib import PurePath
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, Required
-from amplint.core.values import Atom, Instance, Symbol
 from amplint.inference import Inference
 from amplint.inference.continuation import Edit
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node, Param
 from amplint.knowledge.vocabulary import READS_ARGUMENTS, SPEAKS_OF_LOADERS
+from amplint.values.atoms import Atom, Instance, Symbol
 
 NAME, MAIN = "__name__", "__main__"
 DRAWS = frozenset({"torch.rand", "torch.randint", "torch.randn"})

@@ -17,21 +17,13 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.analyses.inferred import Reasons
 from amplint.analyses.unknown_in_calls import is_declared, may_hold
-from amplint.core.lattice import inner
-from amplint.core.values import (
-    Evidence,
-    Mapping,
-    Sequence,
-    Symbol,
-    Tensor,
-    TensorTree,
-    Value,
-)
-from amplint.core.walks import Solver, reachable
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Location, Node
+from amplint.util.walks import Solver, reachable
+from amplint.values.atoms import Evidence, Mapping, Sequence, Symbol, Tensor, TensorTree, Value
+from amplint.values.lattice import inner
 
 # What their first operand is decides about these; a call that is none of these speaks for itself.
 OF_THE_FIRST = frozenset({ops.SUBSCRIPT, ops.ITER, ops.UNPACK, ops.NARROW, ops.STARRED, ops.AWAIT})
@@ -68,7 +60,7 @@ class TensorCertainty(NodeFact[bool]):
 
     A parameter of `forward` that is only subscripted or counted with may be a list or an int.
 
-    A loop's variable does not speak for itself: in a circle both grounds begin with False.
+    A loop's variable does not speak for itself: in a cycle both grounds begin with False.
     """
 
     _reasons = Required(Reasons)
@@ -160,7 +152,7 @@ class TensorCertainty(NodeFact[bool]):
             return SURE
         reasons = self._reasons.explanations.of_devices(function, number)
         if not reasons and is_nest(state.values[number]):
-            return GUESS  # a nest that nobody but a circle of calls hands on
+            return GUESS  # a nest that nobody but a cycle of calls hands on
         guesses = [at for evidence in reasons for at in self._guessed(evidence)]
         own = (function, number)
         found = together([GUESS if own == at else ask(at) for at in guesses] or [SURE])

@@ -9,11 +9,11 @@ from itertools import islice
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import PlaceFact, Required
-from amplint.core.walks import reachable
 from amplint.inference.frame import alternatives
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph
+from amplint.util.walks import reachable
 
 REACH = 4  # how many calls up
 MOST = 30  # parts of a test, and of what its variables hold

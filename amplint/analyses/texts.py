@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 from amplint.analyses.fact import CallFact, Fact, Required
-from amplint.core.values import Place
 from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts
+from amplint.util.positions import Place
 
 CALLS_DEEP = 3  # how far the texts of what a call runs are followed
 

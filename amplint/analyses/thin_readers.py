@@ -13,22 +13,15 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.tensor_certainty import TensorCertainty
-from amplint.core.lattice import known, only
-from amplint.core.values import (
-    ACCELERATOR,
-    Evidence,
-    Function,
-    Place,
-    Shows,
-    Symbol,
-    Tensor,
-)
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.host_reads import READING_FUNCTIONS, READING_METHODS
 from amplint.knowledge.operations import SAME_VALUES
+from amplint.util.positions import Place
+from amplint.values.atoms import ACCELERATOR, Evidence, Function, Shows, Symbol, Tensor
+from amplint.values.lattice import known, only
 
 ASKING_FUNCTIONS = frozenset({"builtins.hasattr", "builtins.isinstance", "torch.is_tensor"})
 # Operations that name things, or choose among them.

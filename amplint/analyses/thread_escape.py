@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from amplint.analyses.fact import CallFact
-from amplint.core.values import (
+from amplint.inference import State
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import Node
+from amplint.knowledge.casts import policy
+from amplint.knowledge.operations import OPERATORS
+from amplint.util.walks import nearest
+from amplint.values.atoms import (
     Atom,
     Evidence,
     Function,
@@ -18,14 +26,6 @@ from amplint.core.values import (
     Tensor,
     TensorTree,
 )
-from amplint.core.walks import nearest
-from amplint.inference import State
-from amplint.inference.transfer import canonical
-from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node
-from amplint.knowledge.casts import policy
-from amplint.knowledge.operations import OPERATORS
 
 TEXT = "this runs outside of the region"
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from amplint.core.lattice import inner, is_unknown
-from amplint.core.values import (
+from amplint.inference import Inference, SiteId, annotated
+from amplint.inference.state import Key
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.knowledge.casts import policy
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
     BOTTOM,
     Atom,
     Device,
@@ -17,12 +22,7 @@ from amplint.core.values import (
     TensorTree,
     Value,
 )
-from amplint.core.walks import reachable
-from amplint.inference import Inference, SiteId, annotated
-from amplint.inference.state import Key
-from amplint.inference.transfer import canonical
-from amplint.ir import ops
-from amplint.knowledge.casts import policy
+from amplint.values.lattice import inner, is_unknown
 
 ByItself = Callable[[Atom], bool]  # of what is called: whether it says enough of its result
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from amplint.claim.finding import Group
+from amplint.claim.selectors import did_you_mean
 from amplint.cli import completion
 from amplint.cli.options import comma_separated
-from amplint.core.finding import Group
-from amplint.core.registry import UNPARSABLE, did_you_mean
 from amplint.output.console import CLEAN, ENDED_BY, FAILED, FINDINGS, STDIN
+from amplint.rule.of_engine import UNPARSABLE
 
 if TYPE_CHECKING:
     from amplint.output.baseline import Known
@@ -108,7 +109,7 @@ class Adoption:
         ):
             raise click.UsageError("--new-since and --add-ignores are for files, not for `-`")
         if taken.add_ignores is not None:
-            from amplint.output import ignoring
+            from amplint.fix import ignoring
 
             taken = replace(taken, add_ignores=ignoring.check_reason(taken.add_ignores))
         return taken
@@ -182,7 +183,7 @@ class Adoption:
         return lambda outcome: changed.since(outcome, changes, revision)
 
     def _suppressed(self, outcome: Outcome, request: Request, known: Known) -> Outcome:
-        from amplint.output import ignoring, writing
+        from amplint.fix import ignoring, writing
 
         assert self.add_ignores is not None
         count, paths = 0, set[str]()
@@ -199,7 +200,7 @@ class Adoption:
             count += len(done)
             paths |= {finding.path for finding in done}
             outcome = self._reported(request, known)
-        from amplint.core.wording import counted
+        from amplint.util.wording import counted
 
         said = f"suppressed {counted(count, 'finding')} in {counted(len(paths), 'file')}"
         return replace(

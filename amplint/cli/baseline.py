@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplint.cli.options import make_request, settings_options
-from amplint.core.errors import Failure
 from amplint.output.console import CLEAN, STDIN, tell_notices
+from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
     from amplint.output.baseline import Baseline
-    from amplint.output.fingerprint import Identity
+    from amplint.run.fingerprint import Identity
 
 
 @click.command()
@@ -40,9 +40,9 @@ def baseline(update: bool, **given: Any) -> int:
     Without --update, new findings are added, and those that are fixed or ignored by now are
     dropped. With it, none is added.
     """
-    from amplint.core import progress
     from amplint.output import baseline as known
     from amplint.run import engine
+    from amplint.util import progress
 
     if STDIN in given["paths"]:
         raise click.UsageError("a baseline is of files, not of `-`")
@@ -74,8 +74,8 @@ def settle(
     before: Baseline, after: Baseline, added: Counter[Identity], dropped: Counter[Identity]
 ) -> None:
     """Write a baseline, unless it is as before, and say what has changed."""
-    from amplint.core.wording import counted
     from amplint.output import baseline as known
+    from amplint.util.wording import counted
 
     name, count = known.shown(after.file), counted(after.total, "known finding")
     if os.path.lexists(after.file) and after.known == before.known:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import click
 
-from amplint.core.finding import Group
+from amplint.claim.finding import Group
 from amplint.output import FORMATS
 
 
@@ -18,14 +18,14 @@ def groups(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 def selectors(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    from amplint.core import registry
     from amplint.project.config import selectors_of
+    from amplint.rule import registry
 
     return continued(begun, selectors_of(registry.all_rules()))
 
 
 def rules(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    from amplint.core import registry
+    from amplint.rule import registry
 
     known = registry.all_rules()
     return [word for rule in known for word in (rule.code, rule.name) if word.startswith(begun)]

@@ -17,13 +17,13 @@ from textwrap import dedent, indent
 
 from amplint.cli import recipes
 from amplint.cli.recipes import Source
-from amplint.core import files
-from amplint.core.escaping import printable
-from amplint.core.paths import seen_from, slashes
-from amplint.core.toml import loads
 from amplint.project import git
 from amplint.project.hierarchy import Hierarchy, Projects
 from amplint.project.places import OWN_FILES, PYPROJECT
+from amplint.util import files
+from amplint.util.escaping import printable
+from amplint.util.paths import seen_from, slashes
+from amplint.util.toml import loads
 
 SETTINGS, HOOK, CI = "the settings", "the hook of pre-commit", "the check in CI"
 HOOKS = ".pre-commit-config.yaml"

@@ -25,9 +25,9 @@ from amplint.output.console import (
 )
 
 if TYPE_CHECKING:
-    from amplint.core.text import Text
     from amplint.output.baseline import Known
     from amplint.run.request import Outcome, Request
+    from amplint.util.text import Text
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ def make(request: Request, text: Text | None, known: Known, how: Fixing) -> Made
         known: the findings that are not reported.
         how: see there.
     """
-    from amplint.core import progress
-    from amplint.output import baseline, fixing
+    from amplint.fix import fixing
+    from amplint.output import baseline
+    from amplint.util import progress
 
     with progress.shown(sys.stderr, wanted=not how.quiet) as shown:
         fixed = fixing.fix_project(replace(request, progress=shown), how.unsafe)

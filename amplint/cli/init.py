@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from amplint.core.escaping import printable_lines
 from amplint.output.console import CLEAN, FAILED, FINDINGS, tell, tell_notices
+from amplint.util.escaping import printable_lines
 
 if TYPE_CHECKING:
     from amplint.cli.first_files import Step
@@ -93,7 +93,7 @@ def told(step: Step, done: bool) -> str:
 def write(step: Step) -> list[str]:
     """Write a file; what is wrong, if anything is."""
     from amplint.cli.first_files import Way, shown
-    from amplint.core import files, replacing
+    from amplint.util import files, replacing
 
     name = shown(step.file)
     if files.leads_out(step.file, step.home):

@@ -11,15 +11,15 @@ from pathlib import Path
 import click
 
 from amplint.cli.options import NOT_CONFIGURED, make_request
-from amplint.core.errors import Failure
-from amplint.core.rule import Rule
 from amplint.output import inspection as page
 from amplint.output.formats import path_from
 from amplint.project.discover import absolute, relative
 from amplint.project.notebooks import SUFFIX
 from amplint.project.reading import read
+from amplint.rule.rule import Rule
 from amplint.run.cache import NAME, Cache
 from amplint.run.inspection import inspect, row_in
+from amplint.util.errors import Failure
 
 PLACE = re.compile(
     r"""

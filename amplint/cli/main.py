@@ -42,7 +42,6 @@ from amplint.cli.options import (
     settings_options,
     unsafe_option,
 )
-from amplint.core.errors import Failure, how_to_report
 from amplint.output.console import (
     CLEAN,
     FAILED,
@@ -56,6 +55,7 @@ from amplint.output.console import (
     tell_notices,
     tell_timing,
 )
+from amplint.util.errors import Failure, how_to_report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -237,8 +237,8 @@ def check(
     With --fix, what is left after the safe fixes decides the exit status; with --diff, it is 1 if
     there is a diff, else 0.
     """
-    from amplint.core import progress
     from amplint.run.supervision import Limit
+    from amplint.util import progress
 
     limit = None if timeout is None else Limit.of(timeout)
     outputs = outputs_of(formats, output_file, statistics)
@@ -324,7 +324,7 @@ def fix(
     request, text = make_request(**given)
     known = {} if no_baseline else baseline.of_run(request)
     if verify:
-        from amplint.verify import projects
+        from amplint_verify import projects
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
         return projects.fix(request, options, known)
@@ -343,9 +343,9 @@ def clean(paths: tuple[str, ...]) -> int:
     That is the directory .amplint_cache of the project around PATHS, or around where you are, and
     what a `fix` that was killed has left beside files.
     """
-    from amplint.core import replacing
     from amplint.project import discover
     from amplint.run import cache
+    from amplint.util import replacing
 
     for root in sorted({discover.root_of(path) for path in paths or (".",)}):
         directory = root / cache.NAME
@@ -408,17 +408,17 @@ def explain(
         click.echo(schema_of_settings(), nl=False)
         return CLEAN
     if model is not None:
-        from amplint.core.escaping import lines_without_controls
         from amplint.frameworks.page import page_of
         from amplint.frameworks.reading import ModelError
+        from amplint.util.escaping import lines_without_controls
 
         try:
             click.echo(lines_without_controls(page_of(model)))
         except ModelError as error:
             raise Failure(str(error)) from error
         return CLEAN
-    from amplint.core import registry
     from amplint.output import rule_list
+    from amplint.rule import registry
 
     if rule is None and place is None and not every:
         raise click.UsageError("Missing argument 'RULE', or --all, or --at, or --model.")
@@ -443,8 +443,8 @@ def explain(
 @format_option("text", "json", default="text")
 def rules(format_: str) -> int:
     """List all rules."""
-    from amplint.core import registry
     from amplint.output import rule_list
+    from amplint.rule import registry
 
     known = registry.all_rules()
     click.echo(rule_list.pages(known, "json") if format_ == "json" else rule_list.lines(known))
@@ -462,7 +462,7 @@ def new(code: str | None, name: str | None, package: str | None) -> int:
     rules. Such a package is started by `amplint new --package acme-rules ACM101 my-pattern`.
     """
     from amplint.cli import new_rule
-    from amplint.core import registry
+    from amplint.rule import registry
 
     try:
         known = registry.all_rules()

@@ -13,10 +13,10 @@ from keyword import iskeyword
 from pathlib import Path
 
 from amplint import __version__
-from amplint.core.registry import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
-from amplint.core.rule import Rule
-from amplint.core.rule_packages import GROUP
-from amplint.core.toml import loads
+from amplint.claim.selectors import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
+from amplint.rule.packages import GROUP
+from amplint.rule.rule import Rule
+from amplint.util.toml import loads
 
 PACKAGE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 FIRST_RULE = "my-pattern"

@@ -23,14 +23,14 @@ from amplint.cli.options import (
     report_options,
     settings_options,
 )
-from amplint.core.errors import Failure
-from amplint.core.paths import seen_from
 from amplint.output.console import Output
-from amplint.verify import HOW_TO_GET_TORCH
+from amplint.util.errors import Failure
+from amplint.util.paths import seen_from
+from amplint_verify import HOW_TO_GET_TORCH
 
 if TYPE_CHECKING:
-    from amplint.observing.project import Observed
     from amplint.run.request import Outcome, Request
+    from amplint_verify.observing.project import Observed
 
 
 @click.command(cls=Running)
@@ -71,10 +71,10 @@ def observe(
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
-    from amplint.observing import project, timeline_page
     from amplint.output import baseline, console
-    from amplint.verify import projects
-    from amplint.verify.compare.lab import NotStartedError
+    from amplint_verify import projects
+    from amplint_verify.compare.lab import NotStartedError
+    from amplint_verify.observing import project, timeline_page
 
     request, text = make_request(**given)
     if text is not None:
@@ -103,9 +103,9 @@ def observe(
 
 def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
     """The outcome, with a remark on the files that were written, or why they were not."""
-    from amplint.core.wording import counted
-    from amplint.observing import saving
     from amplint.project.observations import FILE, UnusableError
+    from amplint.util.wording import counted
+    from amplint_verify.observing import saving
 
     if not found.functions:
         return replace(outcome, notices=(*outcome.notices, "the run has shown nothing to save"))

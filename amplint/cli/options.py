@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplint.cli import completion
-from amplint.core.errors import Failure
 from amplint.output import FORMATS, STATISTICS
 from amplint.output.console import STDIN, Output, colored
+from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
-    from amplint.core.text import Text
     from amplint.project.discover import Project
     from amplint.project.hierarchy import Hierarchy
     from amplint.run.request import Request
+    from amplint.util.text import Text
 
 BEHIND = "amplint.behind"
 WHERE = ("auto", "cuda", "sim", "policy", "cpu")
@@ -131,7 +131,7 @@ def configuration(
 
 
 def toml(text: str, parameter: click.Parameter) -> dict[str, object]:
-    from amplint.core.toml import loads
+    from amplint.util.toml import loads
 
     try:
         return loads(text)
@@ -418,10 +418,11 @@ def make_request(
     **options: Any,
 ) -> tuple[Request, Text | None]:
     """The request that the command line makes, and the text if it came from standard input."""
-    from amplint.core import registry, replacing
     from amplint.project import discover
+    from amplint.rule import registry
     from amplint.run import cache
     from amplint.run.request import Request
+    from amplint.util import replacing
 
     known = registry.AllRules()
     from_stdin = STDIN in paths
@@ -478,8 +479,8 @@ def starting_point(paths: Sequence[str]) -> Path:
 
 
 def text_of_stdin(name: str | None) -> Text:
-    from amplint.core.text import Text, UndecodableError
     from amplint.project.reading import as_module
+    from amplint.util.text import Text, UndecodableError
 
     try:
         return as_module(name or STDIN, Text.decode(sys.stdin.buffer.read()))

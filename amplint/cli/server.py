@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from amplint.core.errors import Failure
+from amplint.util.errors import Failure
 
 # What a user sees who types the command to look what it does: without this, it seems to hang.
 AT_A_TERMINAL = (

@@ -9,10 +9,6 @@ from pathlib import Path
 
 import click
 
-from amplint.core import rule_packages
-from amplint.core.paths import seen_from, slashes
-from amplint.core.registry import all_rules
-from amplint.core.wording import counted
 from amplint.output.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
@@ -20,7 +16,11 @@ from amplint.project import observations
 from amplint.project.config import AND_COMMAND_LINE, KEYS, Settings, check_selectors
 from amplint.project.hierarchy import Projects
 from amplint.project.torch_floor import ANY
+from amplint.rule import packages as rule_packages
+from amplint.rule.registry import all_rules
 from amplint.run.request import Request
+from amplint.util.paths import seen_from, slashes
+from amplint.util.wording import counted
 
 
 def show(request: Request) -> int:

@@ -23,10 +23,10 @@ from amplint.cli.options import (
     program_options,
     settings_options,
 )
-from amplint.core.errors import Failure
-from amplint.verify import HOW_TO_GET_TORCH
-from amplint.verify.backends.choice import AUTO, BACKENDS
-from amplint.verify.compare.verdict import MEANINGS
+from amplint.util.errors import Failure
+from amplint_verify import HOW_TO_GET_TORCH
+from amplint_verify.backends.choice import AUTO, BACKENDS
+from amplint_verify.compare.verdict import MEANINGS
 
 SIZES = (8, 16, 32)  # of batches
 OF_A_PROGRAM = ("inputs", "backend", "dtype", "steps")  # options that say nothing without one
@@ -119,7 +119,7 @@ def verify(
         return verify_harness(codes, self_test, where, format_, directory, sizes)
     if format_ == "markdown":
         raise click.UsageError("--format markdown is the table of --rules")
-    from amplint.verify import projects
+    from amplint_verify import projects
 
     request, text = make_request(**given)
     if text is not None:
@@ -133,7 +133,7 @@ def print_offer(given: dict[str, Any], has_torch: bool) -> int:
     from amplint.output import console
     from amplint.run import engine
     from amplint.run.linking import LiveLinker
-    from amplint.verify import offer
+    from amplint_verify import offer
 
     request, text = make_request(**given)
     if text is not None:
@@ -147,7 +147,7 @@ def print_offer(given: dict[str, Any], has_torch: bool) -> int:
 
 def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
     """The back ends that the options name; those that this machine has, if none is named."""
-    from amplint.verify.backends import choice
+    from amplint_verify.backends import choice
 
     if not names:
         return choice.available()
@@ -178,10 +178,10 @@ def verify_harness(
         sizes: of batches to measure fixes with; None for not to measure: of the rules named, their
             examples; of all rules, also three training programs.
     """
-    from amplint.core import registry
-    from amplint.verify import examples, harness, witnesses
-    from amplint.verify.compare.bench import Subject
-    from amplint.verify.report import page
+    from amplint.rule import registry
+    from amplint_verify import examples, harness, witnesses
+    from amplint_verify.compare.bench import Subject
+    from amplint_verify.report import page
 
     try:
         rules = () if codes is None else witnesses.chosen(codes)

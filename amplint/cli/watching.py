@@ -19,26 +19,26 @@ from typing import Any
 
 import click
 
+from amplint.claim.finding import Finding
 from amplint.cli.adoption import Adoption
 from amplint.cli.options import files_and_settings, make_request
-from amplint.core import progress
-from amplint.core.errors import Failure
-from amplint.core.finding import Finding
-from amplint.core.paths import join, seen_from, slashes
-from amplint.core.wording import counted
 from amplint.frameworks.models import models_with
 from amplint.output import baseline
 from amplint.output.console import CLEAN, TEXT, show
-from amplint.output.fingerprint import Identity, identities, lines_of
 from amplint.output.formats import Report
 from amplint.output.formats.text import headline
 from amplint.output.matching import match
 from amplint.project import observations
 from amplint.project.config import Settings
 from amplint.project.configurations import SUFFIXES, Configurations
+from amplint.run.fingerprint import Identity, identities, lines_of
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Outcome, Request
 from amplint.server.looking import Memory
+from amplint.util import progress
+from amplint.util.errors import Failure
+from amplint.util.paths import join, seen_from, slashes
+from amplint.util.wording import counted
 
 EVERY = 0.3  # seconds between two looks at the files
 SHARE = 10  # of a processor, a tenth at most goes into looking

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from amplint.core.finding import Edit
-from amplint.core.rows import Rows
-from amplint.core.text import LINE_END, Text
+from amplint.claim.finding import Edit
+from amplint.claim.rows import Rows
+from amplint.util.text import LINE_END, Text
 
 # Comments that tell a tool about their line: mypy, pyright and pylint, coverage, flake8 and ruff,
 # bandit, PyCharm, and what formatters read. By their manuals.

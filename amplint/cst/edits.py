@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amplint.core.finding import Edit
+from amplint.claim.finding import Edit
 from amplint.cst.navigation import Layout
 from amplint.cst.pairing import walk
 

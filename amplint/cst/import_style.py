@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from amplint.core.finding import Edit, edited
-from amplint.core.text import Text
+from amplint.claim.finding import Edit, edited
 from amplint.cst.imports import Imports, removed_names, uses, words_in
 from amplint.cst.scopes import Scopes
 from amplint.knowledge.vocabulary import ASKS_WHAT_IS_THERE
+from amplint.util.text import Text
 
 DOTTED = re.compile(r"\w+(\.\w+)+")
 ADDED = re.compile(r"import (\w+)")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, split
 
-from amplint.core.finding import Edit, edited
-from amplint.core.lattice import agreed
-from amplint.core.text import Text
+from amplint.claim.finding import Edit, edited
 from amplint.cst.scopes import Scopes
 from amplint.knowledge.libraries import STAR_IMPORTS
+from amplint.util.text import Text
+from amplint.values.lattice import agreed
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # What a test may consist of that may as well not be asked.

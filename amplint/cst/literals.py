@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.core.lazy import LazyModule
-from amplint.core.values import Host
+from amplint.util.lazy import LazyModule
+from amplint.values.atoms import Host
 
 if TYPE_CHECKING:
     import libcst as cst

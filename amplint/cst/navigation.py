@@ -12,9 +12,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from amplint.core.finding import Span
-from amplint.core.text import Text
 from amplint.cst.segments import RefusedUnitError, Tree, Unit, Units, place
+from amplint.util.positions import Span
+from amplint.util.text import Text
 
 BRIEF = 40
 # Before Python 3.12, `ast` has wrong positions inside of f-strings.

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import libcst as cst
 
-from amplint.core.text import why_python_refuses
 from amplint.cst.newer_syntax import encoded
 from amplint.cst.pairing import walk
 from amplint.cst.segments import LONE_CR, Spans, parse_module
 from amplint.ir.model import Newer
+from amplint.util.text import why_python_refuses
 
 RUNNING = sys.version_info[:2]
 NOTHING = '""'

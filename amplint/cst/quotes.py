@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from amplint.core.finding import Edit
-from amplint.core.text import Text
+from amplint.claim.finding import Edit
+from amplint.util.text import Text
 
 # Ex) "cuda:0", and a line with a comment, whose words stay
 WRITTEN = re.compile(r'^[ \t]*#.*|"(?P<word>[\w.:]*)"', re.MULTILINE)

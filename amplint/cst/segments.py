@@ -21,8 +21,8 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
-from amplint.core.text import Text
 from amplint.cst.pairing import ast_nodes, pair_by_order, walk
+from amplint.util.text import Text
 
 # LibCST nests `a and b and ...`, which `ast` keeps flat: some 10,000 operands overflow its stack
 # and end the process.

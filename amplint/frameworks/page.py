@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from amplint.core import files
 from amplint.frameworks.models import SUFFIX, bundled
 from amplint.frameworks.reading import ModelError, model_of
 from amplint.frameworks.schema import Class, Method, Model, Telling
+from amplint.util import files
 
 OFTEN = {
     "element": "for each element of a data set",

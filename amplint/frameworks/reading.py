@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from amplint.core.toml import loads
 from amplint.frameworks.schema import Model, Precision, Telling, Wrapper
+from amplint.util.toml import loads
 
 MOST_CHARACTERS = 200_000  # of a file: the largest one of amplint's own has a twentieth of that
 MOST_IN_NAME = 200

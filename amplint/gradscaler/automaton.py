@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from amplint.core.violations import Violation
+from amplint.claim.violations import Violation
 
 
 class Call(Enum):

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.violations import Violation
-from amplint.core.walks import reachable
+from amplint.claim.violations import Violation
 from amplint.gradscaler.automaton import Call
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.paths import Decision, Paths, Site
 from amplint.gradscaler.symbolic_values import Symbolic
+from amplint.util.walks import reachable
 
 # Pairs that are looked at together. All at once, 300 tests around calls of a scaler took 6 GB.
 AT_ONCE = 4_000

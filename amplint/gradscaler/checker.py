@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import Evidence, Shows
-from amplint.core.violations import Violation
-from amplint.core.walks import reachable
+from amplint.claim.violations import Violation
 from amplint.gradscaler.automaton import (
     LARGE,
     NO_CHECKS,
@@ -50,6 +48,8 @@ from amplint.gradscaler.paths import Occurrence, Paths, Site
 from amplint.gradscaler.symbolic_values import Symbolic, operands_of
 from amplint.inference import Inference, SiteId
 from amplint.knowledge.vocabulary import INFINITIES
+from amplint.util.walks import reachable
+from amplint.values.atoms import Evidence, Shows
 
 ALL: Symbolic = -1  # stands for all parameters, where it is not known whose are meant
 Last = tuple[Call, Symbolic]  # a call, and the optimizer or scaler that it was made for

@@ -14,9 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
-from amplint.core.lattice import inner
-from amplint.core.values import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
-from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
@@ -24,6 +21,9 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 from amplint.knowledge.vocabulary import HAS_STATE, SCALER_STATE, SCALER_STATE_WORDS, TEST_PATH
+from amplint.util.walks import reachable
+from amplint.values.atoms import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
+from amplint.values.lattice import inner
 
 # A field, by class and name; or a value, by function and node.
 Place = tuple[str, str | int]

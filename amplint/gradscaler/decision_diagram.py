@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from amplint.core.walks import reachable
+from amplint.util.walks import reachable
 
 Condition = int
 FALSE: Condition = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from amplint.core.values import Class, Function, Instance, Module, Object, Symbol
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.instructions import EXITS
@@ -11,6 +10,7 @@ from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
+from amplint.values.atoms import Class, Function, Instance, Module, Object, Symbol
 
 # Nodes whose value is unknown unless they are run.
 UNREAD = frozenset({ops.CALL, ops.STORE, *EXITS})

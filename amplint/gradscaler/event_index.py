@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from amplint.core.values import Object
-from amplint.core.walks import reachable
 from amplint.gradscaler.events import (
     ASKS_FINITE,
     SAME_VALUE,
@@ -28,6 +26,8 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import UNSCALES
+from amplint.util.walks import reachable
+from amplint.values.atoms import Object
 
 WORD = re.compile(r"\w+")
 MOST_PARTS = 300  # of a value that a function returns

@@ -11,8 +11,17 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from amplint.core.lattice import only
-from amplint.core.values import (
+from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
+from amplint.inference import Inference, State
+from amplint.inference.frame import origins
+from amplint.inference.transfer import canonical
+from amplint.ir import ops
+from amplint.ir.model import Graph, Node, path_of
+from amplint.knowledge import libraries
+from amplint.knowledge.casts import ADAMS, EPSILONS, HALF_OF_LEAST
+from amplint.knowledge.modules import RETURNING_ITSELF
+from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, SCALER, TAKES_GRADIENTS
+from amplint.values.atoms import (
     NONE,
     Atom,
     Device,
@@ -28,16 +37,7 @@ from amplint.core.values import (
     Value,
     constant,
 )
-from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
-from amplint.inference import Inference, State
-from amplint.inference.frame import origins
-from amplint.inference.transfer import canonical
-from amplint.ir import ops
-from amplint.ir.model import Graph, Node, path_of
-from amplint.knowledge import libraries
-from amplint.knowledge.casts import ADAMS, EPSILONS, HALF_OF_LEAST
-from amplint.knowledge.modules import RETURNING_ITSELF
-from amplint.knowledge.vocabulary import HOOK, PART_OF_STEP, SCALER, TAKES_GRADIENTS
+from amplint.values.lattice import only
 
 
 class Kind(Enum):

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint.core.lattice import only
-from amplint.core.values import NONE, Symbol, Value, constant
-from amplint.core.walks import reachable
 from amplint.frameworks.models import UNSURE, Chosen
 from amplint.gradscaler.events import SCALED_DTYPE, scaling_of
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 from amplint.knowledge.vocabulary import CLIPPING_OPTION, TEST_PATH
+from amplint.util.walks import reachable
+from amplint.values.atoms import NONE, Symbol, Value, constant
+from amplint.values.lattice import only
 
 # What a test is made of that asks for an option alone.
 OPTIONS = frozenset({ops.PARAM, ops.NAME, ops.ATTR, ops.CONST, ops.NARROW})

@@ -24,9 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.core.values import BOTTOM, Instance, Module, Object, Symbol, Value
-from amplint.core.violations import Violation
-from amplint.core.walks import reachable
+from amplint.claim.violations import Violation
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex, calls
 from amplint.gradscaler.events import (
@@ -42,6 +40,8 @@ from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph
 from amplint.ir.ssa import where
 from amplint.knowledge.vocabulary import INFINITIES, OPTIMIZER, TEST_PATH
+from amplint.util.walks import reachable
+from amplint.values.atoms import BOTTOM, Instance, Module, Object, Symbol, Value
 
 # What makes another name for the same object.
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})

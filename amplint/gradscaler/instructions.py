@@ -19,8 +19,6 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from amplint.core.values import Host
-from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
     Kind,
@@ -33,6 +31,8 @@ from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.inference import SiteId
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node
+from amplint.util.walks import reachable
+from amplint.values.atoms import Host
 
 ITERATIONS = 2  # of an innermost loop around a backward pass, or around that and a step
 SIDES = {

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint.core.values import Evidence, Shows
-from amplint.core.walks import reachable
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Kind, Role
 from amplint.gradscaler.losses import scalers_of
@@ -18,6 +16,8 @@ from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths, Site
 from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.ir.model import path_of
+from amplint.util.walks import reachable
+from amplint.values.atoms import Evidence, Shows
 
 # Where the object of the call is named, `{}` is how it is written.
 TEXTS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from amplint.core.walks import reachable
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.paths import Paths
 from amplint.gradscaler.symbolic_values import (
@@ -13,6 +12,7 @@ from amplint.gradscaler.symbolic_values import (
     operands_of,
 )
 from amplint.knowledge.vocabulary import WEIGHT
+from amplint.util.walks import reachable
 
 Scalers = frozenset[Symbolic]
 

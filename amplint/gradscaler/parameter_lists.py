@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.core.values import Host, Method, Object, Symbol, Tensor, TensorTree
-from amplint.core.walks import reachable
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
+from amplint.util.walks import reachable
+from amplint.values.atoms import Host, Method, Object, Symbol, Tensor, TensorTree
 
 EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
 COLLECTIONS = frozenset({ops.LIST, ops.TUPLE, ops.DICT, ops.COMP, ops.STARRED, ops.ADD})

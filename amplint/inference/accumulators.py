@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amplint.core.walks import components
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
+from amplint.util.walks import components
 
 ADDING = frozenset({"Add", "Sub"})
 
@@ -34,9 +34,9 @@ def starts(graph: Graph) -> Mapping[int, int]:
     ]
     adding = {
         number
-        for circle in components(candidates, lambda number: added_or_joined(graph, number))
-        if len(circle) > 1 and any(is_sum(graph.nodes[each]) for each in circle)
-        for number in circle
+        for component in components(candidates, lambda number: added_or_joined(graph, number))
+        if len(component) > 1 and any(is_sum(graph.nodes[each]) for each in component)
+        for number in component
     }
     return {n: graph.nodes[n].operands[0] for n in candidates if n in adding}
 
@@ -57,9 +57,9 @@ def entries(graph: Graph) -> Mapping[int, int]:
     drawn = drawn_in(graph)
     handed = {
         number
-        for circle in components(ends, lambda number: nodes[number].operands)
-        if any(nodes[n].op == ops.CALL and nodes[n].operands[0] in drawn for n in circle)
-        for number in circle
+        for component in components(ends, lambda number: nodes[number].operands)
+        if any(nodes[n].op == ops.CALL and nodes[n].operands[0] in drawn for n in component)
+        for number in component
     }
     return {
         number: each

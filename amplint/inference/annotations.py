@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from amplint.core.lattice import join
-from amplint.core.values import (
+from amplint.frameworks.models import Models
+from amplint.inference import transfer
+from amplint.knowledge import libraries
+from amplint.knowledge.modules import MODULES
+from amplint.values.atoms import (
     CPU,
     NONE,
     UNKNOWN,
@@ -20,11 +23,8 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.core.values import Mapping as MappingValue
-from amplint.frameworks.models import Models
-from amplint.inference import transfer
-from amplint.knowledge import libraries
-from amplint.knowledge.modules import MODULES
+from amplint.values.atoms import Mapping as MappingValue
+from amplint.values.lattice import join
 
 
 def annotated(annotation: Value, device: Device, models: Models) -> Value:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.core.values import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 from amplint.inference import transfer
 from amplint.inference.state import Key
 from amplint.inference.store import Store
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph
+from amplint.values.atoms import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 
 MAX_IMPORTS = 8  # modules through which a class is handed on
 # Libraries that people star-import, and whose names are then theirs unless somebody binds them.

@@ -6,18 +6,22 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from amplint.core.lattice import (
-    MAX_ALTERNATIVES,
-    MAX_KEYS,
-    any_value,
-    inner,
-    is_open,
-    is_unknown,
-    join,
-    only,
-)
-from amplint.core.operations import Op
-from amplint.core.values import (
+from amplint.inference import custom_ops, transfer
+from amplint.inference.frame import opened_by, origins
+from amplint.inference.frameworks import OfFrameworks
+from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
+from amplint.inference.state import Key, State
+from amplint.inference.transfer import Site, options
+from amplint.ir import ops
+from amplint.ir.model import CallShape, Graph, Node, Param
+from amplint.ir.operations import Op
+from amplint.ir.ssa import ENTERING, STACKING
+from amplint.knowledge import casts, libraries
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import MEASURED, MEASURES
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -49,22 +53,18 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.core.values import Mapping as MappingValue
-from amplint.core.values import moved as moved_to
-from amplint.core.walks import reachable
-from amplint.inference import custom_ops, transfer
-from amplint.inference.frame import opened_by, origins
-from amplint.inference.frameworks import OfFrameworks
-from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
-from amplint.inference.state import Key, State
-from amplint.inference.transfer import Site, options
-from amplint.ir import ops
-from amplint.ir.model import CallShape, Graph, Node, Param
-from amplint.ir.ssa import ENTERING, STACKING
-from amplint.knowledge import casts, libraries
-from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
-from amplint.knowledge.modules import MODULES
-from amplint.knowledge.operations import MEASURED, MEASURES
+from amplint.values.atoms import Mapping as MappingValue
+from amplint.values.atoms import moved as moved_to
+from amplint.values.lattice import (
+    MAX_ALTERNATIVES,
+    MAX_KEYS,
+    any_value,
+    inner,
+    is_open,
+    is_unknown,
+    join,
+    only,
+)
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are kept apart

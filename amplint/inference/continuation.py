@@ -11,20 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amplint.core.values import BOTTOM
 from amplint.inference.bodies import bodies, others, rebound, shape, told
-from amplint.inference.circles import Sites
 from amplint.inference.evaluation import MOVING
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.interface import difference, interface
 from amplint.inference.project import ProjectFacts, speaks_of_devices
 from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
-from amplint.inference.state import GLOBALS, SiteId, State
+from amplint.inference.state import GLOBALS, SiteId, Sites, State
 from amplint.inference.store import Slot
 from amplint.inference.value_codec import Encoder
 from amplint.ir.file_set import Files
 from amplint.ir.moves import Moves, moves
+from amplint.values.atoms import BOTTOM
 
 
 def can_go_on(inference: Inference) -> bool:
@@ -270,7 +269,7 @@ class Continued(TakenUp):
         if gone:
             self._forget(gone)
         self._take_slots(self.slots.values() if slots is None else slots, sites)
-        self._know_circles(self._renamed(before.circles, sites), before.unsettled)
+        self._know_components(self._renamed(before.components, sites), before.unsettled)
 
     def update(self) -> None:
         if self._left or self._grafted:
@@ -301,12 +300,12 @@ class Continued(TakenUp):
                 self.states[function] = new
 
     def _renamed(
-        self, circles: Iterable[Sites], names: Mapping[SiteId, SiteId | None]
+        self, components: Iterable[Sites], names: Mapping[SiteId, SiteId | None]
     ) -> Iterator[Sites]:
-        """The circles as they are named now, except those that have lost a node: what is left of
+        """The components as they are named now, except those that have lost a node: what is left of
         one is looked at again."""
         functions = {function for function, _ in names}
-        for sites in circles:
+        for sites in components:
             if functions.isdisjoint(function for function, _ in sites):
                 yield sites
                 continue

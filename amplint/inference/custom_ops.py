@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import only
-from amplint.core.values import Arguments, Function, Symbol, Value, constant
+from amplint.values.atoms import Arguments, Function, Symbol, Value, constant
+from amplint.values.lattice import only
 
 PREFIX = "torch.ops."
 LIBRARY = "torch.library"

@@ -8,9 +8,31 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import cast
 
-from amplint.core.lattice import MAX_KEYS, any_value, inner, is_open, is_unknown, join, known, only
-from amplint.core.operations import Op
-from amplint.core.values import (
+from amplint.frameworks.schema import Role
+from amplint.inference import custom_ops, ranks, transfer
+from amplint.inference.activations import activations, layers_given
+from amplint.inference.annotations import annotated, annotation_subscript
+from amplint.inference.calls import (
+    CONTEXT_MAKERS,
+    Calls,
+    contexts_at,
+    contexts_in,
+    is_named,
+    is_vague,
+)
+from amplint.inference.narrowing import narrow
+from amplint.inference.observed import filled
+from amplint.inference.project import speaks_of_devices
+from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
+from amplint.inference.use_evidence import CONTAINERS
+from amplint.ir import ops
+from amplint.ir.model import Node, Param
+from amplint.ir.operations import Op
+from amplint.ir.ssa import COLLATE, ENTERING
+from amplint.knowledge import libraries
+from amplint.knowledge.operations import INDEX_ARGUMENTS
+from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -39,34 +61,21 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.core.values import Mapping as MappingValue
-from amplint.frameworks.schema import Role
-from amplint.inference import custom_ops, ranks, transfer
-from amplint.inference.activations import activations, layers_given
-from amplint.inference.annotations import annotated, annotation_subscript
-from amplint.inference.calls import (
-    CONTEXT_MAKERS,
-    Calls,
-    contexts_at,
-    contexts_in,
-    is_named,
-    is_vague,
+from amplint.values.atoms import Mapping as MappingValue
+from amplint.values.lattice import (
+    MAX_KEYS,
+    any_value,
+    inner,
+    is_open,
+    is_unknown,
+    join,
+    known,
+    only,
 )
-from amplint.inference.narrowing import narrow
-from amplint.inference.observed import filled
-from amplint.inference.project import speaks_of_devices
-from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
-from amplint.inference.use_evidence import CONTAINERS
-from amplint.ir import ops
-from amplint.ir.model import Node, Param
-from amplint.ir.ssa import COLLATE, ENTERING
-from amplint.knowledge import libraries
-from amplint.knowledge.operations import INDEX_ARGUMENTS
-from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
 FLOAT = one(Host("float"))
-MAX_PASSES = 8  # over a circle, before its values may only grow
+MAX_PASSES = 8  # over a component, before its values may only grow
 # Operations that depend on their operands alone, and that no other function hears of.
 QUIET = frozenset(
     {
@@ -86,7 +95,7 @@ class Evaluation(Calls):
         self,
         dirty: Collection[int],
         scope: Container[int],
-        circle: Container[int] | None,
+        component: Container[int] | None,
         turn: int,
     ) -> None:
         """Evaluate the nodes that something has changed for, and what depends on those whose value
@@ -95,10 +104,10 @@ class Evaluation(Calls):
         Args:
             dirty: the nodes; `WHOLE` for all, from nothing.
             scope: the nodes that may be evaluated. Others are queued.
-            circle: those of them that depend on each other; None where that is not known yet. What
-                a loop carries to its start then has to wait until it is.
-            turn: which one it is of the circle that is evaluated from nothing, from 1; else 0.
-                After many, the values in the circle may only grow.
+            component: those of them that depend on each other; None where that is not known yet.
+                What a loop carries to its start then has to wait until it is.
+            turn: which one it is of the component that is evaluated from nothing, from 1; else 0.
+                After many, the values in the component may only grow.
         """
         self.function_region = self.region_of_function()
         if WHOLE in dirty or self.function_region != self.state.around:
@@ -120,15 +129,16 @@ class Evaluation(Calls):
             for number in dirty:
                 self.behind[number] = 1
         passes, left = 0, True
-        while left and (passes == 0 or circle is not None):
+        while left and (passes == 0 or component is not None):
             passes += 1
-            self.growing = circle if circle and (turn > MAX_TURNS or passes > MAX_PASSES) else ()
+            has_to_end = turn > MAX_TURNS or passes > MAX_PASSES
+            self.growing = component if component and has_to_end else ()
             self.waiting, self.behind = self.behind, self.waiting
             left = self.propagate()
         if left:
             behind = [number for number, left in enumerate(self.behind) if left]
             self.inference.leave(self.facts.id, behind)
-        # What others read of a circle was taken for nothing before its first turn.
+        # What others read of a component was taken for nothing before its first turn.
         self.publish(WHOLE in dirty or turn == 1)
 
     def complete(self) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from amplint.core.values import (
+from amplint.inference.state import Key, SiteId
+from amplint.util.positions import Place
+from amplint.values.atoms import (
     BOTTOM,
     Atom,
     Autocast,
@@ -16,7 +18,6 @@ from amplint.core.values import (
     Instance,
     Method,
     Object,
-    Place,
     Reason,
     Shows,
     Tensor,
@@ -24,9 +25,8 @@ from amplint.core.values import (
     Value,
     ordered,
 )
-from amplint.core.values import Mapping as MappingValue
-from amplint.core.values import Sequence as SequenceValue
-from amplint.inference.state import Key, SiteId
+from amplint.values.atoms import Mapping as MappingValue
+from amplint.values.atoms import Sequence as SequenceValue
 
 Path = tuple[object, ...]  # to a place for evidence within a value
 DEVICE, DTYPE, CONTEXT = "device", "dtype", "context"

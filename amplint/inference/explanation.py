@@ -17,22 +17,6 @@ from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from amplint.core.lattice import few_functions, join, shallow
-from amplint.core.values import (
-    BOTTOM,
-    Arguments,
-    Atom,
-    Evidence,
-    Function,
-    LazyEvidence,
-    Place,
-    Reason,
-    Region,
-    Shows,
-    Value,
-    constant,
-    evidence_of,
-)
 from amplint.inference import transfer
 from amplint.inference.evaluation import Evaluation
 from amplint.inference.evidence_marks import (
@@ -49,6 +33,22 @@ from amplint.inference.fixpoint import Inference
 from amplint.inference.frame import opened_by
 from amplint.inference.state import Key, KeyKind, SiteId, State
 from amplint.ir.model import FunctionFacts, Node
+from amplint.util.positions import Place
+from amplint.values.atoms import (
+    BOTTOM,
+    Arguments,
+    Atom,
+    Evidence,
+    Function,
+    LazyEvidence,
+    Reason,
+    Region,
+    Shows,
+    Value,
+    constant,
+    evidence_of,
+)
+from amplint.values.lattice import few_functions, join, shallow
 
 # The steps of a path that lead to a tensor, or to a nest of tensors.
 HOLDERS = frozenset({("Tensor",), ("TensorTree",)})
@@ -309,7 +309,7 @@ class Explanations:
                 break
             passed[goal] = None
             goal = ways[0]
-        fork = self._forks.get(goal, goal)  # a circle of single ways has no answer
+        fork = self._forks.get(goal, goal)  # a cycle of single ways has no answer
         self._forks.update(dict.fromkeys(passed, fork))
         return fork
 

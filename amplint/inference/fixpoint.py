@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from amplint.core.errors import describe, function_at_fault
-from amplint.core.values import BOTTOM
-from amplint.inference.circles import Circles, Sites
 from amplint.inference.evaluation import EVERYWHERE, Evaluation
 from amplint.inference.project import ProjectFacts
-from amplint.inference.state import WHOLE, Key, SiteId, State
+from amplint.inference.state import WHOLE, Key, SiteId, Sites, State
 from amplint.ir.file_set import Files
+from amplint.util.errors import describe, function_at_fault
+from amplint.values.atoms import BOTTOM
 
 MAX_GIVEN_UP = 20  # functions that an analysis is repeated without
 Result = TypeVar("Result")
@@ -28,7 +27,7 @@ class Inference(ProjectFacts):
     def __init__(self, files: Files) -> None:
         super().__init__(files)
         self._called: set[str] = set()  # names whose callers have been asked for
-        self.circles: Sequence[Sites] = ()  # as they were found last
+        self.components: Sequence[Sites] = ()  # as they were found last
         self.searched: Collection[str] = frozenset()  # the functions among which they were
         self.rewired: set[SiteId] = set()  # nodes that depend on others since then
         self.is_unique = False  # whether the values depend on nothing but the files
@@ -41,16 +40,15 @@ class Inference(ProjectFacts):
                 self.later(root)
         self.settle()
 
-    def complete(self) -> None:
-        """Make the values of circles those that they have whatever the order of evaluation."""
-        circles = Circles(self, self.circles, self.searched)
-        self.is_unique = circles.solve()
-        self.circles, self.searched = circles.sites, self.states.keys()
+    def note_regions(self) -> None:
+        """Note the regions of all blocks of all functions."""
         for function, state in self.states.items():
             if len(state.regions) < len(state.graph.blocks):
                 Evaluation(self, self.functions[function], state).complete()
-        # A walk over all functions, or all calls, goes in the same order, whatever the
-        # order of evaluation was.
+
+    def sort(self) -> None:
+        """Have a walk over all functions, or all calls, go in the same order, whatever the order of
+        evaluation was."""
         self.states = {function: self.states[function] for function in sorted(self.states)}
         self.edges = {site: self.edges[site] for site in sorted(self.edges)}
 
@@ -157,13 +155,13 @@ class Inference(ProjectFacts):
         function: str,
         nodes: set[int],
         scope: Container[int] = EVERYWHERE,
-        circle: Container[int] | None = None,
+        component: Container[int] | None = None,
         turn: int = 0,
     ) -> None:
         """Evaluate nodes of a function, and what depends on them there, within the scope."""
         self.will_change(function)
         try:
-            self._evaluate(function, nodes, scope, circle, turn)
+            self._evaluate(function, nodes, scope, component, turn)
         except Exception as error:
             self.give_up(function, f"inference failed: {describe(error)}")
 
@@ -172,7 +170,7 @@ class Inference(ProjectFacts):
         function: str,
         nodes: set[int],
         scope: Container[int],
-        circle: Container[int] | None,
+        component: Container[int] | None,
         turn: int,
     ) -> None:
         facts = self.functions[function]
@@ -185,5 +183,5 @@ class Inference(ProjectFacts):
         state.rounds += self.turn is None
         self._current = function
         self.outside = facts.path not in self.files.own
-        Evaluation(self, facts, state).run(nodes, scope, circle, turn)
+        Evaluation(self, facts, state).run(nodes, scope, component, turn)
         self.node = WHOLE

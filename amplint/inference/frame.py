@@ -6,8 +6,19 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 
-from amplint.core.lattice import is_open, join, known
-from amplint.core.values import (
+from amplint.frameworks.models import Models
+from amplint.frameworks.schema import Given, Role
+from amplint.inference import transfer
+from amplint.inference.project import ProjectFacts
+from amplint.inference.state import Key, State
+from amplint.inference.transfer import Site
+from amplint.inference.transfer.kinds import NUMBER
+from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
+from amplint.ir import ops
+from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
+from amplint.knowledge import libraries
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -32,18 +43,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.core.walks import reachable
-from amplint.frameworks.models import Models
-from amplint.frameworks.schema import Given, Role
-from amplint.inference import transfer
-from amplint.inference.project import ProjectFacts
-from amplint.inference.state import Key, State
-from amplint.inference.transfer import Site
-from amplint.inference.transfer.kinds import NUMBER
-from amplint.inference.use_evidence import CONTAINERS, NAMED, Marks
-from amplint.ir import ops
-from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
-from amplint.knowledge import libraries
+from amplint.values.lattice import is_open, join, known
 
 RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 # What is used as a number, though somebody may put something else in its place.

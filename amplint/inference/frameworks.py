@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from amplint.core.lattice import join
-from amplint.core.values import (
+from amplint.frameworks.models import UNSURE, Chosen
+from amplint.frameworks.schema import Wrapper
+from amplint.inference import transfer
+from amplint.inference.frame import Frame
+from amplint.inference.hierarchy import NOT_ASKED, NOT_SEEN
+from amplint.inference.state import Key
+from amplint.ir import ops
+from amplint.ir.model import CallShape, Node
+from amplint.knowledge import libraries
+from amplint.values.atoms import (
     BOTTOM,
     Arguments,
     Class,
@@ -17,15 +25,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.frameworks.models import UNSURE, Chosen
-from amplint.frameworks.schema import Wrapper
-from amplint.inference import transfer
-from amplint.inference.frame import Frame
-from amplint.inference.hierarchy import NOT_ASKED, NOT_SEEN
-from amplint.inference.state import Key
-from amplint.ir import ops
-from amplint.ir.model import CallShape, Node
-from amplint.knowledge import libraries
+from amplint.values.lattice import join
 
 
 class OfFrameworks(Frame):

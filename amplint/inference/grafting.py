@@ -14,10 +14,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 
-from amplint.core.walks import components, reachable
 from amplint.inference.use_evidence import Marks
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
+from amplint.util.walks import components, reachable
 
 # What others read of a function past its nodes, or what counts its nodes otherwise.
 NESTING = frozenset({ops.DEF, ops.CLASS, ops.LAMBDA, ops.IMPORT, ops.DEFAULT, ops.PARAM})
@@ -34,7 +34,7 @@ class Graft:
         numbers: by a node before: the same one now.
         behind: the nodes, now, that are to be evaluated.
         rewired: those of them that depend on new nodes, or stand in another place: there
-            may be other circles through them.
+            may be other components through them.
     """
 
     numbers: Mapping[int, int]
@@ -83,9 +83,9 @@ def graft(
         or marks_of(old_marks, was, numbers) != marks_of(new_marks, now, None)
     }
     behind = frozenset(reachable(rewired | told, users_of(new)))
-    circles = components(range(len(new.nodes)), lambda number: operands(new.nodes[number]))
-    if any(len(circle) > 1 and not rewired.isdisjoint(circle) for circle in circles):
-        return None  # a loop, of which it is not known what circle it is part of now
+    cycles = components(range(len(new.nodes)), lambda number: operands(new.nodes[number]))
+    if any(len(component) > 1 and not rewired.isdisjoint(component) for component in cycles):
+        return None  # a loop, of which it is not known what component it is part of now
     # A constant depends on nothing.
     found = frozenset(number for number in rewired if new.nodes[number].op != ops.CONST)
     return Graft(numbers, behind, found)

@@ -6,9 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from amplint.core.lattice import MAX_ALTERNATIVES, agreed
-from amplint.core.values import Class, Function, Host, Symbol, Value, constant, ordered
-from amplint.core.walks import Solver
 from amplint.frameworks.schema import Class as FrameworkClass
 from amplint.frameworks.schema import Method as FrameworkMethod
 from amplint.inference import transfer
@@ -20,6 +17,9 @@ from amplint.ir.model import FunctionFacts
 from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
 from amplint.knowledge.vocabulary import COMMON_METHODS, LOSS_CLASS, STEPS_OF_TRAINING
+from amplint.util.walks import Solver
+from amplint.values.atoms import Class, Function, Host, Symbol, Value, constant, ordered
+from amplint.values.lattice import MAX_ALTERNATIVES, agreed
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
 # Overriding methods, above which a call is that of the class's own one: what so many do has nothing
@@ -412,8 +412,8 @@ class Hierarchy(Bindings):
     def large_family(self, name: str) -> list[str]:
         """The methods of that name, where they are those of a family, and more than a value keeps
         apart: what is asked for one runs one of them, and no more than that is known. (With what
-        they are given and give, the calls made one large circle: deepspeed's ten accelerators took
-        half again as long, for no finding.)"""
+        they are given and give, the calls made one large component: deepspeed's ten accelerators
+        took half again as long, for no finding.)"""
         found = self._defined_as(name)
         classes = [self.functions[f].cls for f in found]
         is_large = MAX_ALTERNATIVES < len(classes) <= MAX_OVERRIDING

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from amplint.core.operations import Op
-from amplint.core.walks import reachable
 from amplint.inference.project import ProjectFacts
 from amplint.ir import ops
 from amplint.ir.codec import packed
 from amplint.ir.file_index import File
 from amplint.ir.model import ClassFacts, FunctionFacts, Graph
 from amplint.ir.module_names import module_parts
+from amplint.ir.operations import Op
+from amplint.util.walks import reachable
 
 # Who looks for methods by a name that is computed mentions none of them.
 FINDS_ANY_METHOD = "getattr"

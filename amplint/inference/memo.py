@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-from amplint.core.lattice import inner, shallow, with_inside
-from amplint.core.values import BOTTOM, Atom, Value
+from amplint.values.atoms import BOTTOM, Atom, Value
+from amplint.values.lattice import inner, shallow, with_inside
 
 GROWTH, LEAST = 1.25, 2_000  # times the entries of the last look, and more, that are worth another
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.dtypes import alternatives, covering
-from amplint.core.lattice import is_unknown, join, only
-from amplint.core.values import (
+from amplint.frameworks.models import Models
+from amplint.inference.annotations import annotated
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     NONE,
@@ -24,8 +24,8 @@ from amplint.core.values import (
     Value,
     one,
 )
-from amplint.frameworks.models import Models
-from amplint.inference.annotations import annotated
+from amplint.values.dtypes import alternatives, covering
+from amplint.values.lattice import is_unknown, join, only
 
 
 def narrow(value: Value, kind: str, classes: Value, models: Models) -> Value:

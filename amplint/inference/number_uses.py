@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amplint.core.walks import reachable
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.modules import SIZES
 from amplint.knowledge.operations import SHAPE_METHODS
 from amplint.knowledge.vocabulary import CONFIGURATION
+from amplint.util.walks import reachable
 
 # What is computed by these is a number only if both operands are.
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "FloorDiv", "Mod", "Pow", "Div"})

@@ -12,9 +12,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from amplint.core.lattice import join
-from amplint.core.operations import Op
-from amplint.core.values import (
+from amplint.ir import ops
+from amplint.ir.operations import Op
+from amplint.project import observations
+from amplint.project.observations import ObservedFunction
+from amplint.util.positions import Place
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     NO_DEVICE,
@@ -22,7 +25,6 @@ from amplint.core.values import (
     Atom,
     Device,
     Evidence,
-    Place,
     Region,
     Sequence,
     Shows,
@@ -32,10 +34,8 @@ from amplint.core.values import (
     Value,
     one,
 )
-from amplint.core.values import Mapping as MappingValue
-from amplint.ir import ops
-from amplint.project import observations
-from amplint.project.observations import ObservedFunction
+from amplint.values.atoms import Mapping as MappingValue
+from amplint.values.lattice import join
 
 if TYPE_CHECKING:
     from amplint.ir.file_index import File

@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from re import Pattern
 
-from amplint.core.values import Evidence, Place, Region, Shows
 from amplint.frameworks.models import Sign
 from amplint.ir import ops
 from amplint.ir.file_set import Files
@@ -37,6 +36,8 @@ from amplint.knowledge.vocabulary import (
     TRAINS_IN_FLOAT16,
     TRAINS_UNDER_AUTOCAST,
 )
+from amplint.util.positions import Place
+from amplint.values.atoms import Evidence, Region, Shows
 
 # Calls of `apex.amp.initialize`, as they are written; and the words in them.
 INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from amplint.core.values import Evidence, Region, Value, evidence_of
-from amplint.core.walks import reachable
 from amplint.inference import use_evidence
 from amplint.inference.hierarchy import Hierarchy
 from amplint.inference.observed import Observed, region_of, values
@@ -19,6 +17,8 @@ from amplint.ir.model import FunctionFacts, Graph, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import IDLE_SCALER, OF_DEVICES, TEST_PATH
 from amplint.project.observations import ObservedFunction
+from amplint.util.walks import reachable
+from amplint.values.atoms import Evidence, Region, Value, evidence_of
 
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from amplint.core.lattice import known
-from amplint.core.values import (
+from amplint.knowledge.factories import Factory
+from amplint.knowledge.modules import ModuleFacts
+from amplint.knowledge.names import names
+from amplint.values.atoms import (
     INTEGER_KINDS,
     NONE,
     NUMBER_OR_BOOL_KINDS,
@@ -31,10 +33,8 @@ from amplint.core.values import (
     constant,
     one,
 )
-from amplint.core.values import Sequence as Row
-from amplint.knowledge.factories import Factory
-from amplint.knowledge.modules import ModuleFacts
-from amplint.knowledge.names import names
+from amplint.values.atoms import Sequence as Row
+from amplint.values.lattice import known
 
 ELLIPSIS = Symbol("builtins.Ellipsis")
 MASKS = frozenset({"bool", "uint8"})

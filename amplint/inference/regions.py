@@ -11,19 +11,16 @@ silenced what was found of a model that is trained with it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from amplint.core.values import Function, Region
 from amplint.inference.frame import Frame, opened_by, region_around
+from amplint.inference.project import ProjectFacts
 from amplint.inference.state import SiteId, State
 from amplint.inference.store import RegionsOfCalls
 from amplint.inference.training import run_outside
-
-if TYPE_CHECKING:
-    from amplint.inference.fixpoint import Inference
+from amplint.values.atoms import Function, Region
 
 
-def inherited(inference: Inference) -> Mapping[str, Region | None]:
+def inherited(inference: ProjectFacts) -> Mapping[str, Region | None]:
     """The region that each function inherits, by the calls that are known now."""
     return Solution(inference).regions
 
@@ -31,7 +28,7 @@ def inherited(inference: Inference) -> Mapping[str, Region | None]:
 class Solution:
     """The solution, found along the calls."""
 
-    def __init__(self, inference: Inference) -> None:
+    def __init__(self, inference: ProjectFacts) -> None:
         self._inference = inference
         self.regions: dict[str, Region | None] = {}  # of those functions that are in one
         self._met: dict[str, RegionsOfCalls] = {}  # by function: the calls in regions

@@ -1,11 +1,11 @@
 """The outcome of a fixpoint as plain data, and the fixpoint taken up again after an edit.
 
 What is evaluated again are the functions that have changed (`bodies.py`), those that see more of
-their files than keys (`interface.py`), then the readers of each key that changed by that, and
-the circles among these. The outcome is that of a fixpoint from nothing: a node outside of circles
-has the one value that its operands and keys give, and a circle is evaluated from nothing whenever
-something that it depends on has changed. Where the fixpoint had come to a limit, there is nothing
-to take up.
+their files than keys (`interface.py`), then the readers of each key that changed by that, and the
+components among these. The outcome is that of a fixpoint from nothing: a node outside of components
+has the one value that its operands and keys give, and a component is evaluated from nothing
+whenever something that it depends on has changed. Where the fixpoint had come to a limit, there is
+nothing to take up.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from amplint.core.values import KINDS, Class, Function, Instance, Module, Super, Value
 from amplint.inference.bodies import Body, bodies, others, rebound
 from amplint.inference.calls import is_made_of_arguments
-from amplint.inference.circles import Sites
+from amplint.inference.components import complete
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, mentions
 from amplint.inference.interface import Difference, Interface, difference, interface, related
 from amplint.inference.project import ProjectFacts
-from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, State
+from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, Sites, State
 from amplint.inference.store import OF_NODES, Slot
 from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
 from amplint.ir.codec import unpacked
 from amplint.ir.file_set import Files
+from amplint.values.atoms import KINDS, Class, Function, Instance, Module, Super, Value
 
 GONE = "\0"  # before the id of a function: what it has written before it was changed
 # More of all functions to be evaluated are as fast to evaluate from nothing, or nearly so.
@@ -55,7 +55,7 @@ class Snapshot(msgspec.Struct, array_like=True):
         inherited: the region that a function inherits.
         dispatches: by function, see `Store`.
         bases: by class.
-        circles: of each, the nodes.
+        components: of each, the nodes.
         unsettled: functions.
     """
 
@@ -73,7 +73,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     inherited: list[tuple[int, RegionRow | None]]
     dispatches: list[tuple[int, list[DispatchRow]]]
     bases: list[tuple[int, list[int]]]
-    circles: list[Pairs]
+    components: list[Pairs]
     unsettled: list[int]
 
 
@@ -148,7 +148,7 @@ def taken(inference: Inference) -> Snapshot | None:
             for function, of in inference.known_dispatches.items()
         ],
         bases=[(texts[cls], list(map(value, of))) for cls, of in inference.own_bases.items()],
-        circles=[texts.pairs(sites) for sites in inference.circles],
+        components=[texts.pairs(sites) for sites in inference.components],
         unsettled=[texts[function] for function in sorted(inference.unsettled)],
         texts=list(texts),
         values=encoder.values,
@@ -293,11 +293,11 @@ class TakenUp(Inference):
         self._gone: list[tuple[Slot, SiteId]] = []  # what these functions had written
         self._grafted: Mapping[str, Graft] = {}  # functions of which most nodes stay
 
-    def _know_circles(self, circles: Iterable[Sites], unsettled: Collection[str]) -> None:
-        """Take these for the circles, except for one that lies in a changed function as well."""
-        circles = [*circles]
-        self.circles = [sites for sites in circles if all(f in self.states for f, _ in sites)]
-        broken = {f for sites in {*circles}.difference(self.circles) for f, _ in sites}
+    def _know_components(self, components: Iterable[Sites], unsettled: Collection[str]) -> None:
+        """Take these for the components, except for one that lies in a changed function as well."""
+        components = [*components]
+        self.components = [sites for sites in components if all(f in self.states for f, _ in sites)]
+        broken = {f for sites in {*components}.difference(self.components) for f, _ in sites}
         self.unsettled = {*unsettled} - broken
         self.searched = set(self.states)
         self.new_edges = set()
@@ -320,13 +320,13 @@ class TakenUp(Inference):
             slot = self.slot(Key("return", function))
             if any(map(is_made_of_arguments, slot.joined or ())):
                 self._tell(slot.readers)
-        self.complete()
+        complete(self)
 
     def _withdraw_gone(self) -> None:
         if not self._gone:
             return
-        # A function that was evaluated from nothing is in no circle that is known: what it writes
-        # again, in whatever place, keeps a key from resting on itself.
+        # A function that was evaluated from nothing is in no component that is known: what it
+        # writes again, in whatever place, keeps a key from resting on itself.
         again = {
             (slot, slot.parts[site])
             for function in self._anew
@@ -385,11 +385,11 @@ class Resumed(TakenUp):
             for cls, of in snapshot.bases
             if texts[cls] not in gone
         }
-        circles = (
+        components = (
             tuple(zip((texts[n] for n in pairs[::2]), pairs[1::2], strict=True))
-            for pairs in snapshot.circles
+            for pairs in snapshot.components
         )
-        self._know_circles(circles, [texts[number] for number in snapshot.unsettled])
+        self._know_components(components, [texts[number] for number in snapshot.unsettled])
 
     def _resume(self, function: str, values: list[Value], around: RegionRow | None) -> None:
         facts = self.functions[function]

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from amplint.core.values import Region, Value
 from amplint.ir import ops
 from amplint.ir.model import Graph
+from amplint.values.atoms import Region, Value
 
 SiteId = tuple[str, int]  # a function's id and a node's number
+Sites = tuple[SiteId, ...]  # nodes, in order
 Dispatch = tuple[int, str, str]  # where a name is looked up, in which parameter it comes, the name
 
 KeyKind = Literal[
@@ -44,8 +45,8 @@ class Key(NamedTuple):
 
 WHOLE = -1  # in the place of a node: all of a function
 GLOBALS = -2  # what it binds of its module's names
-MAX_TURNS = 40  # of the functions in a circle, before its values may only grow
-MAX_ROUNDS = 12  # evaluations of one function before the rest waits until circles are known
+MAX_TURNS = 40  # of the functions in a component, before its values may only grow
+MAX_ROUNDS = 12  # evaluations of one function before the rest waits until components are known
 
 
 @dataclass

@@ -9,10 +9,8 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from amplint.core.lattice import agreed, few_functions, join
-from amplint.core.values import BOTTOM, UNKNOWN, Atom, Place, Region, Value, constant
 from amplint.inference.memo import Memo
 from amplint.inference.state import (
     GLOBALS,
@@ -27,9 +25,9 @@ from amplint.inference.state import (
 from amplint.ir.file_set import Files
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts
 from amplint.knowledge.vocabulary import TEST_PATH
-
-if TYPE_CHECKING:
-    from amplint.inference.circles import Turn
+from amplint.util.positions import Place
+from amplint.values.atoms import BOTTOM, UNKNOWN, Atom, Region, Value, constant
+from amplint.values.lattice import agreed, few_functions, join
 
 # Keys that other files may write.
 OF_CODE: frozenset[KeyKind] = frozenset({"param", "field", "runner", "trainer", "wrapped"})
@@ -171,6 +169,23 @@ def gone(before: Sequence[Slot], now: Sequence[Slot]) -> list[Slot]:
 Edge = tuple[Slot, SiteId, bool]
 
 
+class Turn(ABC):
+    """The evaluation of some nodes from nothing, while all else stays as it is: it is asked first
+    about each node that has to be evaluated, and hears of each key that changes."""
+
+    @abstractmethod
+    def takes(self, function: str, node: int) -> bool:
+        """Whether the turn sees to a node that is to be evaluated: now, or when it is done."""
+
+    @abstractmethod
+    def changed(self, slot: Slot, before: Value | None) -> None:
+        """Note that a key has another value."""
+
+    @abstractmethod
+    def part_changed(self, slot: Slot) -> None:
+        """Note that a key is the join of other parts."""
+
+
 class Store(ABC):
     """The values that functions write for each other, by key."""
 
@@ -199,13 +214,13 @@ class Store(ABC):
         self.are_regions_stale = True
         self.known_dispatches: dict[str, dict[Dispatch, frozenset[str]]] = {}
         self._queue: dict[str, set[int]] = {}  # by function: the nodes that are to be evaluated
-        self._late: dict[str, set[int]] = {}  # the same, once circles are dealt with
-        # What has come to depend on something, or does no longer, since circles were looked for;
+        self._late: dict[str, set[int]] = {}  # the same, once components are dealt with
+        # What has come to depend on something, or does no longer, since components were looked for;
         # None before that.
         self.new_edges: set[Edge] | None = None
         # Parts that have become less, or are gone. What is left of the key may rest on itself.
         self.shrunk: dict[Slot, set[SiteId]] = {}
-        self.turn: Turn | None = None  # the circle that is evaluated now
+        self.turn: Turn | None = None  # the component that is evaluated now
         self._current = ""
         self.outside = False  # whether that is a function of another part of the project
         self.node = WHOLE  # of the function that is evaluated now
@@ -255,7 +270,7 @@ class Store(ABC):
             queue.setdefault(function, set()).add(node)
 
     def leave(self, function: str, nodes: Iterable[int]) -> None:
-        """Have nodes evaluated when circles are known."""
+        """Have nodes evaluated when components are known."""
         self._late.setdefault(function, set()).update(nodes)
 
     def _tell(self, readers: Collection[SiteId]) -> None:
@@ -381,7 +396,7 @@ class Store(ABC):
         slots: dict[Slot, None] = {}
         for slot, site in parts:
             if site not in slot.parts:
-                continue  # taken back since the circle was found
+                continue  # taken back since the component was found
             slot.counts[slot.parts[site]] -= 1
             slot.counts[BOTTOM] += 1
             slot.parts[site] = BOTTOM
@@ -423,7 +438,7 @@ class Store(ABC):
         """Take back what a site has contributed to a key.
 
         Args:
-            shrinks: whether no other site is known to contribute the same, whatever circles do.
+            shrinks: whether no other site is known to contribute the same, whatever components do.
         """
         if slot.key.kind == "region":
             function = slot.key.owner

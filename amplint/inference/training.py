@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from amplint.core.values import Function
-from amplint.core.walks import reachable
 from amplint.inference.frame import Frame, region_around
+from amplint.inference.project import ProjectFacts
 from amplint.inference.state import SiteId
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph
@@ -29,14 +27,13 @@ from amplint.knowledge.vocabulary import (
     TEST_PATH,
     TRAINING_STEPS,
 )
-
-if TYPE_CHECKING:
-    from amplint.inference.fixpoint import Inference
+from amplint.util.walks import reachable
+from amplint.values.atoms import Function
 
 BODY = 0  # the block of a whole function
 
 
-def run_outside(inference: Inference) -> Collection[str]:
+def run_outside(inference: ProjectFacts) -> Collection[str]:
     """The functions that are seen to run outside of a region: a training, or a thread, calls them.
 
     What is presumed to run in a region puts what it calls into that, unless it is called so itself.
@@ -58,7 +55,7 @@ class Trainings:
         threaded: those that threads run, with what they call.
     """
 
-    def __init__(self, inference: Inference) -> None:
+    def __init__(self, inference: ProjectFacts) -> None:
         self._inference = inference
         self._known = inference.calls_of_functions()
         self._outside: dict[str, Mapping[int, frozenset[str]]] = {}

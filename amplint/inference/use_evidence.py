@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from amplint.core.lattice import MAX_KEYS
-from amplint.core.walks import reachable
 from amplint.inference import accumulators
 from amplint.inference.number_uses import configured, used_as_numbers
 from amplint.inference.transfer.arguments import HOST_DEVICES
@@ -28,6 +26,8 @@ from amplint.knowledge.vocabulary import (
     SCALER,
     WEIGHT,
 )
+from amplint.util.walks import reachable
+from amplint.values.lattice import MAX_KEYS
 
 # Only modules have these.
 MODULE_USES = frozenset(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from amplint.core.values import KINDS, Atom, Region, Value
 from amplint.ir.codec import packed, unpacked
+from amplint.values.atoms import KINDS, Atom, Region, Value
 
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 Row = list[Any]

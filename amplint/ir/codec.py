@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from amplint.core.operations import Op
 from amplint.ir.model import (
     Block,
     CallShape,
@@ -29,6 +28,7 @@ from amplint.ir.model import (
     Node,
     Param,
 )
+from amplint.ir.operations import Op
 from amplint.ir.ssa import ROWS
 
 FORMAT = 3

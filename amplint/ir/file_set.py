@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
-from amplint.core.text import code_of, has_line
 from amplint.frameworks.configuration import Told
 from amplint.frameworks.models import Models, models_with
 from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import Modules
 from amplint.project.observations import ObservedFunction
+from amplint.util.text import code_of, has_line
 
 STAR = re.compile(r"import(?<=\bimport)[ \t]*\(?[ \t]*\*")  # a letter first, to search for
 # What assigns an attribute, as text: other parts of a project are not indexed to be asked this.

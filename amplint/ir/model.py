@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from amplint.core.operations import Op
 from amplint.ir import ops
+from amplint.ir.operations import Op
 
 NARROWING = frozenset({ops.NARROW})
 Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts

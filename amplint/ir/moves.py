@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from amplint.core.text import LINE_END, long_strings, without_comments
-from amplint.core.values import Evidence, Place
 from amplint.ir.file_index import File
 from amplint.ir.model import Location
+from amplint.util.positions import Place
+from amplint.util.text import LINE_END, long_strings, without_comments
+from amplint.values.atoms import Evidence
 
 Rows = Mapping[int, int]  # by a row that holds code: where it stands now
 

@@ -1,4 +1,4 @@
-"""The operations of value graphs (`amplint.core.operations`) by constants.
+"""The operations of value graphs (`amplint.ir.operations`) by constants.
 
 Code names them by these, `ops.CALL`, which mypy knows: before Python 3.12, a member of an enum
 takes four times as long to look up as a name of a module.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from amplint.core.operations import Op
+from amplint.ir.operations import Op
 
 CONST: Final = Op.CONST
 PARAM: Final = Op.PARAM

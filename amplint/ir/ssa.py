@@ -11,9 +11,9 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from amplint.core.operations import Op
 from amplint.ir import ops
 from amplint.ir.model import Block, CallShape, FunctionFacts, Graph, Location, Node
+from amplint.ir.operations import Op
 
 Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]

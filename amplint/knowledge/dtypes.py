@@ -1,16 +1,9 @@
 """Dtypes by the names that `torch` gives them, in groups; of 16 bits, and of one of several, as
-inference has them (`amplint.core.dtypes`)."""
+inference has them (`amplint.values.dtypes`)."""
 
 from __future__ import annotations
 
-from amplint.core.dtypes import (
-    CHOICES,
-    HALF,
-    NEAR_HALF,
-    alternatives,
-    covering,
-    half_on_a_path,
-)
+from amplint.values.dtypes import CHOICES, HALF, NEAR_HALF, alternatives, covering, half_on_a_path
 
 __all__ = [
     "CHOICES",

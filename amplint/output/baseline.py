@@ -22,20 +22,21 @@ from typing import Annotated
 
 import msgspec
 
-from amplint.core import files
-from amplint.core.errors import Failure
-from amplint.core.finding import Finding
-from amplint.core.paths import join, lies_in, seen_from, slashes, upward
-from amplint.core.registry import UNPARSABLE, letters_of
-from amplint.core.replacing import replace_file
-from amplint.core.text import Text
-from amplint.core.wording import counted
-from amplint.output.fingerprint import Identity, identities, lines_of
+from amplint.claim.finding import Finding
+from amplint.claim.selectors import letters_of
 from amplint.output.matching import match
 from amplint.project.config import COMMAND_LINE, INLINE
 from amplint.project.discover import absolute
 from amplint.project.hierarchy import Projects
+from amplint.rule.of_engine import UNPARSABLE
+from amplint.run.fingerprint import Identity, identities, lines_of
 from amplint.run.request import Outcome, Request
+from amplint.util import files
+from amplint.util.errors import Failure
+from amplint.util.paths import join, lies_in, seen_from, slashes, upward
+from amplint.util.replacing import replace_file
+from amplint.util.text import Text
+from amplint.util.wording import counted
 
 NAME = ".amplint-baseline.json"
 FORMAT = 1

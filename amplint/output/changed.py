@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.finding import Finding, Span
-from amplint.core.registry import UNPARSABLE
+from amplint.claim.finding import Finding
 from amplint.project.git import Changes
+from amplint.rule.of_engine import UNPARSABLE
 from amplint.run.request import Outcome
+from amplint.util.positions import Span
 
 
 def since(outcome: Outcome, changes: Changes, revision: str) -> Outcome:

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from amplint.core import files
-from amplint.core.errors import Failure
-from amplint.core.finding import Finding, by_place
-from amplint.core.paths import seen_from
-from amplint.core.registry import UNPARSABLE
+from amplint.claim.finding import Finding, by_place
 from amplint.output import baseline
 from amplint.output.baseline import Baseline, Ledgers, shortened
-from amplint.output.fingerprint import Identity
+from amplint.rule.of_engine import UNPARSABLE
+from amplint.run.fingerprint import Identity
 from amplint.run.request import Outcome, Request
+from amplint.util import files
+from amplint.util.errors import Failure
+from amplint.util.paths import seen_from
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from amplint.core import errors
-from amplint.core.errors import Failure
-from amplint.core.escaping import printable_lines
 from amplint.output import ALL_OR_NOTHING, HTML, STATISTICS, STREAMED
+from amplint.util import errors
+from amplint.util.errors import Failure
+from amplint.util.escaping import printable_lines
 
 if TYPE_CHECKING:
-    from amplint.core.text import Text
+    from amplint.fix.fixing import FixOutcome
     from amplint.output.comparing import Comparison
-    from amplint.output.fixing import FixOutcome
     from amplint.output.formats import Report
     from amplint.output.page import Section
     from amplint.run.request import Outcome, Request
     from amplint.run.timing import Timing
+    from amplint.util.text import Text
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 INTERRUPTED = 130  # as shells say it of a process that Ctrl-C has ended
@@ -72,7 +72,7 @@ def show(
             can be done next; None to say nothing of that.
         compare: holds the run against an earlier one, for a page of HTML.
     """
-    from amplint.core.limits import lines_on
+    from amplint.analyses.limits import lines_on
     from amplint.output import links
     from amplint.output.formats import Report, render
     from amplint.output.ordering import ordered
@@ -255,7 +255,7 @@ def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) ->
         unsafe: whether fixes that may change results were asked for.
         unwritten: what was said of each file that could not be written.
     """
-    from amplint.output.fixing import SAFE, UNSAFE, fixable
+    from amplint.fix.fixing import SAFE, UNSAFE, fixable
 
     if unwritten:
         return f"fixed nothing: {len(unwritten)} file{'s' * (len(unwritten) != 1)} not written"
@@ -265,7 +265,7 @@ def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) ->
 
 def of_unsafe(fixed: FixOutcome) -> str:
     """Ex) ; --unsafe would fix 2 more"""
-    from amplint.core.finding import Safety
+    from amplint.claim.finding import Safety
 
     count = sum(1 for one in fixed.outcome.findings if one.fix and one.fix.safety is Safety.UNSAFE)
     return f"; --unsafe would fix {count} more" if count else ""

@@ -1,6 +1,6 @@
 """The published pages that explain what amplint's own rules are about.
 
-amplint's pages are published nowhere yet (`PAGES` in `core/rule.py`), and an editor and a service
+amplint's pages are published nowhere yet (`PAGES` in `rule/rule.py`), and an editor and a service
 for code scanning want an address. These are PyTorch's and Lightning's own; their anchors are
 headings of pytorch/pytorch, docs/source/ (amp.md, data.md, optim.md, type_info.rst, notes/), and of
 pytorch/tutorials, recipes_source/recipes/ (amp_recipe.py, tuning_guide.py). A rule whose own page
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from amplint.core.rule import Rule
+from amplint.rule.rule import Rule
 
 URL = re.compile(r"https?://[^\s<>`)\]]+[^\s<>`)\].,;:]")
 

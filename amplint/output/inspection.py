@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from amplint.analyses.hotness import Hotness
-from amplint.core.escaping import printable
-from amplint.core.text import UndecodableError
-from amplint.core.values import (
+from amplint.gradscaler.known_calls import KnownCalls
+from amplint.project.reading import Reading
+from amplint.run.inspection import Asked, Expression, Inspection, Verdict
+from amplint.util.escaping import printable
+from amplint.util.text import UndecodableError
+from amplint.values.atoms import (
     ACCELERATOR,
     Atom,
     Autocast,
@@ -36,9 +39,6 @@ from amplint.core.values import (
     evidence_of,
     ordered,
 )
-from amplint.gradscaler.known_calls import KnownCalls
-from amplint.project.reading import Reading
-from amplint.run.inspection import Asked, Expression, Inspection, Verdict
 
 DEVICES = {
     ACCELERATOR: "on the accelerator",

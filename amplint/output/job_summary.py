@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from amplint.core.escaping import without_controls
-from amplint.core.finding import Finding
-from amplint.core.paths import seen_from
-from amplint.core.wording import counted
+from amplint.claim.finding import Finding
 from amplint.output.formats import Report
 from amplint.output.formats.text import CUT, summary
 from amplint.output.help_pages import help_uri
 from amplint.output.ordering import ordered
+from amplint.util.escaping import without_controls
+from amplint.util.paths import seen_from
+from amplint.util.wording import counted
 
 FILE = "GITHUB_STEP_SUMMARY"
 # What an address of a line on GitHub is made of.

@@ -16,7 +16,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
-from amplint.output.fingerprint import Identity
+from amplint.run.fingerprint import Identity
 
 WORD = re.compile(r"\w+")
 # Of the words of both lines, the part that has to be the same, in the same order. Fixes of amplint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from amplint.core.finding import Cost, Finding
+from amplint.claim.finding import Cost, Finding
 
 DEAREST_FIRST = {cost: number for number, cost in enumerate(Cost)}
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from amplint.core.escaping import lines_without_controls, without_controls
+from amplint.util.escaping import lines_without_controls, without_controls
 
 CODE = re.compile(r"`([^`]+)`")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from amplint.core.text import Text
+from amplint.util.text import Text
 
 IMPORT = r"\b(?:import|from)\s[^#\n]*\b(?:{})"  # be it in a comment: then nothing is said
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from amplint.core.rule import Rule
 from amplint.output import rule_page
+from amplint.rule.rule import Rule
 
 
 def lines(rules: Sequence[Rule]) -> str:

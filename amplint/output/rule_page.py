@@ -9,21 +9,21 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from amplint.core.registry import UNPARSABLE
-from amplint.core.rule import (
+from amplint.claim.witness import (
     NOT_RUN,
     Differs,
     Dtype,
     Raises,
-    Rule,
     Same,
     Syncs,
     Unrun,
     Warns,
     Witness,
 )
-from amplint.core.rule_fixtures import folder
 from amplint.project.config import PREVIEW
+from amplint.rule.fixtures import folder
+from amplint.rule.of_engine import UNPARSABLE
+from amplint.rule.rule import Rule
 
 # The labels of the parts of a page, in their order.
 LABELS = (

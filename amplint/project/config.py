@@ -15,16 +15,16 @@ from typing import Protocol
 
 import pathspec
 
-from amplint.core import files
-from amplint.core.errors import Failure
-from amplint.core.finding import Finding, Group, RuleName
-from amplint.core.paths import lies_in, seen_from, slashes, without_drive
-from amplint.core.registry import UNPARSABLE, beginnings, did_you_mean, for_target
-from amplint.core.rule import Rule
-from amplint.core.toml import loads
+from amplint.claim.claim import Claim
+from amplint.claim.finding import Finding, Group, RuleName
+from amplint.claim.selectors import UNREADABLE, AnyClaim, beginnings, did_you_mean, for_target
 from amplint.project.patterns import is_pattern, spec
 from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.torch_floor import ANY, Floor
+from amplint.util import files
+from amplint.util.errors import Failure
+from amplint.util.paths import lies_in, seen_from, slashes, without_drive
+from amplint.util.toml import loads
 
 COMMAND_LINE = "the command line"
 AND_COMMAND_LINE = f" and {COMMAND_LINE}"  # where that adds to what a file has
@@ -144,7 +144,7 @@ class Settings:
         floor = self.python_floor
         return None if floor is None or floor.version == ANY else (floor.version, floor.file.name)
 
-    def rules(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    def rules(self, rules: Iterable[AnyClaim]) -> tuple[AnyClaim, ...]:
         """Those of the rules that hold for the torch that has to do, and are not in preview unless
         these settings ask for such rules."""
         floor = self.torch_floor
@@ -162,14 +162,14 @@ class Settings:
         wanted = (*self.select, *self.extend_select)
         own = names[:1]
         # A file that was not looked at must not pass for a clean one.
-        if own[0].code == UNPARSABLE.code or strength(wanted, own, group) == EXACT:
+        if own[0].code == UNREADABLE or strength(wanted, own, group) == EXACT:
             return strength(self.ignore, own, group) < EXACT
         return strength(wanted, names, group) > strength(self.ignore, names, group)
 
     def selects_finding(self, finding: Finding) -> bool:
         return self.selects(finding.names, finding.group)
 
-    def may_report(self, rule: Rule) -> bool:
+    def may_report(self, rule: Claim) -> bool:
         """Whether some finding of the rule can be reported."""
         own = RuleName(rule.code, rule.name)
         ways = [[own, former] for former in rule.cut_from] or [[own]]
@@ -254,7 +254,7 @@ def strength(selectors: Iterable[str], names: Sequence[RuleName], group: Group) 
     return found
 
 
-def check_selectors(settings: Settings, rules: Sequence[Rule]) -> None:
+def check_selectors(settings: Settings, rules: Sequence[Claim]) -> None:
     """Raise `ConfigError` at the first selector that speaks of no rule, or selects one that is in
     preview where these are off: nothing would be reported, and the run would pass."""
     words = selectors_of(rules)
@@ -308,7 +308,7 @@ def written_in(file: Path) -> Written:
 
 def chain(file: Path) -> Iterator[tuple[Path, dict[str, object]]]:
     """A file and those that it extends, the nearest first, each with its settings but `extend`.
-    Raises ConfigError for one that cannot be read, and for a circle."""
+    Raises ConfigError for one that cannot be read, and for a cycle."""
     seen: list[str] = []
     named_by = ""
     while True:
@@ -503,7 +503,7 @@ def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str]
     return tuple(found)
 
 
-def selectors_of(rules: Iterable[Rule]) -> frozenset[str]:
+def selectors_of(rules: Iterable[Claim]) -> frozenset[str]:
     """Every word that may stand in `select` and its kin."""
     words = {"ALL", *(group.value for group in Group)}
     for rule in rules:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from amplint.core import files
-from amplint.core.paths import slashes
 from amplint.project.config import Configuration
 from amplint.project.discover import Project, Search, relative
+from amplint.util import files
+from amplint.util.paths import slashes
 
 SUFFIXES = (".json",)
 # What configures a framework is small, and of the files of a data set nobody reads thousands.

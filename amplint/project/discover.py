@@ -22,14 +22,14 @@ from pathlib import Path
 
 import pathspec
 
-from amplint.core import files
-from amplint.core.errors import Failure
-from amplint.core.paths import join, lies_in, seen_from, slashes, upward
-from amplint.core.replacing import is_left, left_in
 from amplint.project.config import ConfigError, Configuration
 from amplint.project.hierarchy import Projects
 from amplint.project.patterns import spec
 from amplint.project.places import Places
+from amplint.util import files
+from amplint.util.errors import Failure
+from amplint.util.paths import join, lies_in, seen_from, slashes, upward
+from amplint.util.replacing import is_left, left_in
 
 SUFFIXES = (".py", ".pyw", ".ipynb")
 NEVER_ENTERED = frozenset({

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from amplint.core.errors import Failure
-from amplint.core.finding import Span
-from amplint.core.paths import seen_from
+from amplint.util.errors import Failure
+from amplint.util.paths import seen_from
+from amplint.util.positions import Span
 
 # What points git at another repository than the one around the files, and what changes the output
 # of a diff. A hook of git sets the former.

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from amplint.core import files
-from amplint.core.paths import inherited, join, lies_in, parent_of, slashes, upward
 from amplint.project.config import (
     ADDED,
     AND_COMMAND_LINE,
@@ -31,6 +29,8 @@ from amplint.project.config import (
 from amplint.project.places import OWN_FILES, PYPROJECT, Places
 from amplint.project.python_floor import PythonFloors
 from amplint.project.torch_floor import ANY, Floor, TorchFloors
+from amplint.util import files
+from amplint.util.paths import inherited, join, lies_in, parent_of, slashes, upward
 
 NO_FILE = Path()
 

@@ -6,8 +6,8 @@ import configparser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from amplint.core import files
-from amplint.core.toml import loads
+from amplint.util import files
+from amplint.util.toml import loads
 
 DEFAULT = 88  # of ruff and black
 # In each file, the keys that may hold the length, the first one that is there counts.

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from amplint.core.finding import Position
-from amplint.core.text import (
+from amplint.util.positions import Position
+from amplint.util.text import (
     LINE_END,
     Part,
     Text,

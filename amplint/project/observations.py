@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from amplint.core import files
-from amplint.core.paths import join
+from amplint.util import files
+from amplint.util.paths import join
 
 DIRECTORY = ".amplint"
 FILE = f"{DIRECTORY}/observations.json"

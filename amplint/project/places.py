@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from amplint.core.paths import inherited, join, parent_of, slashes, upward
+from amplint.util.paths import inherited, join, parent_of, slashes, upward
 
 PYPROJECT = "pyproject.toml"  # has settings in its table [tool.amplint]
 OWN_FILES = (".amplint.toml", "amplint.toml")  # have them without a table

@@ -10,8 +10,8 @@ import configparser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from amplint.core.toml import loads
 from amplint.project.torch_floor import Floors, Reader, table_in
+from amplint.util.toml import loads
 
 
 class PythonFloors(Floors):

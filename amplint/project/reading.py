@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from amplint.core import files
-from amplint.core.progress import SILENT, Progress
-from amplint.core.text import (
+from amplint.project.discover import Project
+from amplint.project.notebooks import SUFFIX, notebook
+from amplint.util import files
+from amplint.util.progress import SILENT, Progress
+from amplint.util.text import (
     MOST_CHARACTERS,
     Text,
     TooLargeError,
     UndecodableError,
     UnencodableError,
 )
-from amplint.project.discover import Project
-from amplint.project.notebooks import SUFFIX, notebook
 
 
 class Reading:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amplint.core import files
-from amplint.core.paths import inherited, join, upward
-from amplint.core.registry import version
-from amplint.core.toml import loads
+from amplint.claim.selectors import version
 from amplint.project.places import Places
+from amplint.util import files
+from amplint.util.paths import inherited, join, upward
+from amplint.util.toml import loads
 
 NAME = "torch"
 # Ex) torch>=1.8, torch[opt] (>=1.8,<3) ; python_version < "3.8"; not torchvision, torch-fidelity

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import platform
 import sys
 import threading
 import time
@@ -11,34 +10,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from amplint.analyses.candidates import Search
 from amplint.analyses.hotness import Hotness
+from amplint.analyses.limits import PATHS, Limited, united
 from amplint.analyses.program import Program
 from amplint.analyses.questions import NotedView, same
 from amplint.analyses.scaler_misuse import ScalerMisuse
-from amplint.core import registry
-from amplint.core.errors import describe
-from amplint.core.finding import Cost, Finding, Position, Span
-from amplint.core.limits import PATHS, Limited, united
-from amplint.core.process_pool import Outlet, spread
-from amplint.core.progress import SILENT, Progress
-from amplint.core.registry import UNPARSABLE, whole
-from amplint.core.rule import Rule
-from amplint.core.text import Text, span_in, why_python_refuses
-from amplint.core.values import Place
-from amplint.cst.newer_syntax import newer_syntax
+from amplint.claim.selectors import whole
 from amplint.frameworks.configuration import Told
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.model import Newer
 from amplint.project.observations import ObservedFunction
+from amplint.rule.rule import Rule
+from amplint.rule.search import Search, may_find
 from amplint.run.indexing import Indexer, Store
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
 from amplint.run.news import Indexed, Judged
+from amplint.run.seen import Seen
 from amplint.run.timing import Judging, Measured, Watch, processor_time
-from amplint.view.view import may_find
+from amplint.run.unreadable import why_unread
+from amplint.util.errors import describe
+from amplint.util.positions import Place, Span
+from amplint.util.process_pool import Outlet, spread
+from amplint.util.progress import SILENT, Progress
+from amplint.util.text import Text, span_in
 
 Result = TypeVar("Result")
 
@@ -48,37 +44,6 @@ KNOWN = 10
 
 DEEP_LIMIT = 50_000
 DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The result of judging one file.
-
-    Args:
-        findings: of the rules.
-        problems: sentences about what amplint, or a rule, could not do.
-        notices: what is to be shown besides.
-        blames_amplint: whether one of the problems, if there are any, is not of a rule that another
-            package brings.
-        newer: the syntax in the file that Python does not read.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    problems: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    blames_amplint: bool = True
-    newer: Newer | None = None
-
-    def joined(self, other: Seen) -> Seen:
-        """The result of both: of the reading of a file, say, and of judging it."""
-        blames = [seen.blames_amplint for seen in (self, other) if seen.problems]
-        return Seen(
-            self.findings + other.findings,
-            self.problems + other.problems,
-            self.notices + other.notices,
-            any(blames) if blames else True,
-            self.newer or other.newer,
-        )
 
 
 @dataclass(frozen=True)
@@ -342,75 +307,6 @@ def look_at(
         return seen, None
     digest = judgements.store.digest_of(path)
     return seen, Judgement(digest, rows, noted.asked, judged.findings, notices)
-
-
-# ------------------------------------------------------------------------------- what fails
-
-
-def why_unread(
-    path: str, text: str, error: Exception, lowest: tuple[str, str] | None = None
-) -> Seen:
-    """The result for a file that could not be indexed: by Python's fault, or by amplint's.
-
-    Args:
-        lowest: see `Task.lowest_python`.
-    """
-    refusal = why_python_refuses(text)
-    if refusal is None:
-        return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
-    newer = newer_syntax(text)
-    return Seen(findings=(unparsable(path, *refusal, newer=newer, lowest=lowest),))
-
-
-PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
-
-
-def unparsable(
-    path: str,
-    at: Position,
-    reason: str,
-    what: str = "file",
-    newer: Newer | None = None,
-    lowest: tuple[str, str] | None = None,
-) -> Finding:
-    """The finding of what Python cannot read.
-
-    Args:
-        newer: the syntax that it is refused for, where nothing is wrong with that.
-        lowest: see `Task.lowest_python`.
-    """
-    message, advice = f"{PYTHON} cannot read this {what}: {reason}", UNPARSABLE.help
-    if newer is not None:
-        message = f"this {what} is not checked: {too_new(newer)}"
-        advice = f"run amplint with {advised(newer, lowest)}; nothing is wrong with the {what}"
-    return Finding(
-        code=UNPARSABLE.code,
-        name=UNPARSABLE.name,
-        group=UNPARSABLE.group,
-        path=path,
-        span=Span(at, at),
-        message=message,
-        help=advice,
-        cost=Cost.RUN,
-        url=UNPARSABLE.url,
-    )
-
-
-def too_new(newer: Newer) -> str:
-    """Why Python does not read it, as a clause."""
-    return f"amplint runs on {PYTHON}, and {newer.what} needs {version_of(newer)}"
-
-
-def advised(newer: Newer, lowest: tuple[str, str] | None) -> str:
-    """The Pythons to run amplint with: those that the project allows, if that is said."""
-    if lowest is None or registry.version(lowest[0])[:2] <= newer.python:
-        return f"{version_of(newer)} or later"
-    return f"Python {lowest[0]} or later, which {lowest[1]} asks for"
-
-
-def version_of(newer: Newer) -> str:
-    """The first Python that reads it. Ex) Python 3.14"""
-    return f"Python {'.'.join(map(str, newer.python))}"
 
 
 def deeply(work: Callable[[], Result]) -> Result:

@@ -29,8 +29,9 @@ from typing import TypeVar
 import msgspec
 
 import amplint
-from amplint.core import files, replacing, rule_packages
+from amplint.rule import packages as rule_packages
 from amplint.run.seal import VARIABLE, key_of_user, seal
+from amplint.util import files, replacing
 
 NAME = ".amplint_cache"
 TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir/: backups leave such a directory out

@@ -10,8 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from amplint.core.errors import how_to_report
-from amplint.core.paths import seen_from, slashes
 from amplint.project import observations
 from amplint.project.config import Settings
 from amplint.project.configurations import Configurations
@@ -20,6 +18,8 @@ from amplint.run import cache as caching
 from amplint.run import observing
 from amplint.run.cache import Cache
 from amplint.run.request import AnalysisResult, Outcome, Request
+from amplint.util.errors import how_to_report
+from amplint.util.paths import seen_from, slashes
 
 
 def run(request: Request) -> Outcome:

@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from amplint.core import registry
-from amplint.core.finding import Finding, Group, Safety, by_place
-from amplint.core.intervals import Intervals
-from amplint.core.rule import Rule
-from amplint.core.text import Text
+from amplint.claim import selectors
+from amplint.claim.finding import Finding, Group, Safety, by_place
 from amplint.ir.model import Newer
 from amplint.project.config import Settings
 from amplint.project.torch_floor import ANY
-from amplint.run.analysis import Seen
+from amplint.rule.rule import Rule
 from amplint.run.request import Request
+from amplint.run.seen import Seen
 from amplint.run.suppressions import Suppressions
+from amplint.util.intervals import Intervals
+from amplint.util.text import Text
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Fin
     if fix is None or needed is None or not (migrates or fix.newer):
         return finding
     allowed, origin = lowest or (ANY, "")
-    has_it = registry.version(needed) <= registry.version(allowed)
+    has_it = selectors.version(needed) <= selectors.version(allowed)
     if fix.newer is not None:
         return replace(finding, fix=fix.newer if has_it else replace(fix, newer=None))
     if lowest is None or has_it:

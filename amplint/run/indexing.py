@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from amplint.core.process_pool import spread
-from amplint.core.progress import Progress
-from amplint.core.text import Text
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.codec import Record
 from amplint.ir.file_index import File
 from amplint.run.cache import Cache, digest, environment, key_of
+from amplint.util.process_pool import spread
+from amplint.util.progress import Progress
+from amplint.util.text import Text
 
 # A project of fewer characters (some 1,500 lines) leaves little to spare.
 LEAST_KEPT = 50_000

@@ -14,28 +14,30 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from amplint.analyses.candidates import Candidate, FileCandidates, Search
 from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import FileView, Link, Program
 from amplint.analyses.scaler_misuse import ScalerMisuse
-from amplint.core.errors import describe
-from amplint.core.finding import Finding, Span
-from amplint.core.rule import Rule
-from amplint.core.text import Text, span_in
-from amplint.core.values import UNKNOWN, Heat, Place, Region, Value
+from amplint.claim.finding import Finding
 from amplint.gradscaler.known_calls import KnownCalls
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
+from amplint.rule.rule import Rule
+from amplint.rule.search import Candidate, FileCandidates, Search
 from amplint.run import observing
-from amplint.run.analysis import Seen, deeply, index_part
+from amplint.run.analysis import deeply, index_part
 from amplint.run.filtering import Filter
 from amplint.run.judge import judge, lacking, source_of, views_of
 from amplint.run.request import Request
+from amplint.run.seen import Seen
 from amplint.run.session import linker_of, part_with, without_collector
+from amplint.util.errors import describe
+from amplint.util.positions import Place, Span
+from amplint.util.text import Text, span_in
+from amplint.values.atoms import UNKNOWN, Heat, Region, Value
 from amplint.view.view import Code
 
 

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amplint.analyses.candidates import Candidate, FileCandidates
 from amplint.analyses.program import FileView
-from amplint.core.errors import describe
-from amplint.core.finding import Finding
-from amplint.core.rule import Judge, Presumes, Rule
-from amplint.core.text import Text, span_in
+from amplint.claim.claim import Claim, Presumes
+from amplint.claim.finding import Finding
 from amplint.cst.navigation import Layout
 from amplint.cst.segments import RefusedUnitError, Unit, Units
+from amplint.rule.rule import Judge, Rule
+from amplint.rule.search import Candidate, FileCandidates
 from amplint.source import Source, Spans
+from amplint.util.errors import describe
+from amplint.util.text import Text, span_in
 from amplint.view.view import Code, View
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def views_of(
             yield view, rule.checks[each.check].judge
 
 
-def own(rule: Rule, findings: Iterable[Finding]) -> Iterator[Finding]:
+def own(rule: Claim, findings: Iterable[Finding]) -> Iterator[Finding]:
     """The findings of a check. Raises TypeError for what is none of its rule."""
     for finding in findings:
         if not isinstance(finding, Finding) or finding.code != rule.code:

@@ -13,10 +13,10 @@ from functools import cached_property
 
 import msgspec
 
-from amplint.analyses.candidates import FileCandidates
 from amplint.analyses.questions import Asked
-from amplint.core.finding import Finding
-from amplint.core.rule import Rule
+from amplint.claim.finding import Finding
+from amplint.rule.rule import Rule
+from amplint.rule.search import FileCandidates
 from amplint.run.cache import key_of
 from amplint.run.indexing import Store, environment_digest
 
@@ -31,7 +31,7 @@ class Judgement(msgspec.Struct, array_like=True):
         digest: of the file.
         rows: its candidates.
         asked: all that the rules have asked about the project.
-        findings, notices: as in `analysis.Seen`.
+        findings, notices: as in `seen.Seen`.
     """
 
     digest: str

@@ -11,7 +11,6 @@ import msgspec
 
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
-from amplint.core.progress import Progress
 from amplint.inference import Inference
 from amplint.inference.continuation import can_go_on, continued
 from amplint.inference.interface import different
@@ -22,6 +21,7 @@ from amplint.ir.file_set import Files
 from amplint.project import observations
 from amplint.run.cache import key_of
 from amplint.run.indexing import Store, environment_digest
+from amplint.util.progress import Progress
 
 # With so many changed files, what is known now is kept. Until then, what was known before stays:
 # to evaluate a few functions again takes less time than to write all of it.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from amplint.project.reading import Reading
-    from amplint.run.analysis import Seen
-    from amplint.run.filtering import Filter
+from amplint.project.reading import Reading
+from amplint.run.filtering import Filter
+from amplint.run.seen import Seen
 
 
 @dataclass(frozen=True)

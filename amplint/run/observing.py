@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from amplint.core.finding import Finding, Position, by_place
-from amplint.core.paths import slashes
-from amplint.core.process_pool import Outlet
-from amplint.core.registry import UNUSED
+from amplint.claim.finding import Finding, by_place
 from amplint.project import observations
 from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, UnusableError
 from amplint.project.reading import Reading
+from amplint.rule.of_engine import UNUSED
 from amplint.run.request import AnalysisResult, Request
+from amplint.util.paths import slashes
+from amplint.util.positions import Position
+from amplint.util.process_pool import Outlet
 
 if TYPE_CHECKING:
     from amplint.ir.file_index import File

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplint.core.finding import Finding
-from amplint.core.limits import Limited
-from amplint.core.paths import join, slashes
-from amplint.core.process_pool import Outlet
-from amplint.core.progress import SILENT, Progress
-from amplint.core.text import Text
+from amplint.analyses.limits import Limited
+from amplint.claim.finding import Finding
 from amplint.project.config import Configuration, Settings
 from amplint.project.discover import Project
 from amplint.project.observations import ObservedFunction
 from amplint.run.cache import Cache
+from amplint.util.paths import join, slashes
+from amplint.util.process_pool import Outlet
+from amplint.util.progress import SILENT, Progress
+from amplint.util.text import Text
 
 if TYPE_CHECKING:
-    from amplint.core.rule import Rule
     from amplint.ir.file_index import File
+    from amplint.rule.rule import Rule
     from amplint.run.linking import LiveLinker
     from amplint.run.timing import Timing
 

@@ -12,7 +12,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from amplint.core import files
+from amplint.util import files
 
 VARIABLE = "AMPLINT_CACHE_KEY"
 FILE = "amplint/cache-key"

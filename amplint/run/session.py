@@ -8,13 +8,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from amplint.core.finding import Finding, Position
-from amplint.core.limits import Limited, united
-from amplint.core.paths import seen_from, slashes
-from amplint.core.process_pool import each, workers
-from amplint.core.rule import Rule
-from amplint.core.text import Text, TooLargeError, UndecodableError
-from amplint.core.wording import counted
+from amplint.analyses.limits import Limited, united
+from amplint.claim.finding import Finding
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.frameworks.configuration import Told, told
 from amplint.frameworks.models import models_with
@@ -27,14 +22,22 @@ from amplint.project.config import check_selectors
 from amplint.project.configurations import Configurations
 from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
+from amplint.rule.rule import Rule
 from amplint.run import cache as caching
-from amplint.run.analysis import Analysed, Seen, Task, analyse_part, too_new, unparsable
+from amplint.run.analysis import Analysed, Task, analyse_part
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, Store
 from amplint.run.linking import Linker
 from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
+from amplint.run.seen import Seen
+from amplint.run.unreadable import too_new, unparsable
+from amplint.util.paths import seen_from, slashes
+from amplint.util.positions import Position
+from amplint.util.process_pool import each, workers
+from amplint.util.text import Text, TooLargeError, UndecodableError
+from amplint.util.wording import counted
 
 
 def analyse(request: Request, reading: Reading) -> AnalysisResult:

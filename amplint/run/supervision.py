@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from amplint.core.finding import Finding
-from amplint.core.process_pool import Outlet
+from amplint.claim.finding import Finding
 from amplint.run import engine
 from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.request import AnalysisResult, Outcome, Request
+from amplint.util.process_pool import Outlet
 
 STACK = 64 * 1024 * 1024  # bytes, of which those are taken that are used
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated (SIGTERM)"}

@@ -18,11 +18,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from amplint.core.finding import Edit, Finding, Fix, Safety, Span
-from amplint.core.registry import UNUSED, UnknownRuleError, did_you_mean, find
-from amplint.core.rows import Rows
-from amplint.core.rule import Rule
-from amplint.core.text import Text
+from amplint.claim.finding import Edit, Finding, Fix, Safety
+from amplint.claim.rows import Rows
+from amplint.claim.selectors import did_you_mean
+from amplint.rule.of_engine import UNUSED
+from amplint.rule.registry import UnknownRuleError, find
+from amplint.rule.rule import Rule
+from amplint.util.positions import Span
+from amplint.util.text import Text
 
 MAY_SUPPRESS = re.compile(r"amplint:|noqa", re.IGNORECASE)
 # One comment may hold several remarks, each behind a "#" of its own.

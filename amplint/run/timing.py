@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ParamSpec
 
-from amplint.core.limits import LIMITS, Limited
-from amplint.core.wording import counted
+from amplint.analyses.limits import LIMITS, Limited
+from amplint.util.wording import counted
 
 if TYPE_CHECKING:
-    from amplint.core.finding import Finding
-    from amplint.core.rule import Rule
+    from amplint.claim.finding import Finding
     from amplint.cst.segments import Units
+    from amplint.rule.rule import Rule
     from amplint.source import Source
 
 Shown = ParamSpec("Shown")  # what a check is shown

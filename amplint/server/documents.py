@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from amplint.core.text import Text
 from amplint.server.messages import Open
 from amplint.server.positions import Encoding, Range, offset_of
+from amplint.util.text import Text
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.core import registry
-from amplint.core.errors import Failure, describe
-from amplint.core.escaping import lines_without_controls
-from amplint.core.finding import Position
-from amplint.core.text import Text, UndecodableError
 from amplint.output import inspection as page
 from amplint.project import discover
 from amplint.project.hierarchy import Hierarchy, Projects
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import read
+from amplint.rule import registry
 from amplint.run.cache import NAME, Cache
 from amplint.run.inspection import inspect, row_in
 from amplint.run.request import Request
 from amplint.server.addresses import uri_of
 from amplint.server.looking import alone, file_of, group_of, name_of, open_in, overlays_of
 from amplint.server.messages import Answer, Explain, Explained
+from amplint.util.errors import Failure, describe
+from amplint.util.escaping import lines_without_controls
+from amplint.util.positions import Position
+from amplint.util.text import Text, UndecodableError
 
 FILE = "explained.txt"  # in the cache, one for each project
 

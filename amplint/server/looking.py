@@ -7,11 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from amplint.core import registry
-from amplint.core.errors import Failure, describe
-from amplint.core.escaping import lines_without_controls
-from amplint.core.paths import slashes
-from amplint.core.text import UndecodableError
 from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings
@@ -19,6 +14,7 @@ from amplint.project.discover import Project
 from amplint.project.hierarchy import Hierarchy, Projects
 from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
+from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import read
@@ -27,6 +23,10 @@ from amplint.run.request import Request
 from amplint.server.addresses import path_of
 from amplint.server.messages import Answer, Done, Judged, Look, Open, Repaired, Told
 from amplint.server.showing import Showing
+from amplint.util.errors import Failure, describe
+from amplint.util.escaping import lines_without_controls
+from amplint.util.paths import slashes
+from amplint.util.text import UndecodableError
 
 UNTITLED = "untitled"
 # A cell of a notebook that an editor has opened as a text of its own, for it does not synchronise

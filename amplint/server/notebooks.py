@@ -10,10 +10,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from amplint.core.text import Text
 from amplint.server.documents import Change, Document, encodable
 from amplint.server.messages import Open
 from amplint.server.positions import Encoding
+from amplint.util.text import Text
 
 
 @dataclass(frozen=True)

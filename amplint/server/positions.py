@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, get_args
 
-from amplint.core.finding import Position, Span
-from amplint.core.text import Text
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)

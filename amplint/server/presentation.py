@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from lsprotocol import types
 
-from amplint.core.text import Text
 from amplint.server.messages import Edit, Item, Page, Repair
 from amplint.server.positions import Place, Range
+from amplint.util.text import Text
 
 SOURCE = "amplint"
 FIX_ALL = "source.fixAll.amplint"  # of a text, or of a cell

@@ -7,20 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from amplint.core import registry
-from amplint.core.escaping import without_controls
-from amplint.core.finding import Finding, Fix, Group, Position, Related, Safety, Span
-from amplint.core.line_diff import changes
-from amplint.core.text import Text, UndecodableError
+from amplint.claim.finding import Finding, Fix, Group, Related, Safety
+from amplint.fix.fixing import SAFE, UNSAFE, fix_round
 from amplint.output import rule_page
-from amplint.output.fixing import SAFE, UNSAFE, fix_round
 from amplint.output.help_pages import help_uri
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
+from amplint.rule import registry
 from amplint.run.request import Outcome, Request
 from amplint.server.addresses import uri_of
 from amplint.server.messages import Edit, Elsewhere, Item, Judged, Page, Repair, Repaired
 from amplint.server.positions import Encoding, Range, range_between, range_of
+from amplint.util.escaping import without_controls
+from amplint.util.line_diff import changes
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text, UndecodableError
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,6 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.candidates import (
-    NOTHING,
-    Search,
-    Spot,
-    entered,
-    names_of_callee,
-    symbol,
-)
 from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
@@ -37,23 +29,7 @@ from amplint.analyses.lost_gradients import Lost, LostGradients
 from amplint.analyses.overwritten_weights import Overwritten, OverwrittenWeights
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
-from amplint.core.finding import Related
-from amplint.core.lattice import only
-from amplint.core.values import (
-    NONE,
-    UNKNOWN,
-    Evidence,
-    Heat,
-    Method,
-    Place,
-    Reason,
-    Region,
-    Tensor,
-    TensorTree,
-    Value,
-    one,
-)
-from amplint.core.walks import reachable
+from amplint.claim.finding import Related
 from amplint.cst.literals import literal
 from amplint.inference import State
 from amplint.inference.frame import alternatives
@@ -61,17 +37,35 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts, Graph, Location, Node, path_of
 from amplint.ir.ssa import where
+from amplint.util.positions import Place
+from amplint.util.walks import reachable
+from amplint.values.atoms import (
+    NONE,
+    UNKNOWN,
+    Evidence,
+    Heat,
+    Method,
+    Reason,
+    Region,
+    Tensor,
+    TensorTree,
+    Value,
+    one,
+)
+from amplint.values.lattice import only
 from amplint.view.operands import parts_of
+from amplint.view.spot import NOTHING, KnownProject, Spot, entered, names_of_callee, symbol
 
 if TYPE_CHECKING:
     import libcst
 
     from amplint.analyses.program import FileView
-    from amplint.core.finding import Finding, Fix, Group, Span
-    from amplint.core.rule import Judge, Rule
-    from amplint.core.violations import Violation
+    from amplint.claim.claim import Claim
+    from amplint.claim.finding import Finding, Fix, Group
+    from amplint.claim.violations import Violation
     from amplint.gradscaler.checker import Misuse
     from amplint.source import Source
+    from amplint.util.positions import Span
 
 READ: Final = "read"  # the operation of what reads a variable
 TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
@@ -91,21 +85,21 @@ class Code(NamedTuple):
     source: Source
     facts: FileView
 
-    def view(self, rule: Rule, spot: Spot) -> View | None:
+    def view(self, rule: Claim, spot: Spot) -> View | None:
         """A spot as a View; None where nothing is written that stands for it."""
         thing = self.facts.flow.written_as(spot.function, spot.number, spot.location)
         if thing is None:
             return None
         return View(rule, spot, self, thing, READ if reads(thing, spot.node) else "")
 
-    def view_of(self, rule: Rule, node: libcst.CSTNode) -> View:
+    def view_of(self, rule: Claim, node: libcst.CSTNode) -> View:
         """A LibCST node of the file as a View."""
         thing = self.source.layout.ast_of(node)
         at = self.facts.at(thing) if thing is not None else None
         if thing is None or at is None:
             return View(rule, NOWHERE, self, thing, node=node)
         state = self.facts.flow.state(at.function)
-        spot = Spot(NOWHERE.search, at.function, state, at.node, at.block, where(thing))
+        spot = Spot(NOWHERE.project, at.function, state, at.node, at.block, where(thing))
         return View(rule, spot, self, thing, READ if reads(thing, spot.node) else "", node)
 
 
@@ -125,7 +119,7 @@ class View:
 
     def __init__(
         self,
-        rule: Rule,
+        rule: Claim,
         spot: Spot,
         code: Code | None = None,
         thing: ast.AST | None = None,
@@ -147,7 +141,7 @@ class View:
         if self.op != ops.CALL and kind.about is ast.Call:
             return None
         if self._code is None:
-            return self._spot.search.facts[kind].of(self._place)
+            return self._spot.project.facts[kind].of(self._place)
         if self._spot is NOWHERE:
             return self._code.source.ask(kind, self.cst) if issubclass(kind, PlaceFact) else None
         thing = self._thing if isinstance(self._thing, ast.expr) else None
@@ -157,13 +151,13 @@ class View:
 
     def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
         if self._code is None:
-            return self._spot.search.facts[kind].of(place)
+            return self._spot.project.facts[kind].of(place)
         return self._code.facts.ask(kind, place)
 
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
         if self._code is None:
-            return self._spot.search.facts[kind]
+            return self._spot.project.facts[kind]
         return self._code.facts.fact(kind)
 
     def mentions(self, *words: str) -> bool:
@@ -230,7 +224,7 @@ class View:
 
     def _entered(self, place: tuple[int, int, Location]) -> Iterator[View]:
         spot, code = self._spot, self._code
-        at = Spot(spot.search, spot.function, spot.state, *place)
+        at = Spot(spot.project, spot.function, spot.state, *place)
         context = View(self.rule, at) if code is None else code.view(self.rule, at)
         if context is not None:
             yield context
@@ -323,7 +317,7 @@ class View:
 
     @property
     def operands(self) -> Sequence[View]:
-        """Its operands, as `amplint.core.operations.Op` lists them; none of a variable."""
+        """Its operands, as `amplint.ir.operations.Op` lists them; none of a variable."""
         return self._operands_from(0) if self.op != READ else ()
 
     def _operands_from(self, first: int) -> Sequence[View]:
@@ -429,12 +423,12 @@ class View:
         else:
             is_read = reads(thing, node)
         if not is_read:
-            at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+            at = Spot(spot.project, spot.function, spot.state, number, node.block, node.location)
             return View(self.rule, at, self._code, thing, node.op)
         # A read has no node, and so no block, of its own.
         if self.op in WITH_BLOCKS and self._code is None:
             raise NeedsCodeError
-        at = Spot(spot.search, spot.function, spot.state, number, spot.block, spot.location)
+        at = Spot(spot.project, spot.function, spot.state, number, spot.block, spot.location)
         return View(self.rule, at, self._code, thing, READ)
 
     def operations(self, *kinds: str) -> Iterator[View]:
@@ -532,7 +526,7 @@ class View:
         spot, code = self._spot, self._code
         node = spot.state.graph.nodes[number]
         thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
-        at = Spot(spot.search, spot.function, spot.state, number, node.block, node.location)
+        at = Spot(spot.project, spot.function, spot.state, number, node.block, node.location)
         return View(self.rule, at, code, thing)
 
     # -- how it is written
@@ -625,7 +619,7 @@ class View:
         return replace(found, help=help) if help else found
 
 
-NOWHERE: Final = Spot(cast(Search, None), "", cast(State, None), -1, -1, NOTHING.location)
+NOWHERE: Final = Spot(cast(KnownProject, None), "", cast(State, None), -1, -1, NOTHING.location)
 """The spot of what stands in no value graph."""
 
 
@@ -640,14 +634,6 @@ def is_target(thing: ast.Subscript) -> bool:
 
 def is_within(inner: Location, outer: Location) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
-
-
-def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
-    """Whether a check finds something at a spot, as far as the value graph tells."""
-    try:
-        return any(True for _ in judge(View(rule, spot)))
-    except NeedsCodeError:
-        return True
 
 
 def names_in_test(graph: Graph, test: int) -> Iterator[str]:

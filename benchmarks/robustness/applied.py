@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from amplint.core import replacing
+from amplint.util import replacing
 from benchmarks.packages import Package, fetch, load
 from benchmarks.robustness.determinism import with_line_ends
 from benchmarks.robustness.files import accepted

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from amplint.core.replacing import is_left
 from amplint.run.cache import NAME
+from amplint.util.replacing import is_left
 from benchmarks.packages import fetch, load
 from benchmarks.robustness.watching import amplint
 

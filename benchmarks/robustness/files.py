@@ -30,18 +30,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from amplint.core import registry
-from amplint.core.finding import Edit, Finding
-from amplint.core.text import LINE_END, Text, UndecodableError
+from amplint.claim.finding import Edit, Finding
 from amplint.cst.navigation import FSTRING_PLACES_HOLD
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units, place
-from amplint.output.fixing import UNSAFE, fix_project, fix_round
+from amplint.fix.fixing import UNSAFE, fix_project, fix_round
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.indexing import environment_digest
 from amplint.run.request import Outcome, Request
+from amplint.util.text import LINE_END, Text, UndecodableError
 from benchmarks.ecosystem import kill_group
 from benchmarks.packages import Package, fetch, load, sources
 

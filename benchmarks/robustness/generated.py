@@ -23,12 +23,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from amplint.core.finding import Finding
-from amplint.core.rule_fixtures import Files, write
-from amplint.core.text import Text
-from amplint.output.fixing import fix_project
+from amplint.claim.finding import Finding
+from amplint.fix.fixing import fix_project
+from amplint.rule.fixtures import Files, write
 from amplint.run import engine
 from amplint.run.request import Request
+from amplint.util.text import Text
 from benchmarks.packages import fetch, load, program, sources
 from benchmarks.robustness.files import accepted, disagreements, python_reads, request
 from benchmarks.robustness.mutations import mutant

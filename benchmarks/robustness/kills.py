@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from amplint.cli.main import main
-from amplint.core import registry
-from amplint.core.replacing import is_left
+from amplint.rule import registry
 from amplint.run import cache as caching
+from amplint.util.replacing import is_left
 
 SEED = 29
 KILLS = 500
@@ -45,8 +45,8 @@ MOVES = "while a file is moved into its place"
 CACHE = "while the cache is written"
 PLACES = {
     ANYWHERE: None,
-    FILES: ("amplint.output.fixing", "write_texts"),
-    MOVES: ("amplint.core.replacing", "Replacement.move"),
+    FILES: ("amplint.fix.fixing", "write_texts"),
+    MOVES: ("amplint.util.replacing", "Replacement.move"),
     CACHE: ("amplint.run.cache", "Cache.write"),
 }
 MIXED = "some files written and some not"
@@ -327,7 +327,7 @@ def trials(chance: random.Random) -> Iterator[Trial]:
 def measured(kills: int) -> dict[str, object]:
     """The figures of so many kills."""
     registry.all_rules()
-    for module in ("amplint.run.session", "amplint.output.fixing"):
+    for module in ("amplint.run.session", "amplint.fix.fixing"):
         importlib.import_module(module)
     begun = time.perf_counter()
     counts: Counter[str] = Counter(dict.fromkeys(("kills", *PLACES, MIXED, LEFT), 0))

@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from amplint.core.toml import loads
+from amplint.util.toml import loads
 from tests.conformance.managers import (
     ALONE,
     GROUP,

@@ -10,15 +10,15 @@ import jsonschema
 import pytest
 
 from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
-from amplint.core import registry
-from amplint.core.finding import Position, Span
-from amplint.core.registry import UNPARSABLE, UNUSED
-from amplint.core.text import Text
-from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import Report, render, sarif
 from amplint.output.formats.sarif import descriptor
 from amplint.output.help_pages import PAGE_OF, help_uri
+from amplint.rule import registry
+from amplint.rule.of_engine import UNPARSABLE, UNUSED
+from amplint.run.fingerprint import fingerprints
 from amplint.run.request import Outcome
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 
 SCHEMA = json.loads(
     (Path(__file__).parent / "schemas" / "sarif-schema-2.1.0.json").read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def test_fingerprints_are_there() -> None:
 
 
 def test_a_published_page_is_the_help_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amplint.core.rule.PAGES", "https://x.org/rules/")
+    monkeypatch.setattr("amplint.claim.claim.PAGES", "https://x.org/rules/")
     rules = run_of(log())["tool"]["driver"]["rules"]
     assert [rule["helpUri"] for rule in rules] == [
         f"https://x.org/rules/{rule.code}.md" for rule in RULES

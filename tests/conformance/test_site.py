@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import registry
+from amplint.rule import registry
 from tests.helpers import ROOT
 
 pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")

@@ -36,7 +36,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
         | {f"amplint/programs/{name}/train.py" for name in ("cifar", "gan", "lm")}
         | {
             f"{folder}/{file.name}"
-            for folder in ("amplint/project", "amplint/verify/backends")
+            for folder in ("amplint/project", "amplint_verify/backends")
             for file in (ROOT / folder).glob("*.json")
         }
     )
@@ -103,7 +103,7 @@ def test_the_fixtures_of_the_wheel_are_verified_away_from_the_checkout(
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r});"
-        "from amplint.cli.main import main; from amplint.core.rule_fixtures import fixtures;"
+        "from amplint.cli.main import main; from amplint.rule.fixtures import fixtures;"
         "assert str(fixtures()).startswith(sys.path[0]);"
         "sys.exit(main(['verify', '--rules', 'AMP201', '--backend', 'cpu', '--backend', 'policy']))"
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import registry
 from amplint.frameworks.configuration import MOST_CHARACTERS, told
 from amplint.frameworks.models import models_with
 from amplint.project import configurations, discover
 from amplint.project.config import Settings
+from amplint.rule import registry
 from amplint.run import session
 from amplint.run.engine import run
 from amplint.run.linking import LiveLinker

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from amplint import testing
-from amplint.core.finding import Finding
-from amplint.core.rule_fixtures import modules
+from amplint.claim.finding import Finding
 from amplint.frameworks.models import bundled
 from amplint.project.config import DEFAULT_SELECT
+from amplint.rule.fixtures import modules
 from tests.helpers import lint, markers, places
 
 HERE = Path(__file__).resolve().parent

@@ -12,8 +12,8 @@ import sys
 import msgspec
 import pytest
 
-from amplint.core.toml import loads
 from amplint.frameworks.reading import model_of as parsed
+from amplint.util.toml import loads
 from benchmarks import frameworks_run
 from benchmarks.frameworks import releases_of
 from benchmarks.frameworks_run import ROOT, Run, complaints, model_of, stored

@@ -10,12 +10,12 @@ from tokenize import OP
 import libcst as cst
 import pytest
 
-from amplint.core.finding import Edit, Finding, edited
-from amplint.core.rows import Rows
-from amplint.core.text import Text
+from amplint.claim.finding import Edit, Finding, edited
+from amplint.claim.rows import Rows
 from amplint.cst.edits import Edits
 from amplint.cst.imports import Imports
 from amplint.testing import at
+from amplint.util.text import Text
 from tests.helpers import Files, expectations, fixture, folders, modules, places
 
 OPENING, CLOSING = "([{", ")]}"

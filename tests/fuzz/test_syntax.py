@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from amplint.analyses.program import Program
-from amplint.core.text import Text
-from amplint.core.values import UNKNOWN, Atom, Host, Mapping, Sequence, one
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units
+from amplint.fix.fixing import fix_project
 from amplint.ir import file_index
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.output.fixing import fix_project
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
 from amplint.testing import write
+from amplint.util.text import Text
+from amplint.values.atoms import UNKNOWN, Atom, Host, Mapping, Sequence, one
 from benchmarks.robustness.files import GRAFT, python_reads, request
 from tests.fuzz.syntax import ONLY_AST, REFUSED, SYNTAX
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import files
-from amplint.core.toml import MOST_PARTS, loads
 from amplint.frameworks import reading
 from amplint.frameworks.models import Models, fits
 from amplint.frameworks.reading import model_of
+from amplint.util import files
+from amplint.util.toml import MOST_PARTS, loads
 from tests.command import Amplint
 from tests.hostile.test_reach import KINDS, SPECIAL
 from tests.hostile.test_size import within

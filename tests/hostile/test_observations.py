@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from amplint.core import files
-from amplint.core.finding import Safety
+from amplint.claim.finding import Safety
 from amplint.project import observations
+from amplint.util import files
 from tests.command import Amplint
 from tests.hostile.test_reach import KINDS, SPECIAL
 from tests.hostile.test_size import within

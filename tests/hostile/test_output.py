@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from amplint.core.escaping import is_control, printable
 from amplint.output import FORMATS
+from amplint.util.escaping import is_control, printable
 from tests.command import Amplint
 from tests.hostile.conftest import LEGACY
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import files
-from amplint.core.text import Text
+from amplint.fix.fixing import write_texts
 from amplint.output import baseline
-from amplint.output.fixing import write_texts
 from amplint.run import seal
 from amplint.run.cache import MAGIC, MOST_AGE, NAME, TAG
+from amplint.util import files
+from amplint.util.text import Text
 from tests.command import Amplint
 from tests.hostile.conftest import LEGACY
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pathspec
 import pytest
 
-from amplint.core.text import Text
 from amplint.gradscaler import certainty
 from amplint.output.formats.text import cut
 from amplint.project.patterns import needs_care, spec
 from amplint.project.reading import as_module
+from amplint.util.text import Text
 from tests.command import Amplint
 
 LONG = "a" * 250

@@ -15,7 +15,7 @@ from tests.helpers import write
 def runner() -> Iterator[object]:
     """Runs specs; torch is imported once for each back end."""
     pytest.importorskip("torch")
-    from amplint.verify.runs.run import running  # noqa: PLC0415
+    from amplint_verify.runs.run import running  # noqa: PLC0415
 
     with running() as runner:
         yield runner
@@ -24,12 +24,12 @@ def runner() -> Iterator[object]:
 @pytest.fixture
 def observe(runner: object, tmp_path: Path) -> Callable[..., Any]:
     """Runs `run(device)` of a program, and returns the observation and the findings."""
-    from amplint.core import registry  # noqa: PLC0415
-    from amplint.core.text import Text  # noqa: PLC0415
-    from amplint.observing.findings import findings_of  # noqa: PLC0415
-    from amplint.verify.recording.observation import RunOutcome  # noqa: PLC0415
-    from amplint.verify.runs.run import Runner  # noqa: PLC0415
-    from amplint.verify.runs.spec import Spec  # noqa: PLC0415
+    from amplint.rule import registry  # noqa: PLC0415
+    from amplint.util.text import Text  # noqa: PLC0415
+    from amplint_verify.observing.findings import findings_of  # noqa: PLC0415
+    from amplint_verify.recording.observation import RunOutcome  # noqa: PLC0415
+    from amplint_verify.runs.run import Runner  # noqa: PLC0415
+    from amplint_verify.runs.spec import Spec  # noqa: PLC0415
 
     assert isinstance(runner, Runner)
 

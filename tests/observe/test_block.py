@@ -24,9 +24,9 @@ import torch.optim.optimizer as optimizers
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import amplint
-from amplint.observing import block, cells
-from amplint.observing.live import REPLACED, LiveWatcher
 from amplint.run import engine
+from amplint_verify.observing import block, cells
+from amplint_verify.observing.live import REPLACED, LiveWatcher
 from tests.helpers import write
 
 HEAD = """\
@@ -373,7 +373,7 @@ def test_what_is_compiled_runs_as_it_is_and_is_compiled_afterwards() -> None:
 
 def test_waits_of_each_step(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU stands for a GPU, which this may run without."""
-    monkeypatch.setattr("amplint.verify.backends.cuda.on_cuda", lambda _: True)
+    monkeypatch.setattr("amplint_verify.backends.cuda.on_cuda", lambda _: True)
     as_gpu = property(lambda _: "cuda", lambda *_: None)
     monkeypatch.setattr(LiveWatcher, "backend", as_gpu, raising=False)
     lines = ("        x.sum().item()", "        if x.sum() > 0: pass", "        x.sum()")

@@ -6,14 +6,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core import registry
-from amplint.core.text import Text
 from amplint.knowledge.casts import LAYERS, NO_HALF
-from amplint.observing.claims import CLAIMS, FLAGGED, OF_FUNCTION, REFUSALS
-from amplint.observing.findings import findings_of
-from amplint.verify.recording.half_range import resolved
-from amplint.verify.runs.run import Runner
-from amplint.verify.runs.spec import Spec
+from amplint.rule import registry
+from amplint.util.text import Text
+from amplint_verify.observing.claims import CLAIMS, FLAGGED, OF_FUNCTION, REFUSALS
+from amplint_verify.observing.findings import findings_of
+from amplint_verify.recording.half_range import resolved
+from amplint_verify.runs.run import Runner
+from amplint_verify.runs.spec import Spec
 from tests.helpers import ROOT, write
 
 HEAD = """\

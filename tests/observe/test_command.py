@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.observing.claims import CLAIMS
-from amplint.verify.backends.choice import BACKENDS
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.observing.claims import CLAIMS
 from tests.command import Amplint
 from tests.helpers import write
 

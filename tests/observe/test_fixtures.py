@@ -14,14 +14,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core import registry
-from amplint.core.finding import Finding
-from amplint.core.text import Text
-from amplint.observing.claims import CLAIMS, FLAGGED, OF_FUNCTION, REFUSALS
-from amplint.observing.findings import explained, findings_of
-from amplint.verify.recording.observation import Observation, RunOutcome
-from amplint.verify.runs.run import Runner
-from amplint.verify.runs.spec import Spec
+from amplint.claim.finding import Finding
+from amplint.rule import registry
+from amplint.util.text import Text
+from amplint_verify.observing.claims import CLAIMS, FLAGGED, OF_FUNCTION, REFUSALS
+from amplint_verify.observing.findings import explained, findings_of
+from amplint_verify.recording.observation import Observation, RunOutcome
+from amplint_verify.runs.run import Runner
+from amplint_verify.runs.spec import Spec
 from tests.helpers import expectations, fixture_rules, lint, modules, write
 
 DECIDED = {each.code for each in CLAIMS.values()} | {

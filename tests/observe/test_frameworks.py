@@ -105,7 +105,7 @@ EXAMPLES = {
     ),
     "accelerate": (
         "accelerate",
-        ("-m", "pytest", "-p", "amplint.observing.plugin", "-q", "--amplint-observe"),
+        ("-m", "pytest", "-p", "amplint_verify.observing.plugin", "-q", "--amplint-observe"),
     ),
     "Lightning": ("lightning", ("train.py",)),
 }

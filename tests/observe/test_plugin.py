@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core.toml import loads
+from amplint.util.toml import loads
 from tests.helpers import ROOT, write
 
 TESTS = """\
@@ -63,9 +63,9 @@ SECTION = "= amplint ="
 OWN = {
     "amplint",
     "amplint.core",
-    "amplint.core.lazy",
-    "amplint.observing",
-    "amplint.observing.plugin",
+    "amplint.util.lazy",
+    "amplint_verify.observing",
+    "amplint_verify.observing.plugin",
 }
 
 
@@ -77,7 +77,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def suite(*arguments: str, plugin: bool = True) -> subprocess.CompletedProcess[str]:
     """A run of pytest with this plugin, and with no other that is not named."""
-    own = ["-p", "amplint.observing.plugin"] if plugin else []
+    own = ["-p", "amplint_verify.observing.plugin"] if plugin else []
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *own, *arguments],
         capture_output=True,
@@ -90,7 +90,7 @@ def suite(*arguments: str, plugin: bool = True) -> subprocess.CompletedProcess[s
 def test_it_is_registered() -> None:
     settings = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert settings["project"]["entry-points"]["pytest11"] == {
-        "amplint": "amplint.observing.plugin"
+        "amplint": "amplint_verify.observing.plugin"
     }
 
 
@@ -157,7 +157,7 @@ def test_without_torch_it_is_said_what_to_install() -> None:
     code = (
         "import importlib.util, pytest, sys; found = importlib.util.find_spec; "
         "importlib.util.find_spec = lambda name, *a: None if name == 'torch' else found(name, *a); "
-        "sys.exit(pytest.main(['-p', 'amplint.observing.plugin', '--amplint-observe']))"
+        "sys.exit(pytest.main(['-p', 'amplint_verify.observing.plugin', '--amplint-observe']))"
     )
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ran = subprocess.run(

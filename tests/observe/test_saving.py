@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.observing.saving import both, joined, merged
 from amplint.project import observations
 from amplint.project.observations import ObservedFunction
+from amplint_verify.observing.saving import both, joined, merged
 from tests.command import Amplint
 from tests.helpers import write
 

@@ -12,15 +12,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.observing import timeline_page
-from amplint.observing.folding import blocks_of, common_path, groups_of
 from amplint.output.formats import Report, render
 from amplint.run.request import Outcome
-from amplint.verify.recording import timeline as recording
-from amplint.verify.recording.events import Event, Kind, ModuleDtypes, Timeline
-from amplint.verify.recording.observation import Observation, RunOutcome
-from amplint.verify.recording.sightings import ModulePath
-from amplint.verify.recording.timeline import Step
+from amplint_verify.observing import timeline_page
+from amplint_verify.observing.folding import blocks_of, common_path, groups_of
+from amplint_verify.recording import timeline as recording
+from amplint_verify.recording.events import Event, Kind, ModuleDtypes, Timeline
+from amplint_verify.recording.observation import Observation, RunOutcome
+from amplint_verify.recording.sightings import ModulePath
+from amplint_verify.recording.timeline import Step
 from tests.command import Amplint
 from tests.helpers import write
 

@@ -9,11 +9,18 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core.text import Text
-from amplint.observing.unreached import Asked, Function, Spot, asked_of, functions_of, unreached
-from amplint.verify.recording import reached
-from amplint.verify.recording.observation import Observation, RunOutcome
-from amplint.verify.recording.reached import Reach, reaching
+from amplint.util.text import Text
+from amplint_verify.observing.unreached import (
+    Asked,
+    Function,
+    Spot,
+    asked_of,
+    functions_of,
+    unreached,
+)
+from amplint_verify.recording import reached
+from amplint_verify.recording.observation import Observation, RunOutcome
+from amplint_verify.recording.reached import Reach, reaching
 from tests.command import Amplint
 from tests.helpers import lint, write
 

@@ -20,8 +20,8 @@ from amplint import (
     in_functions_with,
     nodes,
 )
-from amplint.analyses.candidates import Search, Table
 from amplint.analyses.traits import Traits
+from amplint.rule.search import Search, Table
 from amplint.run.request import Request
 from benchmarks.every_node import Difference, Everywhere, run, said, told
 from tests.helpers import ROOT, folders, lint, modules, request, write

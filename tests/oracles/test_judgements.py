@@ -15,24 +15,25 @@ from typing import Any, cast
 
 import pytest
 
-from amplint.analyses.candidates import FileCandidates, Search, Spot
 from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Fact, Facts
 from amplint.analyses.program import FileView, linked
 from amplint.analyses.questions import Asked, NotedView, Spans, same
-from amplint.core import process_pool
-from amplint.core.text import Text, span_in
-from amplint.core.values import Value
 from amplint.inference import State
 from amplint.inference import snapshot as snapshots
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
+from amplint.rule.search import FileCandidates, Search
 from amplint.run import analysis, engine, session
 from amplint.run import judge as judging
 from amplint.run.cache import NAME, Cache
 from amplint.run.judge import judge
+from amplint.util import process_pool
+from amplint.util.text import Text, span_in
+from amplint.values.atoms import Value
+from amplint.view.spot import Spot
 from benchmarks.packages import request_for
 from tests.helpers import FIXTURES
 

@@ -19,8 +19,6 @@ from hypothesis import given
 
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
-from amplint.core.progress import SILENT
-from amplint.core.values import Tensor, Value
 from amplint.inference import Inference, continuation
 from amplint.inference import snapshot as snapshots
 from amplint.inference.continuation import Continued, Edit, can_go_on, continued
@@ -37,6 +35,8 @@ from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import Store
 from amplint.run.linking import Linker, LiveLinker, key_of_project
+from amplint.util.progress import SILENT
+from amplint.values.atoms import Tensor, Value
 from benchmarks.edits import edit
 from benchmarks.packages import request_for
 from tests.helpers import FIXTURES
@@ -125,8 +125,8 @@ EDITS = {
     "a function goes that binds a name of its module": (
         "region.py", ASSIGNS, "",
     ),
-    "a circle is broken": ("blocks.py", CALLS_ITSELF, "return x"),
-    "a circle is closed": (
+    "a component is broken": ("blocks.py", CALLS_ITSELF, "return x"),
+    "a component is closed": (
         "blocks.py", "return torch.ones(", "return made(number - 1) or torch.ones(",
     ),
 }  # fmt: skip
@@ -164,7 +164,7 @@ def outcome(inference: Inference) -> dict[str, object]:
         "flags": inference.off_flags,
         "bases": inference.own_bases,
         "dispatches": {f: cases for f, cases in inference.known_dispatches.items() if cases},
-        "circles": {*inference.circles},
+        "components": {*inference.components},
         "unsettled": inference.unsettled,
     }
 
@@ -826,7 +826,7 @@ def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
     key = key_of_project(".", False)
     written = cache.read(key)
     assert written is not None
-    after = edited(*EDITS["a circle is broken"])
+    after = edited(*EDITS["a component is broken"])
     wrong: list[object] = [[], [[10**6]], [[0, 0, [10**6]]], [[0, [10**6], None]], {"a": "b"}, None]
     for place in range(len(Snapshot.__struct_fields__)):
         for value in wrong:

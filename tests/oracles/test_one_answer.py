@@ -11,11 +11,11 @@ from unittest import mock
 
 import pytest
 
-from amplint.core.values import Region, Tensor, Value
 from amplint.inference import Inference
-from amplint.inference.circles import Dependence, Turn, circles_of
+from amplint.inference.components import ComponentTurn, Dependence, complete, components_of
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.values.atoms import Region, Tensor, Value
 from tests.helpers import folders, lint, modules
 
 SEEDS = range(12)
@@ -220,7 +220,7 @@ def linked(text: str) -> Inference:
     file = File("train.py", textwrap.dedent(text))
     inference = Inference(Files({"train.py": file}, {}))
     inference.solve(list(file.facts.functions))
-    inference.complete()
+    complete(inference)
     return inference
 
 
@@ -260,12 +260,12 @@ def test_a_circle_may_have_lost_a_part_since_it_was_found() -> None:
     """One that was evaluated before it may have shown that a call means another function."""
     inference = linked(RECURSIVE)
     dependence = Dependence(inference)
-    circles = circles_of(inference, dependence, range(len(dependence)))
-    circle = next(circle for circle in circles if circle.parts)
-    slot, site = circle.parts[0]
+    components = components_of(inference, dependence, range(len(dependence)))
+    component = next(component for component in components if component.parts)
+    slot, site = component.parts[0]
     inference.withdraw(slot, site)
-    Turn(inference, circle).run()
-    inference.complete()
+    ComponentTurn(inference, component).run()
+    complete(inference)
     assert values(inference) == values(linked(RECURSIVE))
 
 

@@ -12,11 +12,11 @@ import libcst as cst
 import pytest
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from amplint.core.text import Text
 from amplint.cst import segments
 from amplint.cst.navigation import FSTRING_PLACES_HOLD
 from amplint.cst.pairing import KINDS, ast_nodes, pair_by_order, walk
 from amplint.cst.segments import RefusedUnitError, Spans, Tree, Units, place
+from amplint.util.text import Text
 from benchmarks.robustness.files import with_places
 from tests.helpers import FIXTURES, ROOT
 from tests.unit.test_units import PROGRAMS

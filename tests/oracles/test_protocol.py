@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 import torch
 from hypothesis import given, settings
 
-from amplint.core.violations import Violation
+from amplint.claim.violations import Violation
 from amplint.gradscaler.automaton import (
     BLAME,
     ORDER,

@@ -25,18 +25,6 @@ from typing import Any
 
 import pytest
 
-from amplint.core.values import (
-    BOTTOM,
-    NONE,
-    UNKNOWN,
-    Arguments,
-    DType,
-    Host,
-    Sequence,
-    Tensor,
-    Value,
-    one,
-)
 from amplint.inference import custom_ops, ranks
 from amplint.inference.ranks import Call
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
@@ -72,6 +60,18 @@ from amplint.knowledge.operations import (
     Result,
 )
 from amplint.knowledge.versions import CAST_SINCE, NEWER, NEWER_DIFFERS, OLDER_DIFFERS
+from amplint.values.atoms import (
+    BOTTOM,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    DType,
+    Host,
+    Sequence,
+    Tensor,
+    Value,
+    one,
+)
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")

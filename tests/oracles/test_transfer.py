@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from amplint.analyses.program import Program
-from amplint.core.dtypes import CHOICES
-from amplint.core.lattice import only
-from amplint.core.values import PERHAPS_CPU, Host, Sequence, Tensor
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.values.atoms import PERHAPS_CPU, Host, Sequence, Tensor
+from amplint.values.dtypes import CHOICES
+from amplint.values.lattice import only
 
 START = """
 import torch

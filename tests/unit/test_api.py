@@ -17,10 +17,10 @@ from typing import Any
 
 import amplint
 from amplint import testing
-from amplint.core.operations import NAMES
 from amplint.cst.edits import Edits
 from amplint.cst.imports import Imports, Spelling
-from amplint.observing.block import ObservedBlock
+from amplint.ir.operations import NAMES
+from amplint_verify.observing.block import ObservedBlock
 from tests.helpers import ROOT
 
 SNAPSHOT = Path(__file__).with_name("api.txt")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from amplint.analyses.program import linked
-from amplint.core.finding import Finding, Safety
-from amplint.core.values import Tensor
+from amplint.claim.finding import Finding, Safety
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run import engine
+from amplint.values.atoms import Tensor
 from tests.helpers import request, write
 
 HEAD = """

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.output import baseline as module
-from amplint.output.fingerprint import Identity
 from amplint.output.matching import match
+from amplint.run.fingerprint import Identity
 from tests.command import Amplint, Ran
 
 CAST = "with torch.cuda.amp.autocast():\n    pass\n"

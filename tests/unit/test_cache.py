@@ -14,13 +14,13 @@ import pytest
 
 import amplint
 from amplint.cli import main as cli
-from amplint.core.replacing import beside, left_in
 from amplint.output import FORMATS
 from amplint.run import cache as caching
 from amplint.run import session
 from amplint.run.cache import NAME, OWN, TAG, Cache, key_of
 from amplint.run.request import AnalysisResult
 from amplint.run.seal import key_of_user, seal
+from amplint.util.replacing import beside, left_in
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"

@@ -28,12 +28,13 @@ from amplint import (
     calls_of,
     nodes,
 )
-from amplint.analyses.candidates import FileCandidates, Search, Spot, symbol
 from amplint.analyses.captures import Captures
 from amplint.analyses.program import Program
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.rule.search import FileCandidates, Search
+from amplint.view.spot import Spot, symbol
 
 
 def rows(candidates: Candidates, text: str) -> list[int]:

@@ -14,9 +14,9 @@ import pytest
 
 from amplint import Finding, Group, Rule, Unrun, View, calls
 from amplint.cli import main as cli
-from amplint.core import registry
 from amplint.output import FORMATS, console
 from amplint.project import reading
+from amplint.rule import registry
 from tests.command import Amplint, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -875,7 +875,7 @@ def test_a_file_that_cannot_be_written_is_2(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("amplint.output.writing.prepared", refuse)
+    monkeypatch.setattr("amplint.fix.writing.prepared", refuse)
     ran = amplint("fix", "--apply")
     assert ran.status == 2
     assert "a.py: not fixed: cannot be written: Permission denied" in ran.err
@@ -913,7 +913,7 @@ def test_a_fix_that_cannot_be_made_is_something_to_fix(
     amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "a.py").write_text(LEGACY)
-    monkeypatch.setattr("amplint.output.fixing.objection", lambda *_: "it would not parse")
+    monkeypatch.setattr("amplint.fix.fixing.objection", lambda *_: "it would not parse")
     for arguments in ([], ["--apply"]):
         ran = amplint("fix", *arguments)
         assert "not fixed: it would not parse" in ran.err

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.text import Text
 from amplint.ir.codec import Record, packed, unpacked
 from amplint.ir.file_index import File
 from amplint.ir.model import CallShape
+from amplint.util.text import Text
 from tests.helpers import ROOT
 from tests.unit.test_trees import graphs as graphs_of
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from amplint import Cost, Finding, Group
-from amplint.core.text import Text
 from amplint.output.comparing import Comparison
-from amplint.output.fingerprint import Identity
 from amplint.output.formats import Report, render
 from amplint.output.formats.html_comparison import first
+from amplint.run.fingerprint import Identity
 from amplint.run.request import Outcome
+from amplint.util.text import Text
 from tests.command import Amplint
 from tests.unit.test_html_report import EVIL, ONE, PATH, ROOT, RULES, SOURCE, Page, skeleton
 

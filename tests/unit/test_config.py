@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.core.finding import Position, RuleName, Span
-from amplint.core.registry import UNPARSABLE, UNUSED
+from amplint.claim.finding import RuleName
 from amplint.project.config import ConfigError, Settings, check_selectors
 from amplint.project.hierarchy import Hierarchy
+from amplint.rule.of_engine import UNPARSABLE, UNUSED
+from amplint.util.positions import Position, Span
 
 
 def rule(code: str, name: str, group: Group) -> Rule:

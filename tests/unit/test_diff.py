@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplint.core.line_diff import changes
 from amplint.output.formats.diff import AROUND, patch, rows
+from amplint.util.line_diff import changes
 
 # Some are empty, there several times, or end at what `patch` takes for no end.
 LINES = st.sampled_from(

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Unrun, View, calls
-from amplint.core import registry
-from amplint.core.finding import Position, Span
 from amplint.project.discover import project
 from amplint.project.hierarchy import Hierarchy
+from amplint.rule import registry
 from amplint.run.engine import run
 from amplint.run.filtering import without_superseded
 from amplint.run.judge import judge
 from amplint.run.request import Outcome, Request
+from amplint.util.positions import Position, Span
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 

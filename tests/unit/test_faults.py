@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import amplint
-from amplint.core import registry
-from amplint.core.errors import function_at_fault
-from amplint.core.rule import Rule
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
+from amplint.rule.rule import Rule
 from amplint.run.engine import run
 from amplint.run.request import Outcome, Request
+from amplint.util.errors import function_at_fault
 
 # Each file has a hot read (AMP101), which asks for inference and heat, a scaler that is misused
 # (AMP405), a loss that is kept with its graph (AMP901), and a migration (AMP702).

@@ -10,8 +10,8 @@ from textwrap import dedent
 
 import pytest
 
-from amplint.core.rule import Rule
-from amplint.output.fixing import UNSAFE, Rounds
+from amplint.fix.fixing import UNSAFE, Rounds
+from amplint.rule.rule import Rule
 from benchmarks.fix_invariants import Invariants, Tried, drawn, invariants_of, keep, report
 from tests.helpers import request as real_request
 from tests.helpers import write

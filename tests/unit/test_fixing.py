@@ -14,24 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, View
-from amplint.core.candidate import nodes
-from amplint.core.finding import Position, Span, edited
-from amplint.core.text import Text
-from amplint.output import fixing
-from amplint.output.fixing import (
-    MAX_ROUNDS,
-    SAFE,
-    UNSAFE,
-    apply_fixes,
-    fix_project,
-    write_project,
-)
-from amplint.output.new_mistakes import Edited, new_mistakes
+from amplint.claim.finding import edited
+from amplint.fix import fixing
+from amplint.fix.fixing import MAX_ROUNDS, SAFE, UNSAFE, apply_fixes, fix_project, write_project
+from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule.conditions import nodes
 from amplint.run import engine
 from amplint.run.cache import Cache
 from amplint.run.request import AnalysisResult, Request
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 
 # ------------------------------------------------------------------------------- one text
 

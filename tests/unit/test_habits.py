@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import registry
+from amplint.rule import registry
 from tests.command import Amplint, Ran
 from tests.helpers import ROOT
 

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
-from amplint.core import registry
-from amplint.core.escaping import is_control, printable
-from amplint.core.finding import Position, Span
-from amplint.core.text import Text
 from amplint.output.formats import Report, render
 from amplint.output.formats.html_finding import compared
 from amplint.output.page import document, prose, resource
+from amplint.rule import registry
 from amplint.run.request import Outcome
+from amplint.util.escaping import is_control, printable
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 from tests.command import Amplint
 
 ROOT = Path("/project")

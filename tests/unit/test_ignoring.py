@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.finding import Finding, Group, Position, Span
-from amplint.core.rows import Rows
-from amplint.core.text import Text
-from amplint.output import ignoring
+from amplint.claim.finding import Finding, Group
+from amplint.claim.rows import Rows
+from amplint.fix import ignoring
 from amplint.project.line_length import DEFAULT, chosen_length, line_length
 from amplint.run.suppressions import Suppressions
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 from tests.command import Amplint
 
 REASON = "known, issue 12"
@@ -261,7 +262,7 @@ def test_a_file_that_cannot_be_written_is_2(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("amplint.output.writing.prepared", refuse)
+    monkeypatch.setattr("amplint.fix.writing.prepared", refuse)
     ran = amplint("check", "--add-ignores", REASON)
     assert ran.status == 2
     assert "AMP702" in ran.out

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.core.finding import Edit, edited
-from amplint.core.text import Text
+from amplint.claim.finding import Edit, edited
 from amplint.cst.import_style import in_style
+from amplint.util.text import Text
 from tests.helpers import fix
 
 TRAIN = "train.py"

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from amplint.core import process_pool, registry
 from amplint.ir.file_index import File
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule import registry
 from amplint.run import cache as caching
 from amplint.run import indexing, parts, session
 from amplint.run.cache import Cache
 from amplint.run.engine import run
 from amplint.run.indexing import Store
 from amplint.run.request import Outcome, Request
+from amplint.util import process_pool
 
 TRAIN = """\
 from helpers.reads import read

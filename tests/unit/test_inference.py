@@ -14,8 +14,12 @@ from amplint.analyses.inferred import Regions
 from amplint.analyses.program import FileView, Program
 from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.texts import CalledTexts, FunctionTexts
-from amplint.core.lattice import is_unknown, join_devices, only
-from amplint.core.values import (
+from amplint.inference import Inference
+from amplint.inference.components import complete
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.util.positions import Place
+from amplint.values.atoms import (
     ACCELERATOR,
     CPU,
     NO_DEVICE,
@@ -26,7 +30,6 @@ from amplint.core.values import (
     Heat,
     Host,
     Object,
-    Place,
     Region,
     Sequence,
     Tensor,
@@ -34,9 +37,7 @@ from amplint.core.values import (
     Value,
     one,
 )
-from amplint.inference import Inference
-from amplint.ir.file_index import File
-from amplint.ir.file_set import Files
+from amplint.values.lattice import is_unknown, join_devices, only
 
 
 def linked(main: str, **others: str) -> tuple[File, FileView]:
@@ -1339,7 +1340,7 @@ def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
     texts = {"main.py": textwrap.dedent(main), "late.py": late, "events.py": events}
     inference = Inference(Files({path: File(path, text) for path, text in texts.items()}))
     inference.solve(["main.py::run"])
-    inference.complete()
+    complete(inference)
     called = set().union(*inference.edges.values())
     assert {f"events.py::C{number}.on_step" for number in range(30)} <= called
 

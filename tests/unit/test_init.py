@@ -14,8 +14,8 @@ import yaml
 from amplint.cli import own_source, recipes
 from amplint.cli.first_files import indentation, is_one_table_more
 from amplint.cli.recipes import Source
-from amplint.core.toml import loads
 from amplint.project.config import written_in
+from amplint.util.toml import loads
 from tests.command import Amplint
 from tests.helpers import ROOT
 

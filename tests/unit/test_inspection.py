@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.values import (
+from amplint.output.inspection import value_in_words
+from amplint.run import inspection, linking, session
+from amplint.values.atoms import (
     ACCELERATOR,
     NONE,
     Device,
@@ -19,8 +21,6 @@ from amplint.core.values import (
     Unknown,
     one,
 )
-from amplint.output.inspection import value_in_words
-from amplint.run import inspection, linking, session
 from tests.command import Amplint
 
 CODE = """\

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.replacing import Replacement, beside, left_below
-from amplint.output import writing
+from amplint.fix import writing
 from amplint.run.cache import NAME, OWN
+from amplint.util.replacing import Replacement, beside, left_below
 from benchmarks.robustness import kills
 from tests.command import Amplint
 
@@ -103,7 +103,7 @@ def test_kills_leave_each_file_old_or_new_and_nothing_after_the_next_run() -> No
 
 INTERRUPT_AT = """
 import os, signal
-from amplint.core.replacing import Replacement
+from amplint.util.replacing import Replacement
 move, calls = Replacement.move, []
 def moved(one):
     if one.expected is not None:

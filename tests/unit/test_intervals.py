@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.intervals import Intervals
+from amplint.util.intervals import Intervals
 
 points = st.integers(0, 9)
 intervals = st.tuples(points, points).map(lambda pair: (min(pair), max(pair)))

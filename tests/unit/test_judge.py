@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint import Finding, Group, Rule, Unrun, View, calls, nodes
-from amplint.analyses.candidates import Search
 from amplint.analyses.program import Program
-from amplint.core.text import Text
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.rule.search import Search
 from amplint.run.judge import JudgedFile, judge
+from amplint.util.text import Text
 
 
 def rule(code: str) -> Rule:

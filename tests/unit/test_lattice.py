@@ -9,24 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.lattice import (
-    MAX_ALTERNATIVES,
-    MAX_DEPTH,
-    MAX_FUNCTIONS,
-    MAX_KEYS,
-    MAX_MODULES,
-    TOP,
-    few_functions,
-    is_deeper,
-    is_open,
-    is_unknown,
-    join,
-    known,
-    normalise,
-    only,
-    shallow,
-)
-from amplint.core.values import (
+from amplint.inference import transfer
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -57,7 +41,23 @@ from amplint.core.values import (
     _order,
     one,
 )
-from amplint.inference import transfer
+from amplint.values.lattice import (
+    MAX_ALTERNATIVES,
+    MAX_DEPTH,
+    MAX_FUNCTIONS,
+    MAX_KEYS,
+    MAX_MODULES,
+    TOP,
+    few_functions,
+    is_deeper,
+    is_open,
+    is_unknown,
+    join,
+    known,
+    normalise,
+    only,
+    shallow,
+)
 
 FEW = st.integers(0, 8)  # as many of each part as its cap, and more
 DEVICES = st.sampled_from(

@@ -8,9 +8,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.line_diff import MOST, anchors, changes
-from amplint.core.text import Text
-from amplint.output.wrapping import wrapped
+from amplint.fix.wrapping import wrapped
+from amplint.util.line_diff import MOST, anchors, changes
+from amplint.util.text import Text
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "c", "d = 1", "e", "f"]), max_size=12)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amplint.core.lattice import MAX_DEPTH, MAX_KEYS, is_deeper
-from amplint.core.values import BOTTOM, Host, Mapping, Sequence, Tensor, Value, one
 from amplint.inference.memo import Memo
+from amplint.values.atoms import BOTTOM, Host, Mapping, Sequence, Tensor, Value, one
+from amplint.values.lattice import MAX_DEPTH, MAX_KEYS, is_deeper
 
 
 def pair() -> Value:

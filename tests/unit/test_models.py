@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 
 from amplint.cli import main as cli
-from amplint.core.toml import loads
 from amplint.frameworks.models import bundled, models_with
 from amplint.frameworks.reading import ModelError, model_of
 from amplint.run import session
+from amplint.util.toml import loads
 from tests.command import Amplint
 from tests.helpers import ROOT
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.finding import Position, Span
 from amplint.project import git
+from amplint.util.positions import Position, Span
 from tests.command import Amplint, Ran
 
 SCALER = "s = torch.cuda.amp.GradScaler()\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.text import Text
 from amplint.frameworks.models import bundled
 from amplint.output.relevance import is_about_torch
+from amplint.util.text import Text
 from tests.command import Amplint, Ran
 from tests.helpers import ROOT
 

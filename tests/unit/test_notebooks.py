@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.cli import main as cli
-from amplint.core.finding import Position
-from amplint.core.text import LINE_END, Text, UndecodableError, UnencodableError
 from amplint.project.notebooks import NotANotebookError, Notebook, notebook, undone
+from amplint.util.positions import Position
+from amplint.util.text import LINE_END, Text, UndecodableError, UnencodableError
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT = "import torch"

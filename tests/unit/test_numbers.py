@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from amplint.core.lattice import known
-from amplint.core.values import Host, Sequence, Value, one
+from amplint.values.atoms import Host, Sequence, Value, one
+from amplint.values.lattice import known
 from tests.unit.test_inference import tensor, value
 
 BESIDE = """

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.finding import Edit, Finding, Fix, Safety
-from amplint.core.lattice import join
-from amplint.core.values import ACCELERATOR, UNKNOWN, Device, Host, Tensor, TensorTree, one
+from amplint.claim.finding import Edit, Finding, Fix, Safety
 from amplint.inference.observed import filled
 from amplint.project import observations
 from amplint.project.config import Settings
@@ -20,6 +18,8 @@ from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.observing import Found, marked
 from amplint.run.request import Outcome
+from amplint.values.atoms import ACCELERATOR, UNKNOWN, Device, Host, Tensor, TensorTree, one
+from amplint.values.lattice import join
 from tests.command import Amplint
 from tests.helpers import request, write
 from tests.observations import RUN, observed, save

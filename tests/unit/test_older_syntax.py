@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.finding import Finding
-from amplint.core.text import Text
+from amplint.claim.finding import Finding
 from amplint.cst.newer_syntax import decoded, encoded
 from amplint.cst.older_syntax import found
 from amplint.ir.codec import Record
@@ -22,6 +21,7 @@ from amplint.ir.model import Newer
 from amplint.project.python_floor import PythonFloors
 from amplint.run import engine, indexing
 from amplint.run.request import Outcome
+from amplint.util.text import Text
 from tests.command import Amplint
 from tests.helpers import Files, modules, request, write
 from tests.newer import in_newer_syntax

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import process_pool
 from amplint.output import FORMATS
 from amplint.run import indexing, parts, session
+from amplint.util import process_pool
 from benchmarks.robustness.concurrency import tried
 from benchmarks.robustness.determinism import with_line_ends
 from tests.command import Amplint

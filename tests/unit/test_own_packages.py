@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from amplint import testing
-from amplint.core.registry import RegistryError
+from amplint.rule.registry import RegistryError
 from tests.command import Amplint
 from tests.helpers import ROOT
 

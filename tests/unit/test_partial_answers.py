@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from amplint.core.process_pool import Outlet
 from amplint.output import FORMATS
 from amplint.project.discover import project
 from amplint.project.hierarchy import Hierarchy
 from amplint.run import engine, session, supervision
 from amplint.run.request import Outcome, Request
+from amplint.util.process_pool import Outlet
 from tests.command import Amplint
 from tests.helpers import ROOT, fixture_rules
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core import registry
+from amplint.fix import fixing
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
-from amplint.output import fixing
 from amplint.project.discover import project
 from amplint.project.hierarchy import Hierarchy
+from amplint.rule import registry
 from amplint.run import parts, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.engine import run

@@ -10,9 +10,10 @@ from types import FrameType
 import pytest
 
 from amplint.analyses.callers import Callers
-from amplint.core.violations import Violation
+from amplint.claim.violations import Violation
 from amplint.gradscaler.checker import Misuses
 from amplint.inference import Inference
+from amplint.inference.components import complete
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
@@ -111,7 +112,7 @@ def linked(text: str) -> Inference:
     file = File("train.py", text)
     inference = Inference(Files({"train.py": file}, {}))
     inference.solve(list(file.facts.functions))
-    inference.complete()
+    complete(inference)
     return inference
 
 

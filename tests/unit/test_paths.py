@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from amplint.core import paths
-from amplint.core.errors import Failure
 from amplint.project import discover
 from amplint.project.config import ConfigError, Settings, directories
 from amplint.server import addresses
+from amplint.util import paths
+from amplint.util.errors import Failure
 
 WORK = r"C:\Work\proj"
 

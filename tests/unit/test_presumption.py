@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from amplint.analyses.program import linked
-from amplint.core.finding import Finding, Group, Safety
-from amplint.core.progress import SILENT
-from amplint.core.values import Region
+from amplint.claim.finding import Finding, Group, Safety
 from amplint.inference import Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run import engine
 from amplint.run.linking import LiveLinker
+from amplint.util.progress import SILENT
+from amplint.values.atoms import Region
 from tests.helpers import lint, request, write
 
 NET = """

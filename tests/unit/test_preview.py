@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import registry
-from amplint.core.finding import Group, RuleName
+from amplint.claim.finding import Group, RuleName
 from amplint.project.config import Settings
+from amplint.rule import registry
 from amplint.source import former_rule
 from tests.command import Amplint
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.process_pool import Outlet, divide, each, spread, workers
+from amplint.util.process_pool import Outlet, divide, each, spread, workers
 
 forks = pytest.mark.skipif(sys.platform != "linux", reason="there are no forks")
 

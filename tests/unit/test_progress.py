@@ -14,8 +14,8 @@ from typing import TextIO
 
 import pytest
 
-from amplint.core import progress
-from amplint.core.progress import SILENT, Progress, Stage, shown
+from amplint.util import progress
+from amplint.util.progress import SILENT, Progress, Stage, shown
 from tests.helpers import ROOT
 
 if sys.platform == "win32":

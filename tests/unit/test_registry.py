@@ -8,8 +8,10 @@ from types import ModuleType
 import pytest
 
 from amplint import Group, Rule, Unrun
-from amplint.core import registry
-from amplint.core.registry import RegistryError, UnknownRuleError
+from amplint.claim.selectors import for_target
+from amplint.rule import registry
+from amplint.rule.of_engine import ENGINE_RULES, UNUSED
+from amplint.rule.registry import RegistryError, UnknownRuleError
 
 GOOD = '''"""The pattern.
 
@@ -113,14 +115,14 @@ def test_two_rules_with_one_code_are_refused(package: ModuleType) -> None:
 
 @pytest.mark.parametrize("text", ["AMP001", "amp001", "unused-suppression", "unused_suppression"])
 def test_a_rule_is_found_by_code_or_name(text: str) -> None:
-    assert registry.find(text) is registry.UNUSED
+    assert registry.find(text) is UNUSED
 
 
 def test_an_unknown_rule_is_told_with_the_nearest() -> None:
     with pytest.raises(UnknownRuleError, match="did you mean `unused-suppression`"):
-        registry.find("unused-supression", registry.ENGINE_RULES)
+        registry.find("unused-supression", ENGINE_RULES)
     with pytest.raises(UnknownRuleError, match=r"there is no rule `xyzzy`$"):
-        registry.find("xyzzy", registry.ENGINE_RULES)
+        registry.find("xyzzy", ENGINE_RULES)
 
 
 def rule(code: str, torch: str | None, until: str | None = None) -> Rule:
@@ -143,7 +145,7 @@ def test_rules_that_need_a_newer_torch_than_the_project_or_an_older_one_are_left
 ) -> None:
     rules = [rule("AMP701", None), rule("AMP702", "2.4"), rule("AMP703", "2.9")]
     rules.append(rule("AMP704", None, until="2.11"))
-    assert [one.code for one in registry.for_target(rules, target)] == codes
+    assert [one.code for one in for_target(rules, target)] == codes
 
 
 @pytest.mark.parametrize(("floor", "holds"), [("2.4", True), ("2.11", False), (None, False)])
@@ -151,8 +153,8 @@ def test_a_rule_for_older_torch_holds_where_requirements_name_one(
     floor: str | None, holds: bool
 ) -> None:
     until = rule("AMP704", None, until="2.11")
-    assert (registry.for_target([until], None, floor) == (until,)) is holds
-    assert not registry.for_target([until], "2.12", floor)
+    assert (for_target([until], None, floor) == (until,)) is holds
+    assert not for_target([until], "2.12", floor)
 
 
 def test_every_rule_says_what_to_do() -> None:

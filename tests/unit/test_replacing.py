@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import replacing
-from amplint.core.replacing import (
+from amplint.util import replacing
+from amplint.util.replacing import (
     ChangedOnDiskError,
     Replacement,
     beside,

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Related, Safety
-from amplint.core.escaping import is_control
-from amplint.core.finding import Position, Span
-from amplint.core.registry import ENGINE_RULES
-from amplint.core.text import Text
-from amplint.output.fingerprint import fingerprints
 from amplint.output.formats import FORMATS, Report, render
 from amplint.output.formats.gitlab import identity_in
+from amplint.rule.of_engine import ENGINE_RULES
+from amplint.run.fingerprint import fingerprints
 from amplint.run.request import Outcome
+from amplint.util.escaping import is_control
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 
 ROOT = Path("/project")
 SOURCE = """\

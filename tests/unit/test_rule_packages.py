@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import registry, rule_packages
+from amplint.rule import packages as rule_packages
+from amplint.rule import registry
 from amplint.run import cache
 from tests.command import Amplint, Ran
 from tests.helpers import ROOT
@@ -541,7 +542,7 @@ def test_a_run_from_the_cache_imports_neither_rules_nor_importlib_metadata(site:
 def test_help_waits_for_nothing_about_packages() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from amplint.cli.main import main;"
-        "main(['--help']); print('amplint.core.rule_packages' in sys.modules)"
+        "main(['--help']); print('amplint.rule.packages' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.endswith("\nFalse\n")

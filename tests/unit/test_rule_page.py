@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from amplint.core.registry import UNPARSABLE, all_rules, find
-from amplint.core.rule import Rule
 from amplint.output import rule_page
+from amplint.rule.of_engine import UNPARSABLE
+from amplint.rule.registry import all_rules, find
+from amplint.rule.rule import Rule
 
 NEEDED = set(rule_page.LABELS) - {"A fix as a diff"}
 

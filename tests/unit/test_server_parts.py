@@ -12,8 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplint.cli.main import main
-from amplint.core.finding import Position, Span
-from amplint.core.text import Text
 from amplint.server.addresses import path_of, uri_of
 from amplint.server.documents import Change, Document
 from amplint.server.explaining import explain
@@ -50,6 +48,8 @@ from amplint.server.positions import (
 )
 from amplint.server.schedule import Schedule
 from amplint.server.showing import differences
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 
 # Letters of one to four bytes, all line ends, and what ends a line for `str.splitlines` alone.
 TEXTS = st.text(st.sampled_from("aé€😀\n\r\f\u2028"), max_size=20)

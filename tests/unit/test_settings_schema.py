@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from amplint.core.toml import loads
 from amplint.project.config import WORDS, ConfigError, Settings, written_in
+from amplint.util.toml import loads
 from tests.command import Amplint
 from tests.helpers import ROOT
 

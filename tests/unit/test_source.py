@@ -21,29 +21,20 @@ from amplint import (
     Unrun,
 )
 from amplint.analyses.program import FileView, Program
-from amplint.core import values
-from amplint.core.candidate import nodes as anywhere
-from amplint.core.finding import Span, edited
-from amplint.core.lattice import only
-from amplint.core.text import Text, span_in
-from amplint.core.values import (
-    NONE,
-    UNKNOWN,
-    Autocast,
-    Evidence,
-    Host,
-    Place,
-    Shows,
-    is_autocast,
-    one,
-)
+from amplint.claim.finding import edited
 from amplint.cst.edits import REFUSED
 from amplint.cst.imports import exported, orphans, starred, without
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
+from amplint.rule.conditions import nodes as anywhere
 from amplint.source import Source
+from amplint.util.positions import Place, Span
+from amplint.util.text import Text, span_in
+from amplint.values import atoms as values
+from amplint.values.atoms import NONE, UNKNOWN, Autocast, Evidence, Host, Shows, is_autocast, one
+from amplint.values.lattice import only
 from amplint.view.view import Code, View
 from rules._shared.parameters import is_given
 

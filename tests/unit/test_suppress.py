@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.core.finding import Position, Span
-from amplint.core.registry import ENGINE_RULES
-from amplint.core.rows import Rows
-from amplint.core.text import Text
+from amplint.claim.rows import Rows
+from amplint.rule.of_engine import ENGINE_RULES
 from amplint.run.suppressions import Suppressions
+from amplint.util.positions import Position, Span
+from amplint.util.text import Text
 
 
 def rule(code: str, name: str) -> Rule:

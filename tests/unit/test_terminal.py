@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core import registry
 from amplint.output import links
 from amplint.output.help_pages import help_uri
+from amplint.rule import registry
 from tests.command import Amplint
 
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.finding import Position
-from amplint.core.text import (
+from amplint.util.positions import Position
+from amplint.util.text import (
     Text,
     UndecodableError,
     UnencodableError,

@@ -11,9 +11,9 @@ import pytest
 
 from amplint import Finding, Group, Rule, Unrun, View, calls
 from amplint.cli import main as cli
-from amplint.core import registry
 from amplint.gradscaler import path_explorer
 from amplint.output import FORMATS
+from amplint.rule import registry
 from amplint.run import session
 from amplint.run.cache import NAME
 from amplint.run.timing import Judging, Measured, Timing, render

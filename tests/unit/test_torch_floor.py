@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.registry import version
+from amplint.claim.selectors import version
 from amplint.project.torch_floor import Floor, TorchFloors, _lowest
 from tests.command import Amplint
 

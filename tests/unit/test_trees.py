@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.text import Text
 from amplint.ir.ast_cache import FunctionNode, TreeCache, function_alone
 from amplint.ir.file_index import File
 from amplint.ir.model import Graph
 from amplint.ir.ssa import where
 from amplint.run import session
 from amplint.run.engine import run
+from amplint.util.text import Text
 from tests.helpers import ROOT, Files, folders, lint, modules, request, write
 
 SOURCES = [

@@ -15,8 +15,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.lattice import join, normalise
-from amplint.core.values import (
+from amplint.inference.transfer.arithmetic import without_nests
+from amplint.util.positions import Place
+from amplint.values.atoms import (
     ACCELERATOR,
     Autocast,
     Device,
@@ -27,7 +28,6 @@ from amplint.core.values import (
     Mapping,
     Method,
     Object,
-    Place,
     Sequence,
     Shows,
     Tensor,
@@ -39,7 +39,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.inference.transfer.arithmetic import without_nests
+from amplint.values.lattice import join, normalise
 from tests.helpers import ROOT
 
 WHYS = st.integers(1, 4).map(

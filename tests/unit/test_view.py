@@ -24,23 +24,23 @@ from amplint import (
     nodes,
     region_dtype,
 )
-from amplint.analyses.candidates import FileCandidates, Search
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import Program
 from amplint.analyses.questions import NotedView, name_of
-from amplint.core.text import Text, span_in
-from amplint.core.values import Place
 from amplint.cst.navigation import Layout
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.ssa import where
+from amplint.rule.search import FileCandidates, Search, may_find
 from amplint.run.judge import JudgedFile, judge, views_of
 from amplint.run.judgements import rows_of
 from amplint.source import Source
+from amplint.util.positions import Place
+from amplint.util.text import Text, span_in
 from amplint.view.operands import parts_of
-from amplint.view.view import Code, may_find
+from amplint.view.view import Code
 from tests.helpers import FIXTURES
 from tests.unit.test_units import PROGRAMS
 

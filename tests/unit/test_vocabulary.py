@@ -24,9 +24,9 @@ ELSEWHERE = {
     "amplint/output/": "reports, and the text of fixes",
     "amplint/run/": "suppressions, and amplint's own files",
     "amplint/cli/": "options of the command line",
-    "amplint/observing/": "back ends, and what torch says",
+    "amplint_verify/observing/": "back ends, and what torch says",
     "amplint/server/": "requests of editors",
-    "amplint/verify/": "programs that run, and torch's own source",
+    "amplint_verify/": "programs that run, and torch's own source",
     "amplint/testing.py": "marks in fixtures, and the words of messages",
 }
 # By reason: modules, each with the names of its lists.

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.core.walks import (
-    Solver,
-    components,
-    derivable,
-    least,
-    nearest,
-    reachable,
-)
+from amplint.util.walks import Solver, components, derivable, least, nearest, reachable
 
 Graph = dict[int, list[int]]
 NODES = 8

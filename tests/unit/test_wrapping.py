@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.core.text import Text
-from amplint.output.wrapping import own_width, wrapped
+from amplint.fix.wrapping import own_width, wrapped
 from amplint.project.line_length import DEFAULT
+from amplint.util.text import Text
 from tests.helpers import fix
 
 SHORT = "x = 1\n"

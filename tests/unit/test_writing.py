@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.core.replacing import Replacement
-from amplint.core.text import Text
-from amplint.output.fixing import FixOutcome, fix_project, write_project
-from amplint.output.writing import write_texts
+from amplint.fix.fixing import FixOutcome, fix_project, write_project
+from amplint.fix.writing import write_texts
 from amplint.run.request import Request
+from amplint.util.replacing import Replacement
+from amplint.util.text import Text
 from tests.unit.test_fixing import rename, request
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 def runner() -> Iterator[object]:
     """Runs specs; torch is imported once for each back end."""
     pytest.importorskip("torch")
-    from amplint.verify.runs.run import running  # noqa: PLC0415
+    from amplint_verify.runs.run import running  # noqa: PLC0415
 
     with running() as runner:
         yield runner

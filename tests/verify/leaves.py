@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import Any
 
-from amplint.verify.recording.observation import Leaf, Row, Tensor
+from amplint_verify.recording.observation import Leaf, Row, Tensor
 
 
 def leaf(value: Any, where: str = "result", *, kept: bool = True, device: str = "cpu") -> Leaf:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amplint.core.registry import all_rules
+from amplint.rule.registry import all_rules
 
 Change = tuple[str, str]
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from amplint.verify.backends import choice
-from amplint.verify.backends.choice import BACKENDS, Aspect, Shows
+from amplint_verify.backends import choice
+from amplint_verify.backends.choice import BACKENDS, Aspect, Shows
 from tests.helpers import ROOT
 
 torch = pytest.importorskip("torch")
@@ -46,7 +46,7 @@ def test_what_is_simulated_is_not_called_real() -> None:
 def test_the_table_stands_in_the_documentation() -> None:
     page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
     begin, end = (
-        "<!-- the table of amplint/verify/backends/choice.py -->\n",
+        "<!-- the table of amplint_verify/backends/choice.py -->\n",
         "<!-- end of the table -->",
     )
     assert page.partition(begin)[2].partition(end)[0] == choice.table()

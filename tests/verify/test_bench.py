@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.compare.bench import PAIRS, Bench, Counts, Point, Subject, text
-from amplint.verify.compare.ratios import Claim
-from amplint.verify.runs.drivers import Kind, UserProgram
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.compare.bench import PAIRS, Bench, Counts, Point, Subject, text
+from amplint_verify.compare.ratios import Claim
+from amplint_verify.runs.drivers import Kind, UserProgram
 from tests.helpers import write
 
 # Both versions differ in NUMBER, and in a module that is imported when the program runs.

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from amplint.verify.compare import operations as compare  # noqa: E402
-from amplint.verify.compare.operations import (  # noqa: E402
+from amplint_verify.compare import operations as compare  # noqa: E402
+from amplint_verify.compare.operations import (  # noqa: E402
     accurate,
     after_cast,
     bits,
@@ -21,8 +21,8 @@ from amplint.verify.compare.operations import (  # noqa: E402
     operations,
     ulps,
 )
-from amplint.verify.recording.observation import Leaf  # noqa: E402
-from amplint.verify.recording.snapshot import Named, leaves, tensor  # noqa: E402
+from amplint_verify.recording.observation import Leaf  # noqa: E402
+from amplint_verify.recording.snapshot import Named, leaves, tensor  # noqa: E402
 from tests.verify.leaves import leaf, row  # noqa: E402
 
 ONE = torch.tensor([1.0, 2.0])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.backends.choice import missing
-from amplint.verify.recording.observation import Observation, RunOutcome, Wait
-from amplint.verify.runs.run import Runner
-from amplint.verify.runs.spec import Spec
+from amplint_verify.backends.choice import missing
+from amplint_verify.recording.observation import Observation, RunOutcome, Wait
+from amplint_verify.runs.run import Runner
+from amplint_verify.runs.spec import Spec
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(missing("cuda") is not None, reason="there is no GPU")

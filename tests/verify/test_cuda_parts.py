@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import Wait
+from amplint_verify.recording.observation import Wait
 
 torch = pytest.importorskip("torch")
-cuda = pytest.importorskip("amplint.verify.backends.cuda")
+cuda = pytest.importorskip("amplint_verify.backends.cuda")
 
 
 @pytest.fixture(autouse=True)

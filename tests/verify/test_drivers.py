@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import Observation, RunOutcome, to_json
-from amplint.verify.runs.drivers import Kind, UserProgram
-from amplint.verify.runs.spec import Spec
+from amplint_verify.recording.observation import Observation, RunOutcome, to_json
+from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.spec import Spec
 from tests.helpers import write
 
 pytest.importorskip("torch")
@@ -22,7 +22,7 @@ def ran(runner: Any, tree: Path, program: UserProgram, backend: str = "cpu") -> 
     observation = runner.run(
         Spec(
             root=str(tree),
-            target="amplint.verify.runs.drivers:run",
+            target="amplint_verify.runs.drivers:run",
             backend=backend,
             args=(to_json(program), str(original), "{device}"),
             seconds=60,

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core import registry
-from amplint.core.rule import Same, Syncs
-from amplint.verify import examples, harness
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.compare.bench import AS_WRITTEN, PRECISIONS, Counts
+from amplint.claim.witness import Same, Syncs
+from amplint.rule import registry
+from amplint_verify import examples, harness
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.compare.bench import AS_WRITTEN, PRECISIONS, Counts
 from tests.verify.test_page import check
 
 

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from amplint.core.finding import Edit
-from amplint.core.text import Text
-from amplint.verify.compare.executed import edited, rows_after, unedited, unrun, whole_rows
-from amplint.verify.recording.tracing import Place, Tracer
+from amplint.claim.finding import Edit
+from amplint.util.text import Text
+from amplint_verify.compare.executed import edited, rows_after, unedited, unrun, whole_rows
+from amplint_verify.recording.tracing import Place, Tracer
 
 OLD = """\
 import torch
@@ -145,7 +145,7 @@ def ran(text: str) -> tuple[Place, ...]:
     code = """
 import json, sys, types
 from unittest import mock
-from amplint.verify.recording.tracing import Tracer, traced
+from amplint_verify.recording.tracing import Tracer, traced
 text = sys.stdin.read()
 torch = mock.MagicMock()
 names = ("torch", "unused", "torch.cuda", "torch.cuda.amp")

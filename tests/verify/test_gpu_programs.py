@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.recording.observation import Observation, RunOutcome, Tensor, Wait
-from amplint.verify.runs.run import Runner, running
-from amplint.verify.runs.spec import Spec
+from amplint_verify.recording.observation import Observation, RunOutcome, Tensor, Wait
+from amplint_verify.runs.run import Runner, running
+from amplint_verify.runs.spec import Spec
 
 pytest.importorskip("torch")
 

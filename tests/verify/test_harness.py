@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.cli import main as cli
-from amplint.verify import harness, witnesses
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.harness import Checked
-from amplint.verify.selftest import RIGHT, WRONG, Report, Row
-from amplint.verify.witnesses import Result, Verdict
+from amplint_verify import harness, witnesses
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.harness import Checked
+from amplint_verify.selftest import RIGHT, WRONG, Report, Row
+from amplint_verify.witnesses import Result, Verdict
 
 pytest.importorskip("numpy")  # the module of PyTorch's lists wants it
 

@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core.rule import Change
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.compare.lab import Lab, Verified, verify
-from amplint.verify.compare.verdicts import Verdict
-from amplint.verify.runs.drivers import Kind, UserProgram
+from amplint.claim.claim import Change
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.compare.lab import Lab, Verified, verify
+from amplint_verify.compare.verdicts import Verdict
+from amplint_verify.runs.drivers import Kind, UserProgram
 from tests.verify import wrong
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.runs import mirrors
-from amplint.verify.runs.mirrors import mirror
+from amplint_verify.runs import mirrors
+from amplint_verify.runs.mirrors import mirror
 from tests.helpers import write
 
 TREE = {
@@ -123,7 +123,7 @@ def test_guard(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     before = contents(tree)
     program = f"""
 import io, json, os, pathlib, shutil, sys, torch
-from amplint.verify.runs.mirrors import Mirror, guard
+from amplint_verify.runs.mirrors import Mirror, guard
 tree, copy = {str(tree)!r}, {str(copy.root)!r}
 guard(Mirror(pathlib.Path(copy), pathlib.Path(tree)))
 errors = dict()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import RunOutcome
-from amplint.verify.runs.spec import Spec
+from amplint_verify.recording.observation import RunOutcome
+from amplint_verify.runs.spec import Spec
 
 pytest.importorskip("torch")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from amplint.verify.recording.observation import (
+from amplint_verify.recording.observation import (
     Count,
     Flag,
     Leaf,
@@ -17,7 +17,7 @@ from amplint.verify.recording.observation import (
     from_json,
     to_json,
 )
-from amplint.verify.runs.spec import Spec
+from amplint_verify.runs.spec import Spec
 
 TENSOR = Tensor("float16", "cuda:0", (2, 3), (3, 1), "torch.Tensor", False, "ab", None)
 FULL = Observation(

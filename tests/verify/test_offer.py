@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplint.cli.main import main
-from amplint.verify import offer
+from amplint_verify import offer
 from tests.helpers import ROOT, write
 
 TRAIN = b"""\

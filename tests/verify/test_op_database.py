@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from amplint.verify.runs.run import running
+from amplint_verify.runs.run import running
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")  # the database wants it

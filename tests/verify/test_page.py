@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.output.page import resource
-from amplint.verify.compare.bench import Counts, Point, Times
-from amplint.verify.compare.ratios import Claim, Ratio
-from amplint.verify.report import findings as report
-from amplint.verify.report import page
-from amplint.verify.report.page import Bars
+from amplint_verify.compare.bench import Counts, Point, Times
+from amplint_verify.compare.ratios import Claim, Ratio
+from amplint_verify.report import findings as report
+from amplint_verify.report import page
+from amplint_verify.report.page import Bars
 
 VOID = {"meta", "rect", "line", "br"}
 

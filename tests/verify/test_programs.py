@@ -12,22 +12,22 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core import registry
-from amplint.core.rule import Change
-from amplint.output import fixing
+from amplint.claim.claim import Change
+from amplint.fix import fixing
 from amplint.project.config import Settings
 from amplint.project.discover import project
+from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.request import Request
-from amplint.verify import projects
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.compare import lab
-from amplint.verify.compare.verdict import MEANINGS, Verdict
-from amplint.verify.compare.verdicts import Judgement
-from amplint.verify.recording.observation import to_json
-from amplint.verify.report import findings as report
-from amplint.verify.runs.drivers import Kind, UserProgram
-from amplint.verify.runs.spec import Spec
+from amplint_verify import projects
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.compare import lab
+from amplint_verify.compare.verdict import MEANINGS, Verdict
+from amplint_verify.compare.verdicts import Judgement
+from amplint_verify.recording.observation import to_json
+from amplint_verify.report import findings as report
+from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.spec import Spec
 from benchmarks import programs
 from tests.helpers import ROOT
 

@@ -14,10 +14,10 @@ pytest.importorskip("torch")
 from amplint.cli import main as cli
 from amplint.cli import options
 from amplint.cli.main import main
-from amplint.verify import projects
-from amplint.verify.backends.choice import AUTO, BACKENDS
-from amplint.verify.compare import verdict
-from amplint.verify.runs.launcher import OF_ONE_PROCESS
+from amplint_verify import projects
+from amplint_verify.backends.choice import AUTO, BACKENDS
+from amplint_verify.compare import verdict
+from amplint_verify.runs.launcher import OF_ONE_PROCESS
 from tests.helpers import ROOT, write
 
 PROGRAM = b"""\
@@ -431,7 +431,7 @@ def test_the_definitions_stand_in_the_documentation_and_in_help(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
-    begin = "<!-- the table of amplint/verify/compare/verdict.py -->\n"
+    begin = "<!-- the table of amplint_verify/compare/verdict.py -->\n"
     end = "<!-- end of the verdicts -->"
     assert page.partition(begin)[2].partition(end)[0] == verdict.table()
     assert main(["verify", "--help"]) == 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.verify.compare.ratios import LEAST, Claim, Ratio, claim, ratio
+from amplint_verify.compare.ratios import LEAST, Claim, Ratio, claim, ratio
 
 DURATIONS = st.floats(1e-6, 1e3)
 PAIRS = st.lists(st.tuples(DURATIONS, DURATIONS), min_size=1, max_size=30)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import Wait
+from amplint_verify.recording.observation import Wait
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
-record = pytest.importorskip("amplint.verify.recording.record")
+record = pytest.importorskip("amplint_verify.recording.record")
 F = torch.nn.functional
 
 HERE = Path(__file__).resolve().parent

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from amplint.verify.runs.reference import in_float64  # noqa: E402
-from amplint.verify.runs.rng import normalised  # noqa: E402
+from amplint_verify.runs.reference import in_float64  # noqa: E402
+from amplint_verify.runs.rng import normalised  # noqa: E402
 
 
 def train(low: torch.dtype) -> dict[str, torch.Tensor]:

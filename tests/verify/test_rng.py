@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from amplint.verify.runs import rng  # noqa: E402
+from amplint_verify.runs import rng  # noqa: E402
 
 Draw = Callable[[], "torch.Tensor"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from amplint.verify.recording.observation import Observation, RunOutcome
-from amplint.verify.runs.run import Runner, fresh, running
-from amplint.verify.runs.spec import Spec
+from amplint_verify.recording.observation import Observation, RunOutcome
+from amplint_verify.runs.run import Runner, fresh, running
+from amplint_verify.runs.spec import Spec
 
 pytest.importorskip("torch")
 

@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.core.finding import Finding, Safety, edited
-from amplint.core.registry import all_rules
+from amplint.claim.finding import Finding, Safety, edited
+from amplint.rule.registry import all_rules
 from amplint.run.request import Outcome
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.compare import executed
-from amplint.verify.compare.operations import Place
-from amplint.verify.compare.verdicts import Judgement, Runs, Verdict, judge
-from amplint.verify.recording.observation import Observation
-from amplint.verify.runs.spec import Spec
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.compare import executed
+from amplint_verify.compare.operations import Place
+from amplint_verify.compare.verdicts import Judgement, Runs, Verdict, judge
+from amplint_verify.recording.observation import Observation
+from amplint_verify.runs.spec import Spec
 from tests.helpers import ROOT, lint
 from tests.verify.safe import CASES, Case, replaced
 

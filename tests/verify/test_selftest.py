@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from amplint.verify import selftest
-from amplint.verify.backends.choice import BACKENDS
-from amplint.verify.recording.observation import Observation, RunOutcome
-from amplint.verify.runs.run import Runner, running
-from amplint.verify.selftest import ABSENT, RIGHT, WRONG, Call, Report, Row
+from amplint_verify import selftest
+from amplint_verify.backends.choice import BACKENDS
+from amplint_verify.recording.observation import Observation, RunOutcome
+from amplint_verify.runs.run import Runner, running
+from amplint_verify.selftest import ABSENT, RIGHT, WRONG, Call, Report, Row
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")  # the module of the lists wants it

@@ -10,7 +10,7 @@ CODE = """\
 import sys
 from amplint.cli.main import main
 status = main(sys.argv[1:])
-heavy = [name for name in sys.modules if name == "torch" or name.startswith("amplint.verify")]
+heavy = [name for name in sys.modules if name == "torch" or name.startswith("amplint_verify")]
 print(status, heavy)
 """
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-policy = pytest.importorskip("amplint.verify.backends.policy")
-tables = pytest.importorskip("amplint.verify.backends.tables")
+policy = pytest.importorskip("amplint_verify.backends.policy")
+tables = pytest.importorskip("amplint_verify.backends.tables")
 
 HEADER = """
 #define AT_FORALL_LOWER_PRECISION_FP(_) \\
@@ -41,7 +41,7 @@ def test_the_header_names_policies() -> None:
 
 def test_the_stored_tables_are_those_of_the_installed_torch() -> None:
     path = tables.stored(tables.version())
-    assert path.exists(), "run `python -m amplint.verify.backends.tables` with a build for CUDA"
+    assert path.exists(), "run `python -m amplint_verify.backends.tables` with a build for CUDA"
     stored, derived = json.loads(path.read_text(encoding="utf-8")), tables.derived()
     cuda = stored["cuda"]
     if torch.version.cuda is None:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from amplint.claim.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
 from amplint.cli import main as cli
-from amplint.core import rule_fixtures
-from amplint.core.rule import Differs, Dtype, Raises, Rule, Same, Syncs, Unrun, Warns, Witness
-from amplint.verify import witnesses
-from amplint.verify.backends.choice import BACKENDS, Shows
-from amplint.verify.recording.observation import Count, Flag, Leaf, Observation, RunOutcome, Tensor
-from amplint.verify.runs.run import Runner, running
-from amplint.verify.witnesses import DEMANDS, Result, Verdict
+from amplint.rule import fixtures as rule_fixtures
+from amplint.rule.rule import Rule
+from amplint_verify import witnesses
+from amplint_verify.backends.choice import BACKENDS, Shows
+from amplint_verify.recording.observation import Count, Flag, Leaf, Observation, RunOutcome, Tensor
+from amplint_verify.runs.run import Runner, running
+from amplint_verify.witnesses import DEMANDS, Result, Verdict
 from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
 
 pytest.importorskip("torch")

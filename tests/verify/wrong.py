@@ -16,11 +16,13 @@ from pathlib import Path
 import libcst as cst
 from libcst import matchers
 
-from amplint.core.candidate import nodes
-from amplint.core.finding import Finding, Fix, Group
-from amplint.core.rule import Change, Rule, Unrun
+from amplint.claim.claim import Change
+from amplint.claim.finding import Finding, Fix, Group
+from amplint.claim.witness import Unrun
 from amplint.project.config import Settings
 from amplint.project.discover import Project
+from amplint.rule.conditions import nodes
+from amplint.rule.rule import Rule
 from amplint.run.request import Request
 from amplint.view.view import View
 from tests.helpers import Files, write

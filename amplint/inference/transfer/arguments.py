@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from amplint.core.lattice import agreed, only
-from amplint.core.values import (
+from amplint.inference.transfer.kinds import Site
+from amplint.inference.transfer.symbols import DTYPES, canonical
+from amplint.knowledge.dtypes import covering
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
+from amplint.knowledge.vocabulary import DEVICE_NAME, OTHER_ACCELERATORS
+from amplint.values.atoms import (
     ACCELERATOR,
     CPU,
     NO_DEVICE,
@@ -22,11 +26,7 @@ from amplint.core.values import (
     constant,
     first_of,
 )
-from amplint.inference.transfer.kinds import Site
-from amplint.inference.transfer.symbols import DTYPES, canonical
-from amplint.knowledge.dtypes import covering
-from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
-from amplint.knowledge.vocabulary import DEVICE_NAME, OTHER_ACCELERATORS
+from amplint.values.lattice import agreed, only
 
 HOST_DEVICES = ("cpu", "meta")
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import agreed, is_open, is_unknown, join, join_devices, known
-from amplint.core.values import (
+from amplint.inference.transfer.containers import updated
+from amplint.inference.transfer.kinds import BOOL, FLOAT, INT, NUMBER, STR, Site
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import from_result, tensor_result
+from amplint.knowledge.dtypes import FLOATS
+from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
+from amplint.values.atoms import (
     BOTTOM,
     NONE,
     NUMBER_KINDS,
@@ -27,12 +32,7 @@ from amplint.core.values import (
     one,
     ordered,
 )
-from amplint.inference.transfer.containers import updated
-from amplint.inference.transfer.kinds import BOOL, FLOAT, INT, NUMBER, STR, Site
-from amplint.inference.transfer.promotion import tensors_in
-from amplint.inference.transfer.results import from_result, tensor_result
-from amplint.knowledge.dtypes import FLOATS
-from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
+from amplint.values.lattice import agreed, is_open, is_unknown, join, join_devices, known
 
 MAX_REPEATED = 16  # elements of `(None,) * 8` that are known one by one
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from amplint.core.values import (
+from amplint.inference.transfer import distributions
+from amplint.inference.transfer.containers import ON_DEVICE, module_at
+from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
+from amplint.inference.transfer.results import from_result
+from amplint.inference.transfer.symbols import symbol_attribute
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.modules import MODULES
+from amplint.knowledge.operations import RESULTS
+from amplint.util.positions import Place
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -22,7 +31,6 @@ from amplint.core.values import (
     Method,
     NoGrad,
     Object,
-    Place,
     Sequence,
     Symbol,
     Tensor,
@@ -31,14 +39,6 @@ from amplint.core.values import (
     branch,
     one,
 )
-from amplint.inference.transfer import distributions
-from amplint.inference.transfer.containers import ON_DEVICE, module_at
-from amplint.inference.transfer.kinds import FLOAT, INT, STR, Site
-from amplint.inference.transfer.results import from_result
-from amplint.inference.transfer.symbols import symbol_attribute
-from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.modules import MODULES
-from amplint.knowledge.operations import RESULTS
 
 
 def attribute(atom: Atom, name: str, site: Site) -> Value:

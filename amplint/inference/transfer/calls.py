@@ -5,33 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from amplint.core.lattice import is_unknown, join, only
-from amplint.core.values import (
-    ACCELERATOR,
-    BOTTOM,
-    CPU,
-    NO_DEVICE,
-    NONE,
-    UNKNOWN,
-    Arguments,
-    Atom,
-    Autocast,
-    Device,
-    DType,
-    Host,
-    Mapping,
-    Method,
-    NoGrad,
-    Object,
-    Sequence,
-    Shows,
-    Symbol,
-    Tensor,
-    TensorTree,
-    Value,
-    constant,
-    one,
-)
 from amplint.frameworks.models import UNSURE, Chosen, Models, written
 from amplint.frameworks.schema import Maker, Setting
 from amplint.inference import ranks
@@ -67,6 +40,33 @@ from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.libraries import ScalerApi
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
+from amplint.values.atoms import (
+    ACCELERATOR,
+    BOTTOM,
+    CPU,
+    NO_DEVICE,
+    NONE,
+    UNKNOWN,
+    Arguments,
+    Atom,
+    Autocast,
+    Device,
+    DType,
+    Host,
+    Mapping,
+    Method,
+    NoGrad,
+    Object,
+    Sequence,
+    Shows,
+    Symbol,
+    Tensor,
+    TensorTree,
+    Value,
+    constant,
+    one,
+)
+from amplint.values.lattice import is_unknown, join, only
 
 
 def call(callee: Atom, arguments: Arguments, site: Site) -> Value:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import MAX_KEYS, MODULE_CONTAINERS, any_value, join, only, value_at
-from amplint.core.values import (
+from amplint.inference import ranks
+from amplint.inference.transfer.kinds import INT, NOTHING, STR
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import with_dims
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -27,10 +30,7 @@ from amplint.core.values import (
     moved,
     one,
 )
-from amplint.inference import ranks
-from amplint.inference.transfer.kinds import INT, NOTHING, STR
-from amplint.inference.transfer.promotion import tensors_in
-from amplint.inference.transfer.results import with_dims
+from amplint.values.lattice import MAX_KEYS, MODULE_CONTAINERS, any_value, join, only, value_at
 
 ON_DEVICE = Device(ACCELERATOR)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amplint.core.values import CPU, NO_DEVICE, Arguments, Device, Host, Object, Tensor, Value, one
 from amplint.inference.transfer.promotion import common_device, tensors_in
 from amplint.knowledge import distributions as known
+from amplint.values.atoms import CPU, NO_DEVICE, Arguments, Device, Host, Object, Tensor, Value, one
 
 KIND = "distribution"
 NUMBERS = frozenset({"bool", "float", "int", "number"})

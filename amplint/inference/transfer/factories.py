@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import agreed, is_unknown, join_devices, only
-from amplint.core.values import (
+from amplint.inference import ranks
+from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of
+from amplint.inference.transfer.containers import unpinned
+from amplint.inference.transfer.kinds import NOTHING, Site
+from amplint.inference.transfer.promotion import common_device, tensors_in
+from amplint.inference.transfer.results import with_dims
+from amplint.inference.transfer.symbols import DTYPES
+from amplint.knowledge import libraries
+from amplint.knowledge.factories import LEGACY_CONSTRUCTORS, Factory
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -22,15 +30,7 @@ from amplint.core.values import (
     constant,
     one,
 )
-from amplint.inference import ranks
-from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of
-from amplint.inference.transfer.containers import unpinned
-from amplint.inference.transfer.kinds import NOTHING, Site
-from amplint.inference.transfer.promotion import common_device, tensors_in
-from amplint.inference.transfer.results import with_dims
-from amplint.inference.transfer.symbols import DTYPES
-from amplint.knowledge import libraries
-from amplint.knowledge.factories import LEGACY_CONSTRUCTORS, Factory
+from amplint.values.lattice import agreed, is_unknown, join_devices, only
 
 
 def array(name: str, arguments: Arguments) -> Host:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from amplint.core.values import NONE, Evidence, Host, Region, Shows, one
 from amplint.frameworks.models import Models, models_with
+from amplint.values.atoms import NONE, Evidence, Host, Region, Shows, one
 
 INT = one(Host("int"))
 

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import any_value, join, only, value_at
-from amplint.core.values import (
+from amplint.frameworks.schema import Given, Role
+from amplint.inference.transfer import distributions
+from amplint.inference.transfer.arguments import (
+    array_dtype_of,
+    device_of,
+    dtype_of,
+    legacy_type,
+    names_dtype,
+)
+from amplint.inference.transfer.containers import iterate, unpinned
+from amplint.inference.transfer.factories import factory, legacy_tensor
+from amplint.inference.transfer.kinds import FLOAT, INT, NOTHING, NUMBER, NUMPY, OBJECT, STR, Site
+from amplint.inference.transfer.modules import call_module_method, on_device
+from amplint.inference.transfer.promotion import tensors_in
+from amplint.inference.transfer.results import from_result
+from amplint.knowledge import libraries
+from amplint.knowledge.dtypes import FLOATS
+from amplint.knowledge.factories import FACTORIES
+from amplint.knowledge.operations import RESULTS
+from amplint.knowledge.vocabulary import OTHER_ACCELERATORS
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -31,26 +50,7 @@ from amplint.core.values import (
     moved,
     one,
 )
-from amplint.frameworks.schema import Given, Role
-from amplint.inference.transfer import distributions
-from amplint.inference.transfer.arguments import (
-    array_dtype_of,
-    device_of,
-    dtype_of,
-    legacy_type,
-    names_dtype,
-)
-from amplint.inference.transfer.containers import iterate, unpinned
-from amplint.inference.transfer.factories import factory, legacy_tensor
-from amplint.inference.transfer.kinds import FLOAT, INT, NOTHING, NUMBER, NUMPY, OBJECT, STR, Site
-from amplint.inference.transfer.modules import call_module_method, on_device
-from amplint.inference.transfer.promotion import tensors_in
-from amplint.inference.transfer.results import from_result
-from amplint.knowledge import libraries
-from amplint.knowledge.dtypes import FLOATS
-from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.operations import RESULTS
-from amplint.knowledge.vocabulary import OTHER_ACCELERATORS
+from amplint.values.lattice import any_value, join, only, value_at
 
 
 def call_method(method: Method, arguments: Arguments, site: Site) -> Value:

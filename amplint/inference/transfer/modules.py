@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.core.lattice import join
-from amplint.core.values import (
+from amplint.inference import ranks
+from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
+from amplint.inference.transfer.containers import content, held, iterate, under_keys
+from amplint.inference.transfer.kinds import STR, Site
+from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
+from amplint.inference.transfer.results import with_dims
+from amplint.knowledge.casts import DTYPE_OF_CAST, policy
+from amplint.knowledge.modules import MODULES
+from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     CPU,
@@ -26,14 +33,7 @@ from amplint.core.values import (
     moved,
     one,
 )
-from amplint.inference import ranks
-from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
-from amplint.inference.transfer.containers import content, held, iterate, under_keys
-from amplint.inference.transfer.kinds import STR, Site
-from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
-from amplint.inference.transfer.results import with_dims
-from amplint.knowledge.casts import DTYPE_OF_CAST, policy
-from amplint.knowledge.modules import MODULES
+from amplint.values.lattice import join
 
 
 def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from amplint.core.lattice import join, only
-from amplint.core.values import (
+from amplint.knowledge.libraries import OPTION_ACTIONS, OPTION_TYPES
+from amplint.values.atoms import (
     BOTTOM,
     NONE,
     NUMBER_KINDS,
@@ -17,7 +17,7 @@ from amplint.core.values import (
     constant,
     one,
 )
-from amplint.knowledge.libraries import OPTION_ACTIONS, OPTION_TYPES
+from amplint.values.lattice import join, only
 
 
 class Option(NamedTuple):

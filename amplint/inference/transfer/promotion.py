@@ -6,8 +6,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from amplint.core.lattice import NESTS, agreed, join_tensors, normalise, with_inside
-from amplint.core.values import (
+from amplint.inference.transfer.kinds import Site
+from amplint.knowledge import libraries
+from amplint.knowledge.casts import policy
+from amplint.knowledge.dtypes import CHOICES, FLOATS, covering, half_on_a_path
+from amplint.values.atoms import (
     ACCELERATOR,
     CPU,
     NO_DEVICE,
@@ -25,10 +28,7 @@ from amplint.core.values import (
     first_of,
     ordered,
 )
-from amplint.inference.transfer.kinds import Site
-from amplint.knowledge import libraries
-from amplint.knowledge.casts import policy
-from amplint.knowledge.dtypes import CHOICES, FLOATS, covering, half_on_a_path
+from amplint.values.lattice import NESTS, agreed, join_tensors, normalise, with_inside
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:

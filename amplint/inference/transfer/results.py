@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from amplint.core.lattice import agreed, only
-from amplint.core.values import (
+from amplint.inference import ranks
+from amplint.inference.ranks import Call
+from amplint.inference.transfer.arguments import dtype_of, names_dtype
+from amplint.inference.transfer.kinds import NOTHING, Site
+from amplint.inference.transfer.promotion import (
+    autocast_dtype,
+    common_device,
+    number_kinds,
+    promote,
+)
+from amplint.knowledge.casts import DTYPE_OF_CAST
+from amplint.knowledge.dtypes import FLOATS
+from amplint.knowledge.operations import DETACHED, Result
+from amplint.values.atoms import (
     CPU,
     NONE,
     UNKNOWN,
@@ -22,19 +34,7 @@ from amplint.core.values import (
     first_of,
     one,
 )
-from amplint.inference import ranks
-from amplint.inference.ranks import Call
-from amplint.inference.transfer.arguments import dtype_of, names_dtype
-from amplint.inference.transfer.kinds import NOTHING, Site
-from amplint.inference.transfer.promotion import (
-    autocast_dtype,
-    common_device,
-    number_kinds,
-    promote,
-)
-from amplint.knowledge.casts import DTYPE_OF_CAST
-from amplint.knowledge.dtypes import FLOATS
-from amplint.knowledge.operations import DETACHED, Result
+from amplint.values.lattice import agreed, only
 
 
 def tensor_result(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from amplint.core.values import UNKNOWN, DType, Symbol, Value, one
 from amplint.inference.transfer.kinds import FLOAT
+from amplint.values.atoms import UNKNOWN, DType, Symbol, Value, one
 
 # Names under which torch's own modules keep what they also export at the top.
 PRIVATE_MODULES = {

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplint.core import escaping
-from amplint.core.escaping import printable
-from amplint.core.finding import Finding, Position, Safety, Span
-from amplint.core.paths import seen_from
-from amplint.core.rule import Rule
-from amplint.core.text import Part, Text
+from amplint.claim.finding import Finding, Safety
 from amplint.output import FORMATS as FORMATS
 from amplint.project.notebooks import SUFFIX
+from amplint.rule.rule import Rule
+from amplint.util import escaping
+from amplint.util.escaping import printable
+from amplint.util.paths import seen_from
+from amplint.util.positions import Position, Span
+from amplint.util.text import Part, Text
 
 if TYPE_CHECKING:
     from amplint.output.comparing import Comparison

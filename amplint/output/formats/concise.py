@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amplint.core.escaping import printable
-from amplint.core.finding import Finding, Safety
+from amplint.claim.finding import Finding, Safety
 from amplint.output.formats import Report
+from amplint.util.escaping import printable
 
 
 def render(report: Report) -> str:

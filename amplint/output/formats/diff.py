@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from amplint.core.escaping import printable
-from amplint.core.line_diff import Change, changes
+from amplint.util.escaping import printable
+from amplint.util.line_diff import Change, changes
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 AROUND = 3  # lines that are shown before and after a change

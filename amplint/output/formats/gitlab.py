@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import Any
 
-from amplint.core.escaping import taken_apart_in_json, without_controls
-from amplint.core.finding import Finding, Group
-from amplint.output.fingerprint import fingerprints
+from amplint.claim.finding import Finding, Group
 from amplint.output.formats import Report, advice
+from amplint.run.fingerprint import fingerprints
+from amplint.util.escaping import taken_apart_in_json, without_controls
 
 SEVERITIES = {
     Group.CORRECTNESS: "critical",

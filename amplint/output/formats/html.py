@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 from amplint import __version__
-from amplint.core.finding import Finding, Group
-from amplint.core.rule import Rule
+from amplint.claim.finding import Finding, Group
 from amplint.output import rule_page
 from amplint.output.formats import Report
 from amplint.output.formats.html_comparison import NEW_AGE, section
@@ -21,6 +20,7 @@ from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.page import Section, document, escape, escape_lines, prose, resource
+from amplint.rule.rule import Rule
 
 ANY_LINE = (
     "<code>amplint explain --at FILE:LINE</code> says what is known of a line, "

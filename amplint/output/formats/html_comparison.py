@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from amplint.core.finding import Finding, Group
-from amplint.core.wording import counted
+from amplint.claim.finding import Finding, Group
 from amplint.output.comparing import Comparison
-from amplint.output.fingerprint import Identity
 from amplint.output.formats import Report
 from amplint.output.formats.html_finding import COSTS, NEW, line_of_code
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.page import escape, prose
+from amplint.run.fingerprint import Identity
+from amplint.util.wording import counted
 
 FIRST = 10  # findings to mend first
 MOST = 100  # findings that have come, or gone, in a list

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from amplint.core.finding import Cost, Finding, Related, Safety, Span
-from amplint.core.line_diff import changes
-from amplint.core.text import LINE_END, Text
-from amplint.output.fixing import apply_fixes
+from amplint.claim.finding import Cost, Finding, Related, Safety
+from amplint.fix.fixing import apply_fixes
 from amplint.output.formats import NO_TEXT, STDIN, Report, advice
 from amplint.output.formats.text import cut
 from amplint.output.page import escape, prose
+from amplint.util.line_diff import changes
+from amplint.util.positions import Span
+from amplint.util.text import LINE_END, Text
 
 COSTS = {
     Cost.RUN: "the whole run",

@@ -16,12 +16,13 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from amplint.core.escaping import taken_apart_in_json
-from amplint.core.finding import Edit, Finding, Position, Related
-from amplint.core.rows import Rows
-from amplint.core.text import Part, Text
-from amplint.output.fingerprint import identities
+from amplint.claim.finding import Edit, Finding, Related
+from amplint.claim.rows import Rows
 from amplint.output.formats import Report
+from amplint.run.fingerprint import identities
+from amplint.util.escaping import taken_apart_in_json
+from amplint.util.positions import Position
+from amplint.util.text import Part, Text
 
 
 def render(report: Report) -> str:

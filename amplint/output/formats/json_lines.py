@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from amplint.core.escaping import taken_apart_in_json
 from amplint.output.formats import Report
 from amplint.output.formats.json import entries
+from amplint.util.escaping import taken_apart_in_json
 
 
 def render(report: Report) -> str:

@@ -11,9 +11,9 @@ from itertools import groupby
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from amplint.core.escaping import without_controls
-from amplint.core.finding import Finding
+from amplint.claim.finding import Finding
 from amplint.output.formats import Report, advice
+from amplint.util.escaping import without_controls
 
 # Characters that XML 1.0 does not allow, not even by a reference.
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,16 +8,17 @@ from typing import Any
 from urllib.parse import quote
 
 from amplint import __version__
-from amplint.core.escaping import taken_apart_in_json, without_controls
-from amplint.core.finding import Finding, Fix, Span, edited
-from amplint.core.rule import Rule
-from amplint.core.text import Text
-from amplint.output.fingerprint import fingerprints
-from amplint.output.fixing import objection
+from amplint.claim.finding import Finding, Fix, edited
+from amplint.fix.fixing import objection
 from amplint.output.formats import Report
 from amplint.output.help_pages import help_uri
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.project.notebooks import Notebook
+from amplint.rule.rule import Rule
+from amplint.run.fingerprint import fingerprints
+from amplint.util.escaping import taken_apart_in_json, without_controls
+from amplint.util.positions import Span
+from amplint.util.text import Text
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from amplint.core.escaping import printable, taken_apart
-from amplint.core.finding import Finding, Group, Safety, Span
-from amplint.core.text import Text
-from amplint.core.wording import counted
+from amplint.claim.finding import Finding, Group, Safety
 from amplint.output.formats import Report, advice
 from amplint.output.help_pages import help_uri
 from amplint.output.links import link
 from amplint.output.relevance import is_about_torch
+from amplint.util.escaping import printable, taken_apart
+from amplint.util.positions import Span
+from amplint.util.text import Text
+from amplint.util.wording import counted
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome

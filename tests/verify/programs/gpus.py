@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from amplint.verify.recording.snapshot import Returned
+from amplint_verify.recording.snapshot import Returned
 
 
 def step(device):

@@ -1,1 +1,0 @@
-"""Types and small tools that every other package of amplint builds on."""

@@ -1,0 +1,34 @@
+"""The plugin of pytest: `pytest --amplint-observe`. Without its options it does nothing, and
+imports nothing.
+
+PYTEST_DONT_REWRITE
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("amplint", "mistakes of mixed precision")
+    group.addoption(
+        "--amplint-observe",
+        action="store_true",
+        help="Watch the tests as they run, and report the mistakes of mixed precision that they "
+        "show, as `amplint observe` does.",
+    )
+    group.addoption(
+        "--amplint-observe-fail",
+        action="store_true",
+        help="Likewise, and exit with 1 if there are any.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--amplint-observe") or config.getoption("--amplint-observe-fail"):
+        from amplint_verify.observing import suite  # noqa: PLC0415  (nobody pays who has not asked for it)
+
+        suite.register(config)

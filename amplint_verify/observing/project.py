@@ -1,0 +1,200 @@
+"""Run a user's program once, and report what it has shown."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from amplint.project.observations import ObservedFunction
+from amplint.run import engine
+from amplint.run.request import Outcome, Request
+from amplint.util.text import Text
+from amplint.util.wording import counted
+from amplint_verify.compare.lab import TARGET, NotStartedError
+from amplint_verify.observing import saving
+from amplint_verify.observing.findings import findings_of, first_line, is_refusal
+from amplint_verify.observing.selection import selected
+from amplint_verify.observing.unreached import asked_of, unreached
+from amplint_verify.projects import Options
+from amplint_verify.recording.observation import Observation, RunOutcome, to_json
+from amplint_verify.runs import launcher
+from amplint_verify.runs.drivers import UnstartedError
+from amplint_verify.runs.mirrors import mirror
+from amplint_verify.runs.run import Runner, running
+from amplint_verify.runs.spec import Spec
+
+FIRST = ("cuda", "sim", "policy", "cpu")  # the back end that shows most comes first
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The run of a program, and what is to be reported.
+
+    Args:
+        outcome: the findings, as `check` has them.
+        observation: of the run on the back end that shows most, of those that could run it.
+        functions: what the runs have shown of functions, if that is to be saved.
+    """
+
+    outcome: Outcome
+    observation: Observation
+    functions: Mapping[str, ObservedFunction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Answers that a run is to give beside what it shows.
+
+    Args:
+        rows: of which to say whether they ran, by file.
+        timeline: whether the events of a step are written down.
+        values: whether what functions are given, and what expressions give, is written down.
+    """
+
+    rows: Mapping[str, tuple[int, ...]]
+    timeline: bool
+    values: bool
+
+
+def observed(
+    request: Request, options: Options, has_page: bool = False, saves: bool = False
+) -> Observed:
+    """Run the program in a copy of the project.
+
+    Args:
+        request: the project.
+        options: the program, and how to run it.
+        has_page: whether a page shows a step.
+        saves: whether what the run shows of functions is to be saved.
+
+    Raises OSError if the project cannot be copied, NotStartedError if there is no such program.
+    """
+    static = engine.run(request)
+    rules, texts = request.rules, static.all_texts
+    asked = asked_of(static.findings, texts, request.project.reported)
+    wanted = Wanted(asked.rows, has_page, saves)
+    with running() as runner:
+        names = sorted((backend.name for backend in options.backends), key=FIRST.index)
+        runs = [run_on(name, runner, request, options, wanted) for name in names]
+    main = next((run for run in runs if run.outcome is not RunOutcome.NOT_SIMULABLE), runs[-1])
+    if main.error == UnstartedError.__name__:
+        raise NotStartedError(main.text)
+    told = chain.from_iterable(findings_of(run, rules, texts) for run in runs)
+    findings = selected(told, request, static)
+    is_explained = any(map(is_refusal, findings))
+    outcome = replace(
+        static,
+        findings=findings,
+        problems=(*static.problems, *problems(main, is_explained, texts)),
+        notices=(
+            *static.notices,
+            *notices(main, [run for run in runs if run is not main]),
+            *unreached(asked, runs),
+        ),
+        key="",
+    )
+    telling = [run for run in runs if run.backend != "cpu"] if saves else ()
+    return Observed(outcome, main, saving.observed(telling, str(options.program), texts))
+
+
+def run_on(
+    backend: str, runner: Runner, request: Request, options: Options, wanted: Wanted
+) -> Observation:
+    """The run on a back end.
+
+    A value that `sim` does not know is taken for False, or 0, first: then no gradient is infinite,
+    and the scaler makes its steps. Where the program stops at such a value (`if not
+    torch.isfinite(loss): raise`), it is taken for True, or 1.
+    """
+    observation = run_with(False, backend, runner, request, options, wanted)
+    if observation.outcome is RunOutcome.OK or not observation.guesses:
+        return observation
+    other = run_with(True, backend, runner, request, options, wanted)
+    return other if other.outcome is RunOutcome.OK else observation
+
+
+def run_with(
+    guess: bool,
+    backend: str,
+    runner: Runner,
+    request: Request,
+    options: Options,
+    wanted: Wanted,
+) -> Observation:
+    """One run in a copy of the project, with what a value is taken for that nobody knows."""
+    project = request.project
+    with tempfile.TemporaryDirectory(prefix="amplint-") as directory:
+        place = Path(directory) / "tree"
+        mirror(project.root, place, project.files)
+        spec = Spec(
+            root=str(place),
+            target=TARGET,
+            backend=backend,
+            args=(to_json(options.program), str(project.root), "{device}"),
+            seconds=options.seconds,
+            memory=options.memory,
+            guess=guess,
+            watched=True,
+            asked=wanted.rows,
+            timeline=wanted.timeline,
+            profiled=wanted.values,
+        )
+        return runner.once(spec)
+
+
+def problems(
+    observation: Observation, is_explained: bool, texts: Mapping[str, Text]
+) -> Iterator[str]:
+    """The reason why the program came to no end, unless a finding says so."""
+    if observation.outcome is RunOutcome.OK or is_explained:
+        return
+    missing = launcher.missing(observation, line_at(observation, texts), os.environ)
+    if missing is not None:
+        yield missing
+        return
+    where = f" at {observation.place}" if observation.place else ""
+    text = first_line(observation.text) or observation.error
+    until = f"; what was seen until then ({counted(observation.steps, 'step')}) is reported"
+    yield {
+        RunOutcome.TIMEOUT: f"the program was stopped: {text}{until}",
+        RunOutcome.NOT_SIMULABLE: f"the program cannot be simulated{where}: {text}",
+        RunOutcome.KILLED: f"the program was killed by {observation.error}",
+        RunOutcome.NO_RESULT: f"the program ended without a result: {text}",
+    }.get(
+        observation.outcome,
+        f"the program raised {observation.error}{where}: {text}{until}",
+    )
+
+
+def line_at(observation: Observation, texts: Mapping[str, Text]) -> str:
+    """The line at which the run ended by an error; "" if it is none of the project's."""
+    path, _, row = observation.place.rpartition(":")
+    return texts[path].line(int(row)) if path in texts else ""
+
+
+def notices(observation: Observation, others: Sequence[Observation]) -> Iterator[str]:
+    """Remarks on the run, and on those on other back ends."""
+    for each in others:
+        if each.outcome is not RunOutcome.OK:
+            why = first_line(each.text) or each.error
+            yield f"on {each.backend} the program ended early: {why}"
+    yield f"saw {counted(observation.steps, 'step')} of training on {observation.backend}"
+    for each in (observation, *others):
+        if each.skipped:
+            steps = counted(each.skipped, "step")
+            yield (
+                f"on {each.backend} the scaler left out {steps}, as gradients were not finite: "
+                "that is what it is for, if it is seldom"
+            )
+    if observation.guesses:
+        yield (
+            f"{counted(observation.guesses, 'value')} that only a device knows "
+            "were taken for 0 or False, so that another branch may have been missed"
+        )
+    if observation.steps < 2:
+        yield "of what is a mistake only in every step, nothing can be said of fewer than two"
+    yield from observation.notes

@@ -1,0 +1,41 @@
+"""The mistakes that are reported, of those that were seen: each once, as settings and comments
+of its file say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from amplint.claim.finding import Finding
+from amplint.run.filtering import Filter
+from amplint.run.request import Outcome, Request
+from amplint.run.seen import Seen
+from amplint_verify.observing.findings import explained
+
+
+def selected(told: Iterable[Finding], request: Request, static: Outcome) -> tuple[Finding, ...]:
+    """The findings of a run that are to be reported, by path and place.
+
+    Args:
+        told: what was seen.
+        request: for the rules and the settings.
+        static: what `check` says of the same files.
+    """
+    seen: dict[str, Seen] = {}
+    for finding in explained(once(told), static.findings, request.rules):
+        seen[finding.path] = seen.get(finding.path, Seen()).joined(Seen((finding,)))
+    shown = Filter(request, static.all_texts, [rule for rule in request.rules if rule.checks])
+    return tuple(
+        each
+        for path in sorted(request.project.reported.intersection(seen))
+        for each in shown.findings(path, seen[path], complete=False)
+    )
+
+
+def once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings without those that another run has shown before."""
+    seen: set[tuple[str, str, int]] = set()
+    for each in findings:
+        place = each.code, each.path, each.span.start.row
+        if place not in seen:
+            yield each
+        seen.add(place)

@@ -1,0 +1,150 @@
+"""Watch the tests of a run of pytest, each by itself; with pytest-xdist, in its workers."""
+
+# What needs torch is imported by who runs tests, and the linter when there is something to report.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from amplint.util.errors import Failure, describe
+from amplint.util.wording import counted
+from amplint_verify.observing.block import check_torch
+from amplint_verify.recording.observation import Observation
+
+if TYPE_CHECKING:
+    from amplint_verify.observing.live import LiveWatcher
+
+NAME = "amplint"  # of what workers send, and of the section in the report
+
+
+def register(config: pytest.Config) -> None:
+    """Have the tests of this process watched, or those of its workers collected. Raises UsageError
+    where there is no torch that can be watched."""
+    try:
+        check_torch("--amplint-observe")
+    except ImportError as error:
+        raise pytest.UsageError(str(error)) from error
+    found = Found(config)
+    config.pluginmanager.register(found, "amplint-found")
+    config.pluginmanager.register(Watching(found), "amplint-watching")
+
+
+class Found:
+    """The record of what the tests have shown, and the report of it.
+
+    Args:
+        config: of the run.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.observations: list[Observation] = []
+        self.lost = 0  # workers that have sent nothing
+        self.text = ""
+        self.notices: list[str] = []
+        self._config = config
+
+    def add(self, observation: Observation) -> None:
+        """Keep what one test has shown, without what no report needs."""
+        self.observations.append(
+            replace(observation, waits={}, counters={}, to_device=0, to_host=0)
+        )
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:  # noqa: ARG002  (of xdist)
+        sent = getattr(node, "workeroutput", {}).get(NAME)
+        self.lost += sent is None
+        self.observations += map(Observation.from_json, json.loads(sent or "[]"))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(self._config, "workeroutput"):  # a worker of xdist
+            sent = [each.to_json() for each in self.observations]
+            self._config.workeroutput[NAME] = json.dumps(sent)
+            return
+        has_findings = bool(self.observations or self.lost) and self._report()
+        if has_findings and self._config.getoption("--amplint-observe-fail"):
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def _report(self) -> bool:
+        """Make the report, and say whether it has findings."""
+        from amplint_verify.observing.reporting import Watched, notices, reported
+
+        root = Path(os.path.realpath(self._config.rootpath))
+        watched = Watched(root, self.observations, {})
+        try:
+            outcome, self.text = reported(watched)
+        except Failure as failure:
+            self.notices = [f"error: what was seen cannot be reported: {failure.message}"]
+            return False
+        except Exception as fault:
+            said = describe(fault)
+            self.notices = [f"error: what was seen cannot be reported, by a bug in amplint: {said}"]
+            return False
+        self.notices = [*notices(watched, "test", outcome)]
+        if self.lost:
+            workers = counted(self.lost, "worker")
+            self.notices.append(f"{workers} ended early, and what was seen there is lost")
+        return bool(outcome.findings)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        import click
+
+        from amplint.util.escaping import printable_lines
+
+        if not self.notices:  # no test was run
+            return
+        terminalreporter.section(NAME)
+        if self.text:
+            styled = terminalreporter.hasmarkup
+            terminalreporter.write_line(self.text if styled else click.unstyle(self.text))
+        for notice in self.notices:
+            terminalreporter.write_line(f"amplint: {printable_lines(notice)}")
+
+
+class Watching:
+    """Watches the tests of this process.
+
+    Args:
+        found: is told what they show.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._watcher: LiveWatcher | None = None
+        self._error: BaseException | None = None
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
+        """Watch once for all: what a test replaces for longer than it runs is put back then."""
+        if session.config.pluginmanager.hasplugin("dsession"):  # it hands the tests to workers
+            yield
+            return
+        from amplint_verify.observing.live import NestedError, live
+
+        try:
+            with live(session.config.rootpath) as self._watcher:
+                yield
+        except NestedError:  # pytest in a program that is watched
+            yield
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        watcher = self._watcher
+        if watcher is None:
+            yield
+            return
+        watcher.clear()
+        self._error = None
+        yield
+        self._found.add(watcher.observation(self._error))
+
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
+        if call.excinfo is not None:
+            self._error = call.excinfo.value

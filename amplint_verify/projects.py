@@ -1,0 +1,268 @@
+"""Verify the fixes of a user's project, and write those that are good."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import posixpath
+import shlex
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from amplint.fix import fixing
+from amplint.fix.fixing import FixOutcome
+from amplint.output import baseline, console
+from amplint.output.baseline import Known
+from amplint.project.reading import text_of
+from amplint.run.request import Request
+from amplint.util.errors import Failure
+from amplint_verify import HOW_TO_GET_TORCH
+from amplint_verify.backends import choice
+from amplint_verify.backends.choice import AUTO, Backend
+from amplint_verify.compare import lab
+from amplint_verify.compare.bench import Bench, Point, Subject
+from amplint_verify.compare.lab import Lab
+from amplint_verify.report import findings as report
+from amplint_verify.report import page
+from amplint_verify.report.findings import Report
+from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.run import running
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify.
+
+    Args:
+        program: what to run.
+        backends: on which.
+        unsafe: whether unsafe fixes are tried too.
+        seconds: of wall time that a run may take.
+        memory: bytes that a run may use.
+        sizes: of the batches to measure the good fixes with; None for not to measure.
+    """
+
+    program: UserProgram
+    backends: Sequence[Backend]
+    unsafe: bool
+    seconds: float
+    memory: int
+    sizes: tuple[int, ...] | None = None
+
+
+def verified(request: Request, options: Options) -> Report:
+    """Run the program of a project with and without its fixes; nothing of the project is written.
+
+    Raises OSError if the project cannot be copied.
+    """
+    project = request.project
+
+    def encode(path: str, text: str) -> bytes:
+        return text_of(path, request.project.root, request.overlays).encode(text)
+
+    with running() as runner, tempfile.TemporaryDirectory(prefix="amplint-") as directory:
+        laboratory = Lab(
+            root=project.root,
+            files=project.files,
+            encode=encode,
+            program=options.program,
+            backends=options.backends,
+            directory=Path(directory),
+            run=runner.run,
+            seconds=options.seconds,
+            memory=options.memory,
+        )
+        result = lab.verify(request, options.unsafe, laboratory)
+        points = tuple(measured(laboratory, result.texts, options.sizes))
+    return Report(result, options.backends, str(options.program), laboratory.linked, points)
+
+
+def measured(laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None) -> Iterator[Point]:
+    """The worth of the good fixes, if the user asks for it and there are any."""
+    if sizes is None or not fixed:
+        return
+
+    def copy(of_fixed: bool, place: Path) -> None:
+        laboratory.copy(fixed if of_fixed else {}, place)
+
+    subject = Subject(str(laboratory.program), laboratory.program, laboratory.root, copy)
+    yield from Bench(
+        backends=laboratory.backends,
+        sizes=sizes,
+        directory=laboratory.directory,
+        run=laboratory.run,
+        seconds=laboratory.seconds,
+        memory=laboratory.memory,
+    ).points(subject)
+
+
+def as_fixed(found: Report) -> FixOutcome:
+    """The good fixes as `amplint fix` writes them."""
+    verified = found.verified
+    applied = tuple(each.finding for each in verified.judged if each.judgement.good)
+    return FixOutcome(
+        first=verified.first,
+        outcome=verified.outcome,
+        before={path: verified.first.texts[path] for path in verified.texts},
+        after=verified.texts,
+        applied=applied,
+        found=len(applied) + len(verified.outcome.findings),
+        left=len(verified.outcome.findings),
+    )
+
+
+def options(
+    request: Request,
+    *,
+    unsafe: bool,
+    entry: str | None,
+    inputs: str | None,
+    script: str | None,
+    pytest: str | None,
+    backend: Sequence[str],
+    dtype: str | None,
+    steps: int | None,
+    timeout: float,
+    memory: float,
+    arguments: Sequence[str] = (),
+    sizes: tuple[int, ...] | None = None,
+) -> Options:
+    """The request that the options of the command line make. Raises click's usage errors."""
+    if sum(each is not None for each in (entry, script, pytest)) != 1:
+        raise click.UsageError("say what to run, with one of --entry, --script and --pytest")
+    if inputs is not None and entry is None:
+        raise click.UsageError("--inputs goes with --entry")
+    if steps is not None and pytest is not None:
+        raise click.UsageError("--steps does not go with --pytest: tests end by themselves")
+    if sizes is not None and pytest is not None:
+        raise click.UsageError("--bench does not go with --pytest: name an --entry or a --script")
+    for name in filter(None, (entry, inputs)):
+        if not all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")):
+            raise click.UsageError(f"{name!r} is not of the form package.module:function")
+        if ":" not in name:
+            raise click.UsageError(f"{name!r} names no function: package.module:function")
+    if importlib.util.find_spec("torch") is None:
+        raise Failure(f"running a program needs torch: {HOW_TO_GET_TORCH}")
+    kind, name = Kind.ENTRY, entry or ""
+    if script is not None:
+        kind = Kind.SCRIPT
+        file, *first = shlex.split(script) or [""]
+        name, arguments = within(request, file), [*first, *arguments]
+    elif pytest is not None:
+        kind, arguments = Kind.PYTEST, [*shlex.split(pytest), *arguments]
+    program = UserProgram(
+        kind=kind,
+        name=name,
+        inputs=inputs or "",
+        arguments=tuple(arguments),
+        roots=loose_directories(request),
+        steps=steps,
+        dtype=DTYPES[dtype] if dtype else "",
+    )
+    return Options(program, where(backend), unsafe, timeout, round(memory * 2**30), sizes)
+
+
+def loose_directories(request: Request) -> tuple[str, ...]:
+    """The directories of reported files that are no packages: Ex) of `examples/mnist/train.py`"""
+    directories = {posixpath.dirname(path) for path in request.project.reported} - {""}
+    packages = {posixpath.dirname(path) for path in request.project.files if "__init__.py" in path}
+    return tuple(sorted(directories - packages))
+
+
+DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
+
+
+def within(request: Request, file: str) -> str:
+    """The path of a script relative to the project's root."""
+    path, root = Path(os.path.realpath(file)), Path(os.path.realpath(request.project.root))
+    if not path.is_file():
+        raise click.UsageError(f"there is no script {file!r}")
+    if not path.is_relative_to(root):
+        raise click.UsageError(f"the script {file!r} is not in {root}, the project")
+    return path.relative_to(root).as_posix()
+
+
+def where(names: Sequence[str]) -> tuple[Backend, ...]:
+    """The back ends of these names. Raises `Failure` for one that this machine has not."""
+    chosen = {each.name: each for name in names or (AUTO,) for each in choice.chosen(name)}
+    for name in chosen:
+        reason = choice.missing(name)
+        if reason is not None:
+            raise Failure(f"the back end {name} is not to be had here: {reason}")
+    return tuple(chosen.values())
+
+
+# ------------------------------------------------------------------------------- commands
+
+
+def verify(request: Request, given: Options, format_: str, directory: Path | None) -> int:
+    """Print the verdicts, and write them to a directory if there is one."""
+    if directory is not None:  # before minutes of running
+        page.make(directory)
+    found = told_and_verified(request, given)
+    click.echo(
+        json.dumps(report.as_json(found), indent=2) if format_ == "json" else report.text(found)
+    )
+    if directory is not None:
+        report.write(found, directory)
+    return tell(found.verified.outcome.problems) or found.status
+
+
+def fix(request: Request, given: Options, known: Known) -> int:
+    """Write the good fixes; what is left, beside known findings, is reported and decides the exit
+    status."""
+    found = told_and_verified(request, given)
+    click.echo(report.text(found), err=True)
+    fixed, problems = fixing.write_project(request, as_fixed(found), given.unsafe)
+    if fixed.after:
+        known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
+        fixed = replace(fixed, outcome=left)
+    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
+    console.show(fixed.outcome, request)
+    click.echo(f"fixed {console.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
+    return tell(problems) or fixed.outcome.status
+
+
+def told_and_verified(request: Request, given: Options) -> Report:
+    """Verify, after saying what will be run.
+
+    Raises click's exceptions for what a user has to mend first; then nothing, or only the original
+    program, was run.
+    """
+    if request.project.problems:
+        raise Failure("; ".join(request.project.problems))
+    click.echo(announcement(request, given), err=True)
+    try:
+        return verified(request, given)
+    except OSError as error:
+        raise Failure(f"the project cannot be copied: {error}") from error
+    except lab.NotStartedError as error:
+        raise Failure(str(error)) from error
+
+
+def tell(problems: Sequence[str]) -> int:
+    """2 if there are problems, which are printed, and else 0."""
+    console.tell(problems)
+    return console.FAILED if problems else 0
+
+
+def announcement(request: Request, options: Options) -> str:
+    """A description of the run to come, for the user to read first."""
+    where = "; ".join(f"{backend.name} ({backend.title})" for backend in options.backends)
+    return (
+        f"amplint: runs `{options.program}` in copies of {request.project.root}, before and after "
+        f"the fixes, on {where}\n{warning(options)}"
+    )
+
+
+def warning(options: Options) -> str:
+    """The line that says what it means to run a program."""
+    return (
+        f"amplint: this runs your code with your rights; a run may take {options.seconds:g} s and "
+        f"{options.memory / 2**30:g} GiB, and is no sandbox"
+    )

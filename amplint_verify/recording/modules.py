@@ -1,0 +1,108 @@
+"""Follow which module of the program's is being called.
+
+By hooks that torch has for all modules: a list of the calls that are under way, for each thread.
+Names are looked up where something is seen, since most calls show nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.modules import module as hooks
+
+from amplint_verify.recording.sightings import ModulePath
+
+Told = Callable[..., None]
+
+
+class Modules:
+    """The calls of modules that are under way, and the names of modules."""
+
+    def __init__(self) -> None:
+        self._threads = threading.local()
+        # By identity, with the module: another one may get the same identity later.
+        self._paths: dict[int, tuple[weakref.ref[torch.nn.Module], ModulePath]] = {}
+
+    @property
+    def calls(self) -> list[torch.nn.Module]:
+        """The modules whose calls are under way in this thread, the outermost first."""
+        calls: list[torch.nn.Module] | None = getattr(self._threads, "calls", None)
+        if calls is None:
+            calls = self._threads.calls = []
+        return calls
+
+    def enter(self, module: torch.nn.Module) -> None:
+        """A call has begun."""
+        self.calls.append(module)
+
+    def leave(self, module: torch.nn.Module) -> None:
+        """A call has ended, and with it those inside that were left by an error."""
+        calls = self.calls
+        if any(each is module for each in calls):
+            while calls.pop() is not module:
+                pass
+
+    def here(self) -> ModulePath | None:
+        """The innermost module that is being called."""
+        calls = self.calls
+        return self.path(calls[-1]) if calls else None
+
+    def path(self, module: torch.nn.Module) -> ModulePath:
+        """The path of a module that is being called, from the root that it was first seen under:
+        a backward pass that calls a layer again has that layer for its root."""
+        found = self._known(module)
+        if found is not None:
+            return found
+        root, *inner = self.calls
+        kind = type(root).__name__
+        for name, each in root.named_modules():
+            if self._known(each) is None:
+                self._keep(each, ModulePath(kind, name, type(each).__name__))
+        found = self._known(module)
+        if found is None:  # kept where its root does not look, such as in a list
+            around = [self._known(each) for each in (root, *inner)]
+            path = next((each.path for each in reversed(around) if each is not None), "")
+            found = ModulePath(kind, path, type(module).__name__)
+            self._keep(module, found)
+        return found
+
+    def _known(self, module: torch.nn.Module) -> ModulePath | None:
+        kept = self._paths.get(id(module))
+        return kept[1] if kept is not None and kept[0]() is module else None
+
+    def _keep(self, module: torch.nn.Module, path: ModulePath) -> None:
+        self._paths[id(module)] = weakref.ref(module), path
+
+
+@contextmanager
+def following(modules: Modules, entered: Told, left: Told) -> Iterator[None]:
+    """Follow the calls of modules.
+
+    Args:
+        entered: is told of each that begins: the module, and its arguments.
+        left: is told of each that has ended: the module, its arguments, and its result.
+    """
+
+    def enter(module: torch.nn.Module, args: Any) -> None:
+        modules.enter(module)
+        entered(module, args)
+
+    def leave(module: torch.nn.Module, *told: Any) -> None:
+        *given, output = told  # after an error, torch leaves out the keyword arguments
+        left(module, given, output)
+        modules.leave(module)
+
+    handles = (
+        hooks.register_module_forward_pre_hook(enter),
+        hooks.register_module_forward_hook(leave, with_kwargs=True, always_call=True),
+    )
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
