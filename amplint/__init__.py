@@ -86,8 +86,10 @@ _EXPORTS = {
     "amplint.inference.transfer": "GRADIENT_NORMS canonical region_dtype tensors_in",
     "amplint.knowledge.dtypes": "FLOATS HALF",
     "amplint.rule.conditions": (
-        "Candidates EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT "
-        "WITHIN_REGION WITH_HALF calls calls_of calls_with in_functions_with nodes where"
+        "Candidates calls calls_of calls_with in_functions_with nodes where"
+    ),
+    "amplint.rule.places": (
+        "EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "amplint.rule.rule": "Rule",
     "amplint.source": "Source",
@@ -184,15 +186,6 @@ if TYPE_CHECKING:
     from amplint.inference.transfer import tensors_in as tensors_in
     from amplint.knowledge.dtypes import FLOATS as FLOATS
     from amplint.knowledge.dtypes import HALF as HALF
-    from amplint.rule.conditions import EVALUATED as EVALUATED
-    from amplint.rule.conditions import HOT as HOT
-    from amplint.rule.conditions import IN_CAPTURE as IN_CAPTURE
-    from amplint.rule.conditions import IN_REGION as IN_REGION
-    from amplint.rule.conditions import IN_WORKER as IN_WORKER
-    from amplint.rule.conditions import MISUSED as MISUSED
-    from amplint.rule.conditions import SOMEWHERE_HOT as SOMEWHERE_HOT
-    from amplint.rule.conditions import WITH_HALF as WITH_HALF
-    from amplint.rule.conditions import WITHIN_REGION as WITHIN_REGION
     from amplint.rule.conditions import Candidates as Candidates
     from amplint.rule.conditions import calls as calls
     from amplint.rule.conditions import calls_of as calls_of
@@ -200,6 +193,15 @@ if TYPE_CHECKING:
     from amplint.rule.conditions import in_functions_with as in_functions_with
     from amplint.rule.conditions import nodes as nodes
     from amplint.rule.conditions import where as where
+    from amplint.rule.places import EVALUATED as EVALUATED
+    from amplint.rule.places import HOT as HOT
+    from amplint.rule.places import IN_CAPTURE as IN_CAPTURE
+    from amplint.rule.places import IN_REGION as IN_REGION
+    from amplint.rule.places import IN_WORKER as IN_WORKER
+    from amplint.rule.places import MISUSED as MISUSED
+    from amplint.rule.places import SOMEWHERE_HOT as SOMEWHERE_HOT
+    from amplint.rule.places import WITH_HALF as WITH_HALF
+    from amplint.rule.places import WITHIN_REGION as WITHIN_REGION
     from amplint.rule.rule import Rule as Rule
     from amplint.source import Source as Source
     from amplint.util.arithmetic import OPERATORS as OPERATORS

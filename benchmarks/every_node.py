@@ -26,7 +26,7 @@ from pathlib import Path
 from unittest import mock
 
 from amplint.analyses.fact import Facts
-from amplint.analyses.traits import Trait
+from amplint.analyses.trait import Trait
 from amplint.claim.finding import Finding
 from amplint.ir.file_set import Files
 from amplint.rule.rule import Rule

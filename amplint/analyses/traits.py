@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from enum import Enum
 
 from amplint.analyses.captures import Captures
 from amplint.analyses.fact import Fact, Facts, Required
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.loader_workers import Workers
 from amplint.analyses.scaler_misuse import ScalerMisuse
+from amplint.analyses.trait import Trait
 from amplint.inference import Inference
 from amplint.knowledge.dtypes import CHOICES, HALF
 from amplint.values.atoms import (
@@ -27,17 +27,6 @@ from amplint.values.lattice import inner
 
 # A dtype, a method that casts to it, or a type of tensors named after it.
 HALF_NAMES = HALF | CHOICES.keys() | {"HalfTensor", "BFloat16Tensor"}
-
-
-class Trait(Enum):
-    """A fact about a function, without which a way cannot hold at any of its nodes."""
-
-    HOT = "something in it runs for every batch of training"
-    REGION = "something in it stands in an autocast region, be it on or off"
-    HALF = "something in it is half, or makes half of what it is given"
-    MISUSED = "something is wrong in it with the calls of a training step with a scaler"
-    WORKER = "it runs in a worker process of a loader"
-    CAPTURED = "a graph of what runs in it is captured"
 
 
 class Traits(Fact):

@@ -1,4 +1,4 @@
-"""What running the fixture of a rule must show: the witness of its claim."""
+"""Witnesses: the proof that a claim is true, by a run of the fixture of its rule."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from amplint.analyses.hotness import EVALUATION, TRAINING
-from amplint.analyses.traits import Trait
+from amplint.analyses.trait import Trait
 from amplint.ir.operations import NAMES
 from amplint.values.atoms import Atom
 
@@ -185,31 +184,3 @@ def in_functions(*traits: Trait) -> Candidates:
 def in_functions_with(symbols: frozenset[str]) -> Candidates:
     """All nodes of the functions in which something is one of these library names."""
     return Candidates((Way(symbols=symbols),))
-
-
-# ------------------------------------------------------------------------------ where a node stands
-
-
-def _heated(temperature: str) -> Test:
-    @says(f"it runs for every batch of {temperature}")
-    def holds(spot: Spot) -> bool:
-        return spot.project.temperature(spot.function, spot.block) == temperature
-
-    return holds
-
-
-@says("it stands in an autocast region")
-def _is_in_region(spot: Spot) -> bool:
-    return spot.enabled_region is not None
-
-
-HOT = where(_heated(TRAINING), Trait.HOT)
-EVALUATED = where(_heated(EVALUATION))
-IN_REGION = where(_is_in_region, Trait.REGION)
-MISUSED = nodes("call") & in_functions(Trait.MISUSED)
-# Of the function: something in it is so.
-SOMEWHERE_HOT = in_functions(Trait.HOT)
-WITHIN_REGION = in_functions(Trait.REGION)
-WITH_HALF = in_functions(Trait.HALF)
-IN_WORKER = in_functions(Trait.WORKER)
-IN_CAPTURE = in_functions(Trait.CAPTURED)

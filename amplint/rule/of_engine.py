@@ -1,5 +1,5 @@
-"""What amplint reports without a rule: files that Python cannot read, and comments that suppress
-nothing; and what only a run shows."""
+"""The rules that amplint's engine speaks for: files that Python cannot read, comments that suppress
+nothing, and overflows that only a run shows."""
 
 from __future__ import annotations
 

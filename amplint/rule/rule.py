@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from amplint.claim.claim import Claim
 from amplint.claim.finding import Finding
 from amplint.rule.conditions import Candidates
-from amplint.view.view import View
 
-Judge = Callable[[View], Iterator[Finding]]
+if TYPE_CHECKING:  # a run from the cache imports rules, and no analysis
+    from amplint.view.view import View
+
+Judge = Callable[["View"], Iterator[Finding]]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from amplint.analyses.fact import Facts
-from amplint.analyses.traits import Trait, Traits, traits_of
+from amplint.analyses.trait import Trait
+from amplint.analyses.traits import Traits, traits_of
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location, Node
-from amplint.rule.conditions import EVALUATED, HOT, IN_REGION, Test, Way, in_words
+from amplint.rule.conditions import Test, Way, in_words
+from amplint.rule.places import EVALUATED, HOT, IN_REGION
 from amplint.rule.rule import Judge, Rule
 from amplint.util.errors import describe
 from amplint.values.atoms import (

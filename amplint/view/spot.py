@@ -34,7 +34,7 @@ NOTHING = Node(ops.OPAQUE, (), None, -1, (0, 0, 0, 0))  # of a function, and of 
 
 
 class KnownProject:
-    """What is known of a project, as its spots are asked about it.
+    """The facts about a project that its spots are asked for.
 
     Args:
         facts: of the project.

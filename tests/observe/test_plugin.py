@@ -62,8 +62,9 @@ FOUND = "test_train.py:16:9 AMP404 clip-before-unscale: `clip_grad_norm_(model.p
 SECTION = "= amplint ="
 OWN = {
     "amplint",
-    "amplint.core",
+    "amplint.util",
     "amplint.util.lazy",
+    "amplint_verify",
     "amplint_verify.observing",
     "amplint_verify.observing.plugin",
 }

@@ -2,11 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from amplint.util.walks import reachable
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path for room in ("amplint", "rules") for path in (ROOT / room).rglob("*.py"))
@@ -34,13 +36,22 @@ def parts(path: Path) -> Iterator[tuple[ast.AST, str]]:
 
 @cache
 def defined() -> dict[str, set[str]]:
-    """By class of amplint, the names in it, and those that an enum has."""
+    """By class of amplint, the names in it and in its bases, and those that an enum has."""
     found: dict[str, set[str]] = {}
+    bases: dict[str, set[str]] = {}
     for path in MODULES:
         for node, _ in parts(path):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, {"name", "value"}).update(names_in(node))
-    return found
+                bases.setdefault(node.name, set()).update(map(ast.unparse, node.bases))
+    return {
+        name: set().union(*(found[each] for each in reachable([name], bases_of(bases))))
+        for name in found
+    }
+
+
+def bases_of(bases: dict[str, set[str]]) -> Callable[[str], Collection[str]]:
+    return lambda name: bases[name] & bases.keys()
 
 
 def names_in(cls: ast.ClassDef) -> Iterator[str]:

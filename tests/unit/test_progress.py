@@ -153,7 +153,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from amplint.run import analysis
 from amplint.cli import main as cli
 from amplint.run import parts
-from amplint.core import progress
+from amplint.util import progress
 from amplint.run import session
 
 def slowly(*arguments, original=analysis.look_at):

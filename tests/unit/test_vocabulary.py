@@ -18,15 +18,18 @@ PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 # Rooms and modules that have nothing to do with the names of user code.
 ELSEWHERE = {
     "amplint/knowledge/": "the vocabulary, and the tables of what libraries have",
+    "amplint/ir/operations.py": "the operations of value graphs",
     "amplint/frameworks/": "how the models of frameworks are written",
-    "amplint/core/": "amplint's own values, and text",
+    "amplint/util/": "text, files, terminals",
+    "amplint/values/": "amplint's own values",
+    "amplint/claim/": "codes, and the words of comments",
+    "amplint/rule/": "declarations of rules",
+    "amplint/fix/": "the text of fixes",
     "amplint/project/": "settings, notebooks, files",
-    "amplint/output/": "reports, and the text of fixes",
+    "amplint/output/": "reports",
     "amplint/run/": "suppressions, and amplint's own files",
     "amplint/cli/": "options of the command line",
-    "amplint_verify/observing/": "back ends, and what torch says",
     "amplint/server/": "requests of editors",
-    "amplint_verify/": "programs that run, and torch's own source",
     "amplint/testing.py": "marks in fixtures, and the words of messages",
 }
 # By reason: modules, each with the names of its lists.

@@ -1,0 +1,33 @@
+"""Conditions on where a node stands: in code that runs for every batch, in a region ..."""
+
+from __future__ import annotations
+
+from amplint.analyses.hotness import EVALUATION, TRAINING
+from amplint.analyses.trait import Trait
+from amplint.rule.conditions import Test, in_functions, nodes, says, where
+from amplint.view.spot import Spot
+
+
+def _heated(temperature: str) -> Test:
+    @says(f"it runs for every batch of {temperature}")
+    def holds(spot: Spot) -> bool:
+        return spot.project.temperature(spot.function, spot.block) == temperature
+
+    return holds
+
+
+@says("it stands in an autocast region")
+def _is_in_region(spot: Spot) -> bool:
+    return spot.enabled_region is not None
+
+
+HOT = where(_heated(TRAINING), Trait.HOT)
+EVALUATED = where(_heated(EVALUATION))
+IN_REGION = where(_is_in_region, Trait.REGION)
+MISUSED = nodes("call") & in_functions(Trait.MISUSED)
+# Of the function: something in it is so.
+SOMEWHERE_HOT = in_functions(Trait.HOT)
+WITHIN_REGION = in_functions(Trait.REGION)
+WITH_HALF = in_functions(Trait.HALF)
+IN_WORKER = in_functions(Trait.WORKER)
+IN_CAPTURE = in_functions(Trait.CAPTURED)
