@@ -172,7 +172,7 @@ class Fixture:
         writes it."""
         with tempfile.TemporaryDirectory() as directory:
             request = self.request(self.program("bad"), Path(directory))
-            files = fixing.Files(request, self.found.all_texts)
+            files = fixing.RoundFiles(request, self.found.all_texts)
             return fixing.without_orphans(path, self.found.texts[path], new, files)
 
     def request(

@@ -17,7 +17,7 @@ from amplint.rule.fixtures import Files, fixtures, folder, modules
 from amplint.rule.rule import Rule
 from amplint_verify import witnesses
 from amplint_verify.compare.bench import AS_WRITTEN, Subject
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.drivers import StartKind, UserProgram
 
 PROGRAMS = ("cifar", "gan", "lm")
 SAVES = (Same, Syncs)  # witnesses of fixes that change nothing but what a program costs
@@ -43,7 +43,7 @@ def of_programs(directory: Path) -> Iterator[Subject]:
         source = programs() / name
         files = {"train.py": (source / "train.py").read_bytes()}
         after = witnesses.fixed(files, directory / name)
-        program = UserProgram(Kind.ENTRY, "train:main")
+        program = UserProgram(StartKind.ENTRY, "train:main")
         yield Subject(name, program, source, partial(write, files, after))
 
 
@@ -58,7 +58,7 @@ def of_rules(rules: Sequence[Rule], directory: Path) -> Iterator[Subject]:
         if isinstance(rule.witness, SAVES):
             before = modules(folder(rule.name))
             after = witnesses.fixed(before, directory / rule.code)
-            program = UserProgram(Kind.ENTRY, "bad:run")
+            program = UserProgram(StartKind.ENTRY, "bad:run")
             copy = partial(write, before, after)
             if witnesses.source_of_run(before["bad.py"]) != witnesses.source_of_run(
                 after["bad.py"]

@@ -21,7 +21,7 @@ from amplint.rule.rule import Rule
 from amplint_verify import selftest, witnesses
 from amplint_verify.backends.choice import Aspect, Backend
 from amplint_verify.compare import bench
-from amplint_verify.compare.bench import Bench, Point, Subject
+from amplint_verify.compare.bench import Bench, BenchPoint, Subject
 from amplint_verify.recording.observation import to_json
 from amplint_verify.report import findings as report
 from amplint_verify.report import page
@@ -45,9 +45,9 @@ class Checked:
     """
 
     backends: Sequence[Backend]
-    rules: Sequence[witnesses.Result] | None
-    self_test: Sequence[selftest.Report] | None
-    points: Sequence[Point] | None = None
+    rules: Sequence[witnesses.WitnessResult] | None
+    self_test: Sequence[selftest.SelfTestReport] | None
+    points: Sequence[BenchPoint] | None = None
 
     @property
     def status(self) -> int:
@@ -139,11 +139,11 @@ def as_json(checked: Checked) -> dict[str, Any]:
     }
 
 
-def of_rule(result: witnesses.Result) -> dict[str, str]:
+def of_rule(result: witnesses.WitnessResult) -> dict[str, str]:
     return {**vars(result), "verdict": result.verdict.value}
 
 
-def of_self_test(tested: selftest.Report) -> dict[str, Any]:
+def of_self_test(tested: selftest.SelfTestReport) -> dict[str, Any]:
     return {"obstacle": tested.obstacle or None, "calls": [asdict(row) for row in tested.rows]}
 
 

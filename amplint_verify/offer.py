@@ -44,7 +44,7 @@ class Programs:
     entries: tuple[str, ...]
 
 
-class Calls:
+class FixesByFunction:
     """The fixes whose lines a function runs, as far as the call graph shows it.
 
     Args:
@@ -85,16 +85,16 @@ class Calls:
 INNER = ("function", "lambda")
 
 
-def calls_of(inference: Inference | None, fixed: Iterable[Finding]) -> Calls:
+def calls_of(inference: Inference | None, fixed: Iterable[Finding]) -> FixesByFunction:
     """The calls of a project that was linked as a whole; of another one, nothing is known."""
     if inference is None:
-        return Calls({}, {}, ())
+        return FixesByFunction({}, {}, ())
     files = inference.files.own.values()
     functions = {name: each for file in files for name, each in file.facts.functions.items()}
     called: dict[str, set[str]] = {}
     for (function, _), callees in inference.edges.items():
         called.setdefault(function, set()).update(callees & functions.keys())
-    return Calls(functions, called, fixed)
+    return FixesByFunction(functions, called, fixed)
 
 
 def applicable(outcome: Outcome) -> list[Finding]:
@@ -102,7 +102,9 @@ def applicable(outcome: Outcome) -> list[Finding]:
     return fixing.fixable(outcome.findings, fixing.UNSAFE)
 
 
-def programs(texts: Mapping[str, Text], changed: Collection[str], calls: Calls) -> Programs:
+def programs(
+    texts: Mapping[str, Text], changed: Collection[str], calls: FixesByFunction
+) -> Programs:
     """The programs of a project.
 
     Args:

@@ -25,12 +25,12 @@ from amplint_verify import HOW_TO_GET_TORCH
 from amplint_verify.backends import choice
 from amplint_verify.backends.choice import AUTO, Backend
 from amplint_verify.compare import lab
-from amplint_verify.compare.bench import Bench, Point, Subject
+from amplint_verify.compare.bench import Bench, BenchPoint, Subject
 from amplint_verify.compare.lab import Lab
 from amplint_verify.report import findings as report
 from amplint_verify.report import page
-from amplint_verify.report.findings import Report
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.report.findings import ReportMaterial
+from amplint_verify.runs.drivers import StartKind, UserProgram
 from amplint_verify.runs.run import running
 
 
@@ -55,7 +55,7 @@ class Options:
     sizes: tuple[int, ...] | None = None
 
 
-def verified(request: Request, options: Options) -> Report:
+def verified(request: Request, options: Options) -> ReportMaterial:
     """Run the program of a project with and without its fixes; nothing of the project is written.
 
     Raises OSError if the project cannot be copied.
@@ -79,10 +79,12 @@ def verified(request: Request, options: Options) -> Report:
         )
         result = lab.verify(request, options.unsafe, laboratory)
         points = tuple(measured(laboratory, result.texts, options.sizes))
-    return Report(result, options.backends, str(options.program), laboratory.linked, points)
+    return ReportMaterial(result, options.backends, str(options.program), laboratory.linked, points)
 
 
-def measured(laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None) -> Iterator[Point]:
+def measured(
+    laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None
+) -> Iterator[BenchPoint]:
     """The worth of the good fixes, if the user asks for it and there are any."""
     if sizes is None or not fixed:
         return
@@ -101,7 +103,7 @@ def measured(laboratory: Lab, fixed: lab.Texts, sizes: tuple[int, ...] | None) -
     ).points(subject)
 
 
-def as_fixed(found: Report) -> FixOutcome:
+def as_fixed(found: ReportMaterial) -> FixOutcome:
     """The good fixes as `amplint fix` writes them."""
     verified = found.verified
     applied = tuple(each.finding for each in verified.judged if each.judgement.good)
@@ -148,13 +150,13 @@ def options(
             raise click.UsageError(f"{name!r} names no function: package.module:function")
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"running a program needs torch: {HOW_TO_GET_TORCH}")
-    kind, name = Kind.ENTRY, entry or ""
+    kind, name = StartKind.ENTRY, entry or ""
     if script is not None:
-        kind = Kind.SCRIPT
+        kind = StartKind.SCRIPT
         file, *first = shlex.split(script) or [""]
         name, arguments = within(request, file), [*first, *arguments]
     elif pytest is not None:
-        kind, arguments = Kind.PYTEST, [*shlex.split(pytest), *arguments]
+        kind, arguments = StartKind.PYTEST, [*shlex.split(pytest), *arguments]
     program = UserProgram(
         kind=kind,
         name=name,
@@ -228,7 +230,7 @@ def fix(request: Request, given: Options, known: Known) -> int:
     return tell(problems) or fixed.outcome.status
 
 
-def told_and_verified(request: Request, given: Options) -> Report:
+def told_and_verified(request: Request, given: Options) -> ReportMaterial:
     """Verify, after saying what will be run.
 
     Raises click's exceptions for what a user has to mend first; then nothing, or only the original

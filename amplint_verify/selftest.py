@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from amplint_verify.backends.choice import Aspect, Backend, Shows
+from amplint_verify.backends.choice import Aspect, AspectShown, Backend
 from amplint_verify.recording.observation import Observation, RunOutcome
 from amplint_verify.runs.run import Runner
 from amplint_verify.runs.spec import Spec
@@ -35,7 +35,7 @@ NOT_THERE = (
 
 
 @dataclass(frozen=True)
-class Row:
+class SelfTestRow:
     """The result of one call of the lists.
 
     Args:
@@ -55,11 +55,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Call:
+class ListedCall:
     """A call of the lists.
 
     Args:
-        group, op: as in `Row`.
+        group, op: as in `SelfTestRow`.
         homes: where the operation is looked for: modules, or torch.Tensor.
         args, kwargs: of the call.
         run_as: what autocast casts the arguments to; None if it is to refuse them.
@@ -75,7 +75,7 @@ class Call:
     gives: Any
 
 
-def calls(lists: Any, torch: Any) -> Iterator[Call]:
+def calls(lists: Any, torch: Any) -> Iterator[ListedCall]:
     """The calls, as PyTorch's test_cuda.py reads its lists."""
     half, full = torch.float16, torch.float32
     everywhere, methods, nn = (torch, torch.Tensor), (torch.Tensor,), (torch._C._nn,)
@@ -98,9 +98,9 @@ def calls(lists: Any, torch: Any) -> Iterator[Call]:
                 continue
             kwargs = extra if third == "kwargs" and extra else {}
             gives = extra if third == "gives" else run_as
-            yield Call(group, op, homes, args, kwargs, run_as, gives)
+            yield ListedCall(group, op, homes, args, kwargs, run_as, gives)
     for op, args, module in lists.banned:
-        yield Call("banned", op, (module,), args, {}, None, None)
+        yield ListedCall("banned", op, (module,), args, {}, None, None)
 
 
 def measure(device: str) -> str:
@@ -121,18 +121,18 @@ def without_expecttest() -> None:
         sys.modules["expecttest"] = stand_in
 
 
-def row_of(call: Call, device: str, torch: Any) -> Row:
+def row_of(call: ListedCall, device: str, torch: Any) -> SelfTestRow:
     homes = [home for home in call.homes if hasattr(home, call.op)]
     if not homes:
-        return Row(call.group, call.op, ABSENT, "this torch has no such name")
+        return SelfTestRow(call.group, call.op, ABSENT, "this torch has no such name")
     for home in homes:
         found = compared(call, getattr(home, call.op), device, torch)
         if found[0] != RIGHT:
-            return Row(call.group, call.op, *found)
-    return Row(call.group, call.op, RIGHT)
+            return SelfTestRow(call.group, call.op, *found)
+    return SelfTestRow(call.group, call.op, RIGHT)
 
 
-def compared(call: Call, function: Any, device: str, torch: Any) -> tuple[str, str]:
+def compared(call: ListedCall, function: Any, device: str, torch: Any) -> tuple[str, str]:
     """The verdict on a call, and what was seen."""
     try:
         with torch.autocast(device, dtype=torch.float16):
@@ -176,7 +176,7 @@ def _equal(one: Any, other: Any, torch: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Report:
+class SelfTestReport:
     """The results of a back end.
 
     Args:
@@ -186,29 +186,31 @@ class Report:
     """
 
     backend: Backend
-    rows: tuple[Row, ...]
+    rows: tuple[SelfTestRow, ...]
     obstacle: str = ""
 
 
-def run(backends: Sequence[Backend], runner: Runner) -> Iterator[Report]:
+def run(backends: Sequence[Backend], runner: Runner) -> Iterator[SelfTestReport]:
     """Make the calls on each back end that shows dtypes of CUDA autocast."""
     with tempfile.TemporaryDirectory(prefix="amplint-") as root:
         for backend in backends:
-            if backend.shows[Aspect.DTYPES] is Shows.NO:
+            if backend.shows[Aspect.DTYPES] is AspectShown.NO:
                 continue
             target = f"{measure.__module__}:{measure.__name__}"
             seen = runner.run(Spec(root, target, backend.name, ("{device}",)))
-            yield Report(backend, *read(seen))
+            yield SelfTestReport(backend, *read(seen))
 
 
-def read(seen: Observation) -> tuple[tuple[Row, ...], str]:
+def read(seen: Observation) -> tuple[tuple[SelfTestRow, ...], str]:
     """The rows that a child wrote, or why there are none."""
     if seen.outcome is not RunOutcome.OK:
         return (), f"{seen.outcome.value}: {seen.error}: {seen.text}".partition("\n")[0]
-    return tuple(Row(**row) for row in json.loads(ast.literal_eval(seen.result[0].text))), ""
+    return tuple(
+        SelfTestRow(**row) for row in json.loads(ast.literal_eval(seen.result[0].text))
+    ), ""
 
 
-def status(reports: Sequence[Report]) -> int:
+def status(reports: Sequence[SelfTestReport]) -> int:
     """The exit status: 1 if a call gave what it should not, 3 if nothing could be tried, else 0."""
     rows = [row for report in reports for row in report.rows]
     if any(row.verdict == WRONG for row in rows):
@@ -216,7 +218,7 @@ def status(reports: Sequence[Report]) -> int:
     return 0 if rows and not any(report.obstacle for report in reports) else 3
 
 
-def as_text(report: Report) -> str:
+def as_text(report: SelfTestReport) -> str:
     """Counts by list, and every call that was not right."""
     if report.obstacle:
         return f"{report.backend.name}: not tried: {report.obstacle}"

@@ -27,13 +27,13 @@ from amplint.rule.fixtures import Files, folder, modules, write
 from amplint.rule.of_engine import ENGINE_RULES
 from amplint.rule.rule import Rule
 from amplint.run.request import Request
-from amplint_verify.backends.choice import BACKENDS, Aspect, Backend, Shows
+from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown, Backend
 from amplint_verify.recording.observation import Leaf, Observation, RunOutcome
 from amplint_verify.runs.run import Runner
 from amplint_verify.runs.spec import Spec
 
 
-class Verdict(Enum):
+class WitnessVerdict(Enum):
     """The verdict of a run on a witness."""
 
     VERIFIED = "verified"
@@ -44,22 +44,25 @@ class Verdict(Enum):
     UNRUN = "not run"
 
 
-MEANINGS: Mapping[Verdict, str] = {
-    Verdict.VERIFIED: "What the rule says happened.",
-    Verdict.DIFFERS: "It did not.",
-    Verdict.CRASHES: "A program ended as it should not: an error, a signal, no answer in time.",
-    Verdict.INCONCLUSIVE: "The back end could not run it, and says why.",
-    Verdict.NOT_SHOWN: "The back end does not show this kind of thing.",
-    Verdict.UNRUN: "No machine that amplint is tested on can run it; the source of the claim is "
-    "named.",
+MEANINGS: Mapping[WitnessVerdict, str] = {
+    WitnessVerdict.VERIFIED: "What the rule says happened.",
+    WitnessVerdict.DIFFERS: "It did not.",
+    WitnessVerdict.CRASHES: (
+        "A program ended as it should not: an error, a signal, no answer in time."
+    ),
+    WitnessVerdict.INCONCLUSIVE: "The back end could not run it, and says why.",
+    WitnessVerdict.NOT_SHOWN: "The back end does not show this kind of thing.",
+    WitnessVerdict.UNRUN: (
+        "No machine that amplint is tested on can run it; the source of the claim is named."
+    ),
 }
 
 VERIFIED, NOT_VERIFIED, NOT_EXECUTED = 0, 1, 3  # exit status; 2 is for usage
-REFUTED = (Verdict.DIFFERS, Verdict.CRASHES)
+REFUTED = (WitnessVerdict.DIFFERS, WitnessVerdict.CRASHES)
 
 
 @dataclass(frozen=True)
-class Result:
+class WitnessResult:
     """A line of the table.
 
     Args:
@@ -75,7 +78,7 @@ class Result:
     backend: str
     demanded: str
     happened: str
-    verdict: Verdict
+    verdict: WitnessVerdict
 
 
 # ------------------------------------------------------------------------------- the programs
@@ -104,7 +107,7 @@ def source_of_run(data: bytes) -> str | None:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ProgramPair:
     """The two programs of a rule, written to two directories.
 
     Args:
@@ -118,12 +121,12 @@ class Pair:
     target: str
 
 
-def prepared(rule: Rule, directory: Path) -> Pair:
+def prepared(rule: Rule, directory: Path) -> ProgramPair:
     """Write the programs of a rule below a directory."""
     before = modules(folder(rule.name))
     after = fixed(before, directory / "fixing")
     touched = source_of_run(before["bad.py"]) != source_of_run(after["bad.py"])
-    return Pair(
+    return ProgramPair(
         write(before, directory / "bad"),
         write(after, directory / "fixed"),
         "bad:run" if touched else "good:run",
@@ -249,7 +252,7 @@ DEMANDS: Mapping[type[Witness], Demand] = {
 
 def judged(
     witness: Witness, backend: Backend, bad: Observation, good: Observation
-) -> tuple[Verdict, str]:
+) -> tuple[WitnessVerdict, str]:
     """The verdict of two runs on a witness, and a description of what happened.
 
     The fixed program must run, whatever the back end shows. A back end that shows an aspect in
@@ -258,16 +261,18 @@ def judged(
     demand = DEMANDS[type(witness)]
     for name, seen in (("bad", bad), ("fixed", good)):
         if seen.outcome is RunOutcome.NOT_SIMULABLE:
-            return Verdict.INCONCLUSIVE, f"{name} program not simulable: {seen.text}"
+            return WitnessVerdict.INCONCLUSIVE, f"{name} program not simulable: {seen.text}"
         if seen.outcome is not RunOutcome.OK and not (
             seen.outcome is RunOutcome.EXCEPTION and name == "bad" and isinstance(witness, Raises)
         ):
-            return Verdict.CRASHES, f"{name} program: {seen.error}: {seen.text}".partition("\n")[0]
+            return WitnessVerdict.CRASHES, f"{name} program: {seen.error}: {seen.text}".partition(
+                "\n"
+            )[0]
     aspect = demand.aspect(witness)
-    if backend.shows[aspect] is Shows.NO:
-        return Verdict.NOT_SHOWN, f"{aspect.value}: {backend.notes.get(aspect, 'not shown')}"
+    if backend.shows[aspect] is AspectShown.NO:
+        return WitnessVerdict.NOT_SHOWN, f"{aspect.value}: {backend.notes.get(aspect, 'not shown')}"
     kept, happened = demand.check(witness, bad, good)
-    return Verdict.VERIFIED if kept else Verdict.DIFFERS, happened
+    return WitnessVerdict.VERIFIED if kept else WitnessVerdict.DIFFERS, happened
 
 
 # ------------------------------------------------------------------------------- the table
@@ -277,7 +282,9 @@ def judged(
 BESIDE_EACH_OTHER = min(os.cpu_count() or 1, 8)
 
 
-def verify(rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner) -> Iterator[Result]:
+def verify(
+    rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner
+) -> Iterator[WitnessResult]:
     """Run the fixtures of rules on back ends; a result for each pair, in order, as it is known.
 
     Back ends run beside each other; so do programs that get a process of their own (`cuda`).
@@ -297,11 +304,13 @@ def verify(rules: Sequence[Rule], backends: Sequence[Backend], runner: Runner) -
 
 def tasks(
     rule: Rule, backends: Sequence[Backend], directory: Path
-) -> Iterator[Callable[[Runner], Result]]:
+) -> Iterator[Callable[[Runner], WitnessResult]]:
     """A function that returns the results of a rule, whose programs are written to a directory."""
     if isinstance(rule.witness, Unrun):
         words = f"{rule.witness.reason} ({rule.witness.source})"
-        unrun = Result(rule.code, rule.name, "", "nothing here runs it", words, Verdict.UNRUN)
+        unrun = WitnessResult(
+            rule.code, rule.name, "", "nothing here runs it", words, WitnessVerdict.UNRUN
+        )
         yield lambda _: unrun
         return
     pair = prepared(rule, directory)
@@ -309,13 +318,13 @@ def tasks(
         yield partial(shown, rule, pair, backend)
 
 
-def shown(rule: Rule, pair: Pair, backend: Backend, runner: Runner) -> Result:
+def shown(rule: Rule, pair: ProgramPair, backend: Backend, runner: Runner) -> WitnessResult:
     """The result of running a rule's programs on a back end."""
     bad = runner.run(Spec(str(pair.bad), "bad:run", backend.name, ("{device}",)))
     good = runner.run(Spec(str(pair.fixed), pair.target, backend.name, ("{device}",)))
     verdict, happened = judged(rule.witness, backend, bad, good)
     demanded = DEMANDS[type(rule.witness)].words(rule.witness)
-    return Result(rule.code, rule.name, backend.name, demanded, happened, verdict)
+    return WitnessResult(rule.code, rule.name, backend.name, demanded, happened, verdict)
 
 
 def chosen(codes: Sequence[str]) -> tuple[Rule, ...]:
@@ -332,7 +341,7 @@ def chosen(codes: Sequence[str]) -> tuple[Rule, ...]:
     return found or known
 
 
-def status(results: Sequence[Result]) -> int:
+def status(results: Sequence[WitnessResult]) -> int:
     """The exit status.
 
     Returns:
@@ -341,12 +350,12 @@ def status(results: Sequence[Result]) -> int:
     """
     if any(result.verdict in REFUTED for result in results):
         return NOT_VERIFIED
-    run = {result.code for result in results if result.verdict is not Verdict.UNRUN}
-    verified = {result.code for result in results if result.verdict is Verdict.VERIFIED}
+    run = {result.code for result in results if result.verdict is not WitnessVerdict.UNRUN}
+    verified = {result.code for result in results if result.verdict is WitnessVerdict.VERIFIED}
     return VERIFIED if run and run == verified else NOT_EXECUTED
 
 
-def as_text(results: Sequence[Result]) -> str:
+def as_text(results: Sequence[WitnessResult]) -> str:
     """The table, in columns."""
     rows = [("rule", "back end", "demanded", "happened", "verdict")] + [
         (r.code, r.backend, r.demanded, r.happened, r.verdict.value) for r in results
@@ -364,17 +373,17 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def as_markdown(results: Sequence[Result]) -> str:
+def as_markdown(results: Sequence[WitnessResult]) -> str:
     """A row for each rule, a column for each back end: what stands in the documentation."""
     names = [name for name in BACKENDS if any(result.backend == name for result in results)]
-    rows: dict[str, dict[str, Result]] = {}
+    rows: dict[str, dict[str, WitnessResult]] = {}
     for result in results:
         rows.setdefault(result.code, {})[result.backend] = result
     lines = [["rule", "what its witness demands", *(f"`{name}`" for name in names)]]
     lines.append(["---"] * len(lines[0]))
     for code, by_backend in rows.items():
         any_result = next(iter(by_backend.values()))
-        unrun = any_result.verdict is Verdict.UNRUN
+        unrun = any_result.verdict is WitnessVerdict.UNRUN
         words = f"{any_result.demanded}: {any_result.happened}" if unrun else any_result.demanded
         cells = [by_backend[name].verdict.value if name in by_backend else "" for name in names]
         lines.append([f"{code} {any_result.name}", words, *cells])

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from amplint.server.looking import Looker
-from amplint.server.messages import Judged, Look, Open, Told
+from amplint.server.messages import JudgedText, LogLine, Look, Open
 
 
 def comment(text: str, number: int) -> str:
@@ -91,9 +91,9 @@ def waited(looker: Looker, opened: dict[str, Open], path: Path, text: str) -> tu
     opened[uri] = Open(text)
     gc.disable()  # as the process that analyses does
     for answer in looker.look(Look(1, uri, opened, "utf-16")):
-        if isinstance(answer, Judged) and answer.uri == uri:
+        if isinstance(answer, JudgedText) and answer.uri == uri:
             seconds = time.process_time() - begun[0], time.perf_counter() - begun[1]
-        elif isinstance(answer, Told):
+        elif isinstance(answer, LogLine):
             print(answer.text)
     return seconds
 

@@ -30,7 +30,7 @@ from amplint.analyses.trait import Trait
 from amplint.claim.finding import Finding
 from amplint.ir.file_set import Files
 from amplint.rule.rule import Rule
-from amplint.rule.search import Candidate, FileCandidates, Search
+from amplint.rule.search import Candidate, CandidateSearch, FileCandidates
 from amplint.run import analysis, engine
 from amplint.run.request import Outcome, Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, sources
@@ -38,7 +38,7 @@ from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, so
 PACKAGES = ("pytorch-ignite", "recbole")
 
 
-class Everywhere(Search):
+class Everywhere(CandidateSearch):
     """A search that leaves out nothing but what the conditions of checks leave out themselves."""
 
     def __init__(self, files: Files, facts: Facts, rules: Sequence[Rule], _: object) -> None:
@@ -68,7 +68,7 @@ class Said:
     shown: int
 
 
-def run(request: Request, search: type[Search] = Search) -> Said:
+def run(request: Request, search: type[CandidateSearch] = CandidateSearch) -> Said:
     """`engine.run` with a search of candidates; nothing that was found before is used."""
     count = multiprocessing.Value("q")  # files are judged in several processes
 
@@ -79,7 +79,7 @@ def run(request: Request, search: type[Search] = Search) -> Said:
                 count.value += len(found.shown)
             return found
 
-    with mock.patch.object(analysis, "Search", Counted):
+    with mock.patch.object(analysis, "CandidateSearch", Counted):
         outcome = engine.run(replace(request, indexed={}, cache=None))
     return Said(outcome, count.value)
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from amplint.ir.module_names import Modules
+from amplint.ir.module_names import ProjectModules
 from amplint.rule import registry
 from benchmarks.packages import amplint, default_cache
 
@@ -209,7 +209,7 @@ def chosen(where: Path, revision: str, wanted: Sequence[str]) -> list[str]:
     paths = [path for path in names if path.endswith(".py")]
     if len(paths) <= LIMIT:
         return sorted(paths)
-    modules = Modules(paths)
+    modules = ProjectModules(paths)
     texts = {
         path: git(where, "show", f"{revision}:{path}") for path in {*wanted}.intersection(paths)
     }
@@ -226,7 +226,7 @@ def chosen(where: Path, revision: str, wanted: Sequence[str]) -> list[str]:
     return [*near, *far[: LIMIT // 3]]
 
 
-def imports(path: str, text: bytes, modules: Modules) -> Iterator[str]:
+def imports(path: str, text: bytes, modules: ProjectModules) -> Iterator[str]:
     """The files of a project that one of its files imports; none of a file for another Python."""
     try:
         tree = ast.parse(text)

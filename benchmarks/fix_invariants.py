@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from amplint.fix.fixing import SAFE, UNSAFE, Named, Rounds, Settled
+from amplint.fix.fixing import SAFE, UNSAFE, FixableFinding, Rounds, Settled
 from amplint.run.request import Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, sources
 
@@ -105,7 +105,7 @@ def tried(rounds: Rounds, settled: Settled) -> Tried:
     return Tried(len(settled.fixed), tuple(settled.problems), tuple(rounds.brought(settled)))
 
 
-def drawn(named: Sequence[Named], most: int, seed: int) -> list[Named]:
+def drawn(named: Sequence[FixableFinding], most: int, seed: int) -> list[FixableFinding]:
     """So many of the fixes at most, of each rule one before any other has two."""
     mixed = [*named]
     random.Random(seed).shuffle(mixed)
@@ -117,11 +117,11 @@ def drawn(named: Sequence[Named], most: int, seed: int) -> list[Named]:
     return [mixed[number] for _, number in sorted(turns)[:most]]
 
 
-def _by_code(named: Iterable[Named]) -> dict[str, int]:
+def _by_code(named: Iterable[FixableFinding]) -> dict[str, int]:
     return dict(sorted(Counter(each.finding.code for each in named).items()))
 
 
-def _about(each: Named) -> str:
+def _about(each: FixableFinding) -> str:
     return f"{each.place} {each.finding.code}"
 
 

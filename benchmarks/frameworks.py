@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from amplint.frameworks.models import ANY, bundled, fits
-from amplint.frameworks.schema import Class, Method, Model, Precision, Row, Wrapper
+from amplint.frameworks.schema import ClassRow, MethodRow, Model, Precision, Row, Wrapper
 from benchmarks.packages import default_cache
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -178,7 +178,7 @@ class Held(NamedTuple):
                 return known[each].members[member]
         return None
 
-    def of_attribute(self, cls: Class, name: str) -> Iterator[str]:
+    def of_attribute(self, cls: ClassRow, name: str) -> Iterator[str]:
         """An attribute that no method of the class sets: `setattr` may, or another class that the
         class asks for what it has not, as fastai's callbacks ask their learner."""
         if name not in self.extract.called_by_name:
@@ -186,7 +186,7 @@ class Held(NamedTuple):
         elif not cls.source:
             yield f"{cls.names[0]}.{name}: it is read by name, and no source says where"
 
-    def of_method(self, cls: Class, method: Method, name: str) -> Iterator[str]:
+    def of_method(self, cls: ClassRow, method: MethodRow, name: str) -> Iterator[str]:
         where = f"{cls.names[0]}.{name}"
         found = [*self.members(cls.names, name)]
         if not found:

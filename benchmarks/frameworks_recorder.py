@@ -25,7 +25,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.frameworks.models import ANY, Models, bundled
-from amplint.frameworks.schema import Class, Method, Model
+from amplint.frameworks.schema import ClassRow, MethodRow, Model
 from benchmarks.frameworks_run import OUTPUTS, Given, Maker, Run, Seen, Watched
 
 NONE = "none"
@@ -228,10 +228,10 @@ class Recorder:
         names = (dotted_name(each) for each in cls.__mro__ if each not in self.own)
         return tuple(name for name in names if self.models.classes([name]))
 
-    def rows(self, cls: type) -> tuple[Class, ...]:
+    def rows(self, cls: type) -> tuple[ClassRow, ...]:
         return self.models.classes(self.bases(cls))
 
-    def row(self, cls: type, name: str) -> Method | None:
+    def row(self, cls: type, name: str) -> MethodRow | None:
         return self.models.method(self.rows(cls), name)
 
     # -------------------------------------------------------------- what is recorded

@@ -38,7 +38,7 @@ from typing import NamedTuple
 import msgspec
 
 from amplint.frameworks.models import ANY, Models, bundled, fits, written
-from amplint.frameworks.schema import Class, Method, Model, Precision, Role
+from amplint.frameworks.schema import ClassRow, MethodRow, Model, Precision, Role
 from benchmarks.frameworks import releases_of
 from benchmarks.packages import RESULTS
 
@@ -203,10 +203,10 @@ class Held(NamedTuple):
         for number in sorted({n for n in numbers if numbers.count(n) > 1}):
             yield f"the program has {number} of two kinds"
 
-    def row(self, seen: Seen) -> Method | None:
+    def row(self, seen: Seen) -> MethodRow | None:
         return self.models.method(self.rows(seen), seen.method)
 
-    def rows(self, seen: Seen) -> tuple[Class, ...]:
+    def rows(self, seen: Seen) -> tuple[ClassRow, ...]:
         watched = self.run.classes.get(seen.name.rpartition(".")[0])
         return self.models.classes(watched.bases if watched is not None else ())
 
@@ -242,7 +242,7 @@ class Held(NamedTuple):
         if row.reads and not seen.reads:
             yield f"{seen.name}: it read nothing"
 
-    def of_calls(self, seen: Seen, row: Method, precision: Precision | None) -> Iterator[str]:
+    def of_calls(self, seen: Seen, row: MethodRow, precision: Precision | None) -> Iterator[str]:
         assert row.called is not None
         counts = self.run.counts.get(row.called, ())
         if seen.calls not in counts:
@@ -258,7 +258,7 @@ class Held(NamedTuple):
         if row.gradients not in everywhere or (not row.gradients and True in seen.gradients):
             yield f"{seen.name}: gradients were {told(seen.gradients)}, not {row.gradients}"
 
-    def of_values(self, seen: Seen, row: Method) -> Iterator[str]:
+    def of_values(self, seen: Seen, row: MethodRow) -> Iterator[str]:
         for given in seen.given:
             at = sys.maxsize if given.position is None else given.position
             role = row.role(given.name, at)

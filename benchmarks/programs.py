@@ -20,20 +20,20 @@ from amplint.run.request import Request
 from amplint_verify import projects
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.report import findings as report
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.drivers import StartKind, UserProgram
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "verify_programs"
 RESULT = HERE / "results" / "programs.json"
 # One of each kind, so that all ways to run a program are taken.
 RUN = {
-    "cifar": UserProgram(Kind.ENTRY, "train:main"),
-    "gan": UserProgram(Kind.SCRIPT, "train.py"),
-    "lm": UserProgram(Kind.PYTEST),
+    "cifar": UserProgram(StartKind.ENTRY, "train:main"),
+    "gan": UserProgram(StartKind.SCRIPT, "train.py"),
+    "lm": UserProgram(StartKind.PYTEST),
 }
 
 
-def verified(directory: Path, program: UserProgram) -> report.Report:
+def verified(directory: Path, program: UserProgram) -> report.ReportMaterial:
     """The fixes of the project in a directory, all of them, on both back ends."""
     settings = Settings(directory)
     request = Request(project([directory], settings), settings, registry.all_rules())
@@ -42,7 +42,7 @@ def verified(directory: Path, program: UserProgram) -> report.Report:
     return projects.verified(request, options)
 
 
-def summary(found: report.Report) -> dict[str, Any]:
+def summary(found: report.ReportMaterial) -> dict[str, Any]:
     """What is kept of a report: nothing that is another on another machine."""
     data = report.as_json(found)
     kept = ("path", "row", "code", "line", "title", "safety", "verdict", "reason")

@@ -13,7 +13,7 @@ from functools import cached_property
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.inference import Inference, State
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.inference.use_evidence import BACKWARD_KEYWORDS, is_whole_step
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
@@ -57,7 +57,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         self.events = {function: self._events(function) for function in inference.states}
         self.trains = self._training()
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
         known = self.events
         if edit.moves is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.annotations import TENSOR_TYPES
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.inference.narrowing import class_atoms
 from amplint.ir import ops
 from amplint.ir.model import Node, Param
@@ -33,7 +33,7 @@ class CallGuards(Fact):
         super().__init__(inference)
         self._guards: dict[tuple[str, int], list[tuple[int, bool]]] = {}
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
         self._guards = {at: of for at, of in self._guards.items() if at[0] not in edit.functions}
         return True

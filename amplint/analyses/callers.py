@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 
 
 class Callers(Fact):
@@ -25,7 +25,7 @@ class Callers(Fact):
             for callee in sorted(callees):
                 self.sites.setdefault(callee, []).append(site)
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
         self._forget(edit.functions)
         for function in edit.functions & inference.states.keys():

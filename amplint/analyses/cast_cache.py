@@ -63,7 +63,7 @@ class Stale:
     nested: bool
 
 
-class Around(NamedTuple):
+class AutocastState(NamedTuple):
     """The autocast state that holds where something runs: that of the innermost context.
 
     casts: whether weights are cast there, and the casts kept.
@@ -74,23 +74,23 @@ class Around(NamedTuple):
     nested: bool
 
 
-AROUND = [Around(casts, nested) for casts in (False, True) for nested in (False, True)]
-Entered = tuple[str, Around]  # a function, and what holds where it is called
+AROUND = [AutocastState(casts, nested) for casts in (False, True) for nested in (False, True)]
+Entered = tuple[str, AutocastState]  # a function, and what holds where it is called
 
 
-class Use(NamedTuple):
+class WeightUse(NamedTuple):
     """A call that uses weights: where, and in which autocast state."""
 
     evidence: Evidence
-    around: Around
+    around: AutocastState
 
 
 class CastCache(Fact):
     """The regions of a project and what is called in them, searched once for all.
 
     Each question (what updates weights, what uses them, which loop does both) is asked of functions
-    under an autocast state (`Around`), of which there are four, and answered for all of them by one
-    walk from the answers back along the calls.
+    under an autocast state (`AutocastState`), of which there are four, and answered for all of them
+    by one walk from the answers back along the calls.
     """
 
     _callers = Required(Callers)
@@ -99,11 +99,11 @@ class CastCache(Fact):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._opened: dict[str, list[tuple[int, Around | None]]] = {}
+        self._opened: dict[str, list[tuple[int, AutocastState | None]]] = {}
         self._bodies: dict[str, dict[tuple[int, Location], int]] = {}
         self._half: dict[str, frozenset[str]] = {}
-        self._found: dict[tuple[str, int, Around], Stale | None] = {}
-        self._own_uses: dict[Entered, Use | None] = {}
+        self._found: dict[tuple[str, int, AutocastState], Stale | None] = {}
+        self._own_uses: dict[Entered, WeightUse | None] = {}
 
     def of_context(self, at: NodePlace, place: Place) -> Stale | None:
         """For the region that a `with`, or a decorator, opens.
@@ -117,7 +117,7 @@ class CastCache(Fact):
         opened = autocast_in(state.values[context])
         if opened is None or opened.cache is False:
             return None
-        around = Around(opened.enabled is not False, nested=False)
+        around = AutocastState(opened.enabled is not False, nested=False)
         block = self._regions(function).get((context, location))
         if block is not None:
             inner = self._innermost(function)[state.graph.blocks[block].parent][1] is not None
@@ -128,7 +128,7 @@ class CastCache(Fact):
                 return self._search(decorated, -1, around)
         return None
 
-    def _search(self, function: str, outer: int, around: Around) -> Stale | None:
+    def _search(self, function: str, outer: int, around: AutocastState) -> Stale | None:
         """The nearest loop in a region: in its own function, or by the fewest calls."""
         found = self._own_loop(function, outer, around)
         if found is None:
@@ -164,7 +164,7 @@ class CastCache(Fact):
                     found.setdefault(function, {})[number] = update
         return found
 
-    def _own_loop(self, function: str, outer: int, around: Around) -> Stale | None:
+    def _own_loop(self, function: str, outer: int, around: AutocastState) -> Stale | None:
         """The first loop in a block that updates weights and uses them."""
         key = (function, outer, around)
         if key not in self._found:
@@ -179,7 +179,7 @@ class CastCache(Fact):
         return self._found[key]
 
     def _stale(
-        self, function: str, loop: int, update: Evidence, outer: int, around: Around
+        self, function: str, loop: int, update: Evidence, outer: int, around: AutocastState
     ) -> Stale | None:
         used = self._use(function, loop, self._within(function, loop, outer, around))
         if used is None:
@@ -256,7 +256,7 @@ class CastCache(Fact):
 
     # -- what uses weights
 
-    def _use(self, function: str, outer: int, around: Around) -> Use | None:
+    def _use(self, function: str, outer: int, around: AutocastState) -> WeightUse | None:
         """The call in a block that is most surely a module's, where autocast casts and caches: the
         nearest one in what is called, unless there is one in the block itself."""
         own = self._own_use(function, outer, around)
@@ -265,9 +265,9 @@ class CastCache(Fact):
         entered = self._nearest(self._uses, self._called_in(function, outer, around))
         return self._entered_use(entered) if entered is not None else None
 
-    def _own_use(self, function: str, outer: int, around: Around) -> Use | None:
+    def _own_use(self, function: str, outer: int, around: AutocastState) -> WeightUse | None:
         state = self.inference.states[function]
-        guess: Use | None = None
+        guess: WeightUse | None = None
         for number in self._calls(state, outer):
             inside = self._within(function, state.graph.nodes[number].block, outer, around)
             known = self._is_forward(function, number) if inside.casts else None
@@ -279,11 +279,11 @@ class CastCache(Fact):
                     Shows.WEIGHTS,
                 )
                 if known:
-                    return Use(evidence, inside)
-                guess = Use(evidence, inside)
+                    return WeightUse(evidence, inside)
+                guess = WeightUse(evidence, inside)
         return guess
 
-    def _entered_use(self, entered: Entered) -> Use | None:
+    def _entered_use(self, entered: Entered) -> WeightUse | None:
         if entered not in self._own_uses:
             self._own_uses[entered] = self._own_use(entered[0], -1, entered[1])
         return self._own_uses[entered]
@@ -339,7 +339,7 @@ class CastCache(Fact):
 
     # -- calls, under an autocast state
 
-    def _called_in(self, function: str, outer: int, around: Around) -> Iterator[Entered]:
+    def _called_in(self, function: str, outer: int, around: AutocastState) -> Iterator[Entered]:
         """The functions that calls in a block run, in order, where `around` holds in the block."""
         state = self.inference.states[function]
         for number in self._calls(state, outer):
@@ -379,7 +379,9 @@ class CastCache(Fact):
             if callee in self.inference.states and not self._backward_calls.is_abstract(callee)
         ]
 
-    def _within(self, function: str, block: int, outer: int, around: Around) -> Around:
+    def _within(
+        self, function: str, block: int, outer: int, around: AutocastState
+    ) -> AutocastState:
         """The autocast state in a block, where `around` holds in the block `outer` around it."""
         opener, opened = self._innermost(function)[block]
         graph = self.inference.states[function].graph
@@ -387,7 +389,7 @@ class CastCache(Fact):
             return around
         return opened
 
-    def _innermost(self, function: str) -> Sequence[tuple[int, Around | None]]:
+    def _innermost(self, function: str) -> Sequence[tuple[int, AutocastState | None]]:
         """By block: the innermost block around it that is the body of an autocast context, and what
         holds in it. The last entry is that of what is in no block."""
         known = self._opened.get(function)
@@ -410,7 +412,7 @@ class CastCache(Fact):
                     found.setdefault((block.node, block.location), number)
         return self._bodies[function]
 
-    def _entered(self, function: str, around: Around) -> Around:
+    def _entered(self, function: str, around: AutocastState) -> AutocastState:
         """The autocast state in a function that is called where `around` holds."""
         if self.inference.functions[function].decorated:
             for atom in self.inference.decorators(function):
@@ -422,9 +424,9 @@ class CastCache(Fact):
         return self.inference.functions[function].path
 
 
-def nested(context: Autocast) -> Around:
+def nested(context: Autocast) -> AutocastState:
     """The autocast state in the body of a context inside the one that a search began at."""
-    return Around(context.enabled is not False and context.cache is not False, nested=True)
+    return AutocastState(context.enabled is not False and context.cache is not False, nested=True)
 
 
 def autocast_in(value: Value) -> Autocast | None:

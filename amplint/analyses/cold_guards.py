@@ -16,7 +16,7 @@ from operator import eq, ge, gt, or_
 from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, State
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries
@@ -73,7 +73,7 @@ class ColdGuards(Fact):
         self.dropped: frozenset[str] = frozenset()
         self._is_counter = Solver(self._counts, False)
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         off_flags = self._off_flags
         self.inference = inference
         self.__dict__.pop("_off_flags")

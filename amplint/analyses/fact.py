@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from amplint.inference import Inference
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.ir.ast_cache import NodePlace
 from amplint.values.atoms import Evidence, Shows
 
@@ -35,7 +35,7 @@ class Fact:
         """The evidence that a node is."""
         return Evidence(self.inference.place(function, number), text, kind)
 
-    def follow(self, inference: Inference, _: Edit) -> bool:
+    def follow(self, inference: Inference, _: FixpointEdit) -> bool:
         """Update after an edit; False, or an exception: rebuild.
 
         The facts that it requires have been updated before.
@@ -102,7 +102,7 @@ class Facts:
         self._built: dict[type[Fact], Any] = {}  # one of that class, or what building it raised
         self._given_up = 0
 
-    def after(self, inference: Inference, edit: Edit) -> Facts:
+    def after(self, inference: Inference, edit: FixpointEdit) -> Facts:
         """The facts after an edit: those that can go on are built already. These here must not be
         used afterwards."""
         facts = Facts(inference)

@@ -25,7 +25,7 @@ SUMS = frozenset({"Add", "Sub"})
 ARITHMETIC = SUMS | {"Mult", "Div"}
 
 
-class Kept(NamedTuple):
+class KeptArgument(NamedTuple):
     """An argument of a call that an object keeps.
 
     position: of the argument, in the order of the call.
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     evidence: Evidence
 
 
-class KeptArguments(CallFact[Sequence[Kept]]):
+class KeptArguments(CallFact[Sequence[KeptArgument]]):
     """The arguments of the call of a method that its object adds to a field as they come."""
 
     _guards = Required(CallGuards)
@@ -47,17 +47,17 @@ class KeptArguments(CallFact[Sequence[Kept]]):
         super().__init__(inference, **required)
         self._known: dict[str, Mapping[str, tuple[str, Evidence]]] = {}
 
-    def of(self, at: NodePlace) -> Sequence[Kept]:
+    def of(self, at: NodePlace) -> Sequence[KeptArgument]:
         state = self.inference.states[at.function]
         node = state.graph.nodes[at.node]
         method = self._method(state.values[node.operands[0]]) if node.op == ops.CALL else None
         if method is None:
             return ()
-        found: list[Kept] = []
+        found: list[KeptArgument] = []
         for name, (field, evidence) in self._kept_by(method).items():
             given = self._guards.given(at[:2], method, name)
             if given is not None and given in node.arguments:
-                found.append(Kept(node.arguments.index(given), field, evidence))
+                found.append(KeptArgument(node.arguments.index(given), field, evidence))
         return found
 
     def _method(self, callee: Value) -> str | None:

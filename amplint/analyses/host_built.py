@@ -48,7 +48,7 @@ DECIDING = frozenset({"device", "out", "pin_memory", "generator", "names", "layo
 
 
 @dataclass(frozen=True)
-class Built:
+class FactoryValue:
     """A value that factories give, and operations on their results.
 
     Args:
@@ -60,9 +60,9 @@ class Built:
     is_given: bool
 
 
-Ask = Callable[[str], Built | None]  # gives the result of a function, if it is built so
+Ask = Callable[[str], FactoryValue | None]  # gives the result of a function, if it is built so
 # Gives the results of the functions of the project that a call runs, if all are built so.
-Called = Callable[[int], list[Built]]
+Called = Callable[[int], list[FactoryValue]]
 
 
 class HostBuilt(NodeFact[Evidence]):
@@ -76,7 +76,7 @@ class HostBuilt(NodeFact[Evidence]):
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         # By function: its result, if it is built so.
-        self._returned: Solver[str, Built | None] = Solver(self._find, None)
+        self._returned: Solver[str, FactoryValue | None] = Solver(self._find, None)
 
     def of(self, at: NodePlace) -> Evidence | None:
         value = self.inference.states[at.function].values[at.node]
@@ -99,7 +99,7 @@ class HostBuilt(NodeFact[Evidence]):
         twice = any(is_read_twice(state, each) for each in others)
         return twice and not is_read_twice(state, number)
 
-    def _find(self, function: str, ask: Ask) -> Built | None:
+    def _find(self, function: str, ask: Ask) -> FactoryValue | None:
         """The result of a function, if it is built so."""
         state = self.inference.states.get(function)
         if state is None or state.graph.yields or not state.graph.returns:
@@ -115,7 +115,7 @@ class HostBuilt(NodeFact[Evidence]):
         made = [each for each in found if each is not None]
         return joined(made) if len(made) == len(found) else None
 
-    def _made(self, function: str, number: int, ask: Ask) -> Built | None:
+    def _made(self, function: str, number: int, ask: Ask) -> FactoryValue | None:
         """The value of a node, if it is built so."""
         state = self.inference.states[function]
         parts = made_of(state, number, partial(self._called, function, ask=ask))
@@ -123,29 +123,33 @@ class HostBuilt(NodeFact[Evidence]):
             return None
         return joined(built for each in parts for built in self._parts(function, each, ask))
 
-    def _parts(self, function: str, number: int, ask: Ask) -> Iterable[Built]:
+    def _parts(self, function: str, number: int, ask: Ask) -> Iterable[FactoryValue]:
         node = self.inference.states[function].graph.nodes[number]
         if node.op == ops.PARAM:
-            return [Built(None, True)]
+            return [FactoryValue(None, True)]
         called = self._called(function, number, ask)
         if called:  # what it is given is among the parts itself
-            return [Built(each.factory, False) for each in called]
-        return [Built(self.why(function, number, "it is built here", Shows.PLACEMENT), False)]
+            return [FactoryValue(each.factory, False) for each in called]
+        return [
+            FactoryValue(self.why(function, number, "it is built here", Shows.PLACEMENT), False)
+        ]
 
-    def _called(self, function: str, number: int, ask: Ask) -> list[Built]:
+    def _called(self, function: str, number: int, ask: Ask) -> list[FactoryValue]:
         """The results of the functions of the project that a call runs, if all are built so."""
         callees = sorted(self.inference.edges.get((function, number), ()))
         found = [ask(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []
 
 
-def joined(parts: Iterable[Built]) -> Built | None:
+def joined(parts: Iterable[FactoryValue]) -> FactoryValue | None:
     """Several values as one that is made of them; None of nothing."""
     all_parts = [*parts]
     factories = [each.factory for each in all_parts if each.factory is not None]
     if not all_parts:
         return None
-    return Built(factories[0] if factories else None, any(each.is_given for each in all_parts))
+    return FactoryValue(
+        factories[0] if factories else None, any(each.is_given for each in all_parts)
+    )
 
 
 def made_of(state: State, number: int, called: Called) -> list[int] | None:

@@ -22,7 +22,7 @@ from amplint.analyses.fact import Fact, PlaceFact, Required
 from amplint.analyses.self_tests import SelfTests, gives_batches
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Block, Graph, path_of
@@ -83,7 +83,7 @@ PARTS = frozenset({ops.ATTR, ops.NARROW, ops.SUBSCRIPT})
 MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
 
 
-class Step(NamedTuple):
+class HotnessStep(NamedTuple):
     """One of the places by which heat comes to a function.
 
     It is named by what moves with the code, and not by its row, so that an edit above it changes
@@ -110,13 +110,13 @@ class Reached:
     """How heat came to a function: its temperature, and the steps, the nearest one first."""
 
     temperature: str
-    chain: tuple[Step, ...]
+    chain: tuple[HotnessStep, ...]
     reach: int = REACH_OF_LOOP  # how far the chain may get
     distance: int = 1  # of the chain: its steps, without the calls of an object of itself
     is_guess: bool = False  # one of its calls may run many methods
 
     @property
-    def rank(self) -> tuple[int, bool, int, int, tuple[Step, ...]]:
+    def rank(self) -> tuple[int, bool, int, int, tuple[HotnessStep, ...]]:
         """Training before evaluation, what is seen before a guess, then what gets farthest, the
         shortest chain, by place.
 
@@ -128,7 +128,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class Definition:
+class HotDefinition:
     """Why a function is hot by what it is, and how many calls its heat travels."""
 
     text: str
@@ -137,18 +137,18 @@ class Definition:
     kind: Shows = Shows.STEP
 
 
-def in_training(name: str, learns: bool, of_module: bool = False) -> Definition:
+def in_training(name: str, learns: bool, of_module: bool = False) -> HotDefinition:
     """The heat of a method that runs for every batch; it travels farther where it `learns`."""
     computes = name == "forward" or COMPUTES_LOSS.search(name) is not None
     kind = Shows.FORWARD if of_module and computes else Shows.STEP
     reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
-    return Definition(f"hot: `{name}` runs for every batch", reach, kind=kind)
+    return HotDefinition(f"hot: `{name}` runs for every batch", reach, kind=kind)
 
 
-def in_evaluation(name: str) -> Definition:
+def in_evaluation(name: str) -> HotDefinition:
     """The heat of a method that runs for every batch of evaluation."""
     text = f"`{name}` runs for every batch of evaluation"
-    return Definition(text, REACH_OF_DEFINITION, EVALUATION)
+    return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
 
 
 class Surroundings(NamedTuple):
@@ -206,7 +206,7 @@ class Hotness(PlaceFact[Heat]):
         self._updating: dict[str, frozenset[int]] = {}
         self._whole_steps: dict[str, frozenset[int]] = {}  # by function: blocks
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
-        self._definitions: dict[str, Definition] = {}
+        self._definitions: dict[str, HotDefinition] = {}
         self._reached: dict[str, Reached] = {}
         self._calls: dict[str, list[tuple[int, str]]] = {}  # by function: those that heat may take
         self._hot_calls: dict[str, Mapping[SiteId, str]] = {}
@@ -217,7 +217,7 @@ class Hotness(PlaceFact[Heat]):
         self._find_batch_loops()
         self._spread()
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
         if edit.moves is not None:
             return True
@@ -606,7 +606,7 @@ class Hotness(PlaceFact[Heat]):
 
     def _of_definition(self, function: str) -> Reached:
         definition = self._definitions[function]
-        step = Step(function, -1, DEFINED, definition.temperature)
+        step = HotnessStep(function, -1, DEFINED, definition.temperature)
         return Reached(definition.temperature, (step,), definition.reach)
 
     def _define(self, functions: Iterable[str]) -> None:
@@ -629,7 +629,7 @@ class Hotness(PlaceFact[Heat]):
             if callee in self.inference.states and not self._is_cold_function(callee)
         ]
 
-    def _evidence(self, step: Step) -> Evidence:
+    def _evidence(self, step: HotnessStep) -> Evidence:
         """The evidence that a user is shown for a step."""
         facts = self.inference.functions[step.function]
         if step.kind == DEFINED:
@@ -656,7 +656,7 @@ class Hotness(PlaceFact[Heat]):
         hot = {block for block in blocks if self._heat_of(caller, block) is not None}
         return [call for call in calls if nodes[call[0]].block in hot]
 
-    def _by_definition(self, function: str) -> Definition | None:
+    def _by_definition(self, function: str) -> HotDefinition | None:
         """The heat of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
         reasons: tuple[tuple[Callable[[str], bool], str, int], ...] = (
@@ -676,10 +676,10 @@ class Hotness(PlaceFact[Heat]):
         )
         for holds, text, reach in reasons:
             if holds(function):
-                return Definition(f"hot: {text}", reach)
+                return HotDefinition(f"hot: {text}", reach)
         return self._of_method(function, facts.cls) if facts.cls is not None else None
 
-    def _of_method(self, function: str, cls: str) -> Definition | None:
+    def _of_method(self, function: str, cls: str) -> HotDefinition | None:
         """The heat of a method, by the class that it is one of."""
         facts = self.inference.functions[function]
         is_function, is_module = self._kind_of(cls)
@@ -693,10 +693,10 @@ class Hotness(PlaceFact[Heat]):
             text = f"hot: the `{facts.name}` of a Function runs for every batch"
             kind = Shows.FORWARD if facts.name == "forward" else Shows.STEP
             steps = facts.name in ("forward", "backward")
-            return Definition(text, REACH_OF_LEARNING, kind=kind) if steps else None
+            return HotDefinition(text, REACH_OF_LEARNING, kind=kind) if steps else None
         return self._of_module(function, cls) if is_module else None
 
-    def _of_module(self, function: str, cls: str) -> Definition | None:
+    def _of_module(self, function: str, cls: str) -> HotDefinition | None:
         """The heat of a method of a module."""
         name, infer = self.inference.functions[function].name, self.inference
         if name in EVALUATION_METHODS:
@@ -706,12 +706,12 @@ class Hotness(PlaceFact[Heat]):
             return in_training(name, learns=True, of_module=True) if is_loss else None
         if infer.is_metric(cls):
             text = "a metric is computed for every batch of evaluation"
-            return Definition(text, REACH_OF_DEFINITION, EVALUATION)
+            return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
         if self._steps_in_loop(function):
             return None  # a trainer that is a module: its `forward` is the whole of the training
         found = in_training(name, infer.learns(cls), of_module=True)
         if self._returns_without_gradients(function):
-            return Definition(f"`{name}` runs without gradients", found.reach, EVALUATION)
+            return HotDefinition(f"`{name}` runs without gradients", found.reach, EVALUATION)
         return found
 
     def _clips_gradients(self, function: str) -> bool:
@@ -900,7 +900,7 @@ class Hotness(PlaceFact[Heat]):
         found = self._heat_of(caller, node.block)
         if found is None or found.distance > found.reach or len(found.chain) > LONGEST:
             return None
-        step = Step(caller, number, CALLED, found.temperature)
+        step = HotnessStep(caller, number, CALLED, found.temperature)
         is_guess = self._is_guess(caller, number)
         # Not from the `forward` of a module: that would add many chains through geometry and
         # metrics, which train nothing (103 findings in 15 libraries, nearly all of them so).
@@ -942,7 +942,7 @@ class Hotness(PlaceFact[Heat]):
         if around.loop >= 0:
             loop = self._batch_loops[function][around.loop]
             temperature = EVALUATION if around.evaluation else loop
-            return Reached(temperature, (Step(function, around.loop, LOOP, temperature),))
+            return Reached(temperature, (HotnessStep(function, around.loop, LOOP, temperature),))
         if self._is_cold_function(function):
             return None
         found = self._reached.get(function)

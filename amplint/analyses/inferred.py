@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact, Required
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
-from amplint.frameworks.schema import Method, Model, Telling
+from amplint.frameworks.schema import MethodRow, Model, Telling
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
 from amplint.inference.transfer import without_half
@@ -57,7 +57,7 @@ class ReadByFramework(CallFact[bool]):
         method = self._method(atom, callee.data) if atom is not None else None
         return method.reads if method is not None else None
 
-    def _method(self, atom: Atom, name: str) -> Method | None:
+    def _method(self, atom: Atom, name: str) -> MethodRow | None:
         models = self.inference.files.models
         if isinstance(atom, Object):
             return models.method_of_object(atom.kind, atom.type, name)

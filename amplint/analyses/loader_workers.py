@@ -10,7 +10,7 @@ from functools import cached_property
 
 from amplint.analyses.fact import PlaceFact
 from amplint.inference import Inference, State, transfer
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
@@ -43,7 +43,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         super().__init__(inference)
         self._loaders: dict[str, tuple[int, ...]] = {}  # by function: the calls that make one
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
         for function in edit.functions:
             self._loaders.pop(function, None)

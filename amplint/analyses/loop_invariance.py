@@ -84,7 +84,7 @@ CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})
 
 
-class Constant(NamedTuple):
+class Invariance(NamedTuple):
     """That a value is the same in every iteration.
 
     built: where a list of constants becomes a tensor that it is computed from; None without one.
@@ -94,7 +94,7 @@ class Constant(NamedTuple):
 
 
 At = tuple[str, int]  # a function, and a node of it
-Answer = Constant | None  # None: it is not constant, or not known to be
+Answer = Invariance | None  # None: it is not constant, or not known to be
 Ask = Callable[[At], Answer]
 
 
@@ -123,8 +123,8 @@ class Constants(Fact):
         function, number = at
         state = self.inference.states.get(function)
         if state is None or number < 0:
-            return Constant() if state is not None else None
-        return Step(self, function, state, ask).from_node(number)
+            return Invariance() if state is not None else None
+        return WalkStep(self, function, state, ask).from_node(number)
 
     def is_lasting(self, at: At) -> bool:
         """Whether the object at a node is the same one in every iteration: it is made, or given to
@@ -228,7 +228,7 @@ class ConstantTensors(NodeFact[Evidence]):
         return Evidence(found.built, "built of constants here", Shows.OPERATION)
 
 
-class Step:
+class WalkStep:
     """One step of the walk: from the nodes of a function to what they are made of."""
 
     def __init__(self, constants: Constants, function: str, state: State, ask: Ask) -> None:
@@ -245,7 +245,7 @@ class Step:
         if field and self._inference.is_stored_from_outside(str(node.data)):
             return None
         if is_known(self._state.values[number]):
-            return Constant()
+            return Invariance()
         match node.op:
             case ops.PHI:
                 # For each element of a list, a test may choose another one of two numbers.
@@ -253,7 +253,7 @@ class Step:
                 tests = self._tests_before(node) if element else ()
                 return self._all([*node.operands, *tests])
             case ops.CONST:
-                return Constant()
+                return Invariance()
             case ops.NARROW:
                 return self._all(node.operands[:1])
             case ops.ITER:
@@ -266,7 +266,7 @@ class Step:
             case ops.ATTR:
                 return self._attribute(node)
             case ops.SUBSCRIPT if is_setting(self._state, node):
-                return Constant()
+                return Invariance()
             case ops.CALL:
                 return self._call(number, node)
             case op if op in TRANSPARENT:
@@ -292,7 +292,7 @@ class Step:
         known = [each for each in found if each is not None]
         if len(known) < len(found):
             return None
-        return next((each for each in known if each.built is not None), Constant())
+        return next((each for each in known if each.built is not None), Invariance())
 
     def _parameter(self, node: Node) -> Answer:
         """An option; or a parameter for which all callers that are seen give constants, be it what
@@ -300,7 +300,7 @@ class Step:
         facts = self._inference.functions[self._function]
         of_module = facts.cls is not None and self._inference.is_module(facts.cls)
         if facts.name in CONSTRUCTORS and of_module:
-            return Constant()
+            return Invariance()
         param = facts.param(str(node.data))
         annotation = node.operands[0] if node.operands else -1
         if param is None or (annotation >= 0 and names_tensor(self._state, annotation)):
@@ -311,14 +311,14 @@ class Step:
         given = self._inference.parts(Key("param", self._function, str(node.data)))
         known = given - {frozenset({NONE})}
         if known and all(map(is_known, known)):
-            return Constant()
+            return Invariance()
         handed_on = self._constants.given(self._function, param.name)
         return self._together(handed_on) if handed_on else None
 
     def _option(self, param: Param) -> Answer:
         """A parameter whose default is a number, or a list of them."""
         if param.constant_default or not param.has_default:
-            return Constant() if isinstance(param.default, int | float) else None
+            return Invariance() if isinstance(param.default, int | float) else None
         parent = self._inference.functions[self._function].parent
         state = self._inference.states.get(parent) if parent is not None else None
         if parent is None or state is None:
@@ -341,7 +341,7 @@ class Step:
         """A field of an object, a setting, a number of a library: self.taps, config.n, math.e"""
         holder = self._state.values[node.operands[0]]
         if is_configuration(self._state, node.operands[0]):
-            return Constant()
+            return Invariance()
         classes = sorted({atom.cls for atom in holder if isinstance(atom, Instance)})
         if classes and all(isinstance(atom, Instance) for atom in holder):
             stays = all(map(self._inference.is_module, classes)) or self._constants.is_lasting(
@@ -349,7 +349,7 @@ class Step:
             )
             stored = [at for cls in classes for at in self._stored(cls, str(node.data), stays)]
             return self._together(at for at in stored if at is not None) if all(stored) else None
-        return Constant() if holder and all(isinstance(a, Symbol) for a in holder) else None
+        return Invariance() if holder and all(isinstance(a, Symbol) for a in holder) else None
 
     def _stored(self, cls: str, name: str, stays: bool) -> list[At | None]:
         """The value stored in a field of an object, if only its constructors do so; None for what
@@ -397,9 +397,9 @@ class Step:
             for a in state.values[callee]
         )
         if name == "builtins.range":
-            return Constant()  # `torch.arange` needs no copy, whatever the numbers are
+            return Invariance()  # `torch.arange` needs no copy, whatever the numbers are
         if name == "builtins.getattr":
-            return Constant() if is_configuration(state, given[0]) else None
+            return Invariance() if is_configuration(state, given[0]) else None
         if name is not None and name.startswith(PURE):
             return None if IMPURE.search(name) else self._all(given)
         if name is not None and name.startswith("torch."):
@@ -434,7 +434,7 @@ class Step:
         found = self._all(given)
         if found is None or not of_data or found.built is not None:
             return found
-        return Constant(Place(self._inference.functions[self._function].path, *node.location))
+        return Invariance(Place(self._inference.functions[self._function].path, *node.location))
 
     def _of_project(self, number: int, node: Node) -> Answer:
         """Ex) self.kernel(), which takes nothing and computes it from fields"""

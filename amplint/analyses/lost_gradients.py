@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.analyses.hotness import NO_GRADIENTS
-from amplint.analyses.module_uses import ModuleUses, Named, Uses, may_follow, name_of
+from amplint.analyses.module_uses import ModuleUses, NamedModule, Uses, may_follow, name_of
 from amplint.inference import Inference
 from amplint.ir.ast_cache import NodePlace
 from amplint.values.atoms import Evidence, Shows
@@ -76,7 +76,7 @@ class LostGradients(CallFact[Lost]):
         return found
 
     def _lost(
-        self, function: str, module: Named, number: int, first: Uses, later: int, second: Uses
+        self, function: str, module: NamedModule, number: int, first: Uses, later: int, second: Uses
     ) -> Lost | None:
         state = self.inference.states[function]
         name = name_of(state.graph, module)

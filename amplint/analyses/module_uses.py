@@ -36,7 +36,7 @@ OF_LOOPS = frozenset({ops.BREAK, ops.CONTINUE})
 ON_SOME_PATHS = SIDES | {"handler"}
 
 
-class Named(NamedTuple):
+class NamedModule(NamedTuple):
     """A module as a function has it: a node, and the attributes and constant indices from there.
 
     Ex) self.teacher.heads[0]
@@ -62,11 +62,11 @@ class Uses(NamedTuple):
     changed: Place | None = None
 
 
-class Call(NamedTuple):
+class ModuleCall(NamedTuple):
     """A call that runs or changes modules, and how."""
 
     number: int
-    modules: Mapping[Named, Uses]
+    modules: Mapping[NamedModule, Uses]
 
 
 class ModuleUses(Fact):
@@ -75,11 +75,13 @@ class ModuleUses(Fact):
     _callers = Required(Callers)
     _guards = Required(CallGuards)
 
-    def in_regions(self, function: str) -> Mapping[tuple[Named, int], Sequence[tuple[int, Uses]]]:
+    def in_regions(
+        self, function: str
+    ) -> Mapping[tuple[NamedModule, int], Sequence[tuple[int, Uses]]]:
         """By module and outermost region in a function (-1 for one that a caller opens): the calls
         that use it there where autocast may be on, in order."""
         state = self.inference.states[function]
-        found: dict[tuple[Named, int], list[tuple[int, Uses]]] = {}
+        found: dict[tuple[NamedModule, int], list[tuple[int, Uses]]] = {}
         for call in self.calls.get(function, ()):
             block = state.graph.nodes[call.number].block
             region = state.regions.get(block)
@@ -91,13 +93,13 @@ class ModuleUses(Fact):
         return found
 
     @cached_property
-    def calls(self) -> Mapping[str, Sequence[Call]]:
+    def calls(self) -> Mapping[str, Sequence[ModuleCall]]:
         """By function: its calls that run or change modules, themselves or by what they call, in
         order."""
         own = {function: list(self._own(function)) for function in self.inference.states}
         found = {function: calls for function, calls in own.items() if calls}
         for _ in range(CALLS_DEEP):
-            made: dict[str, dict[int, Mapping[Named, Uses]]] = {
+            made: dict[str, dict[int, Mapping[NamedModule, Uses]]] = {
                 function: dict(calls) for function, calls in own.items()
             }
             for function, number in self._sites(found):
@@ -105,7 +107,7 @@ class ModuleUses(Fact):
                 passes = made[function].get(number, {})
                 made[function][number] = {**called, **passes}
             found = {
-                function: [Call(*each) for each in sorted(calls.items())]
+                function: [ModuleCall(*each) for each in sorted(calls.items())]
                 for function, calls in made.items()
                 if calls
             }
@@ -116,7 +118,7 @@ class ModuleUses(Fact):
         sites = (site for callee in callees for site in self._callers.sites.get(callee, ()))
         return dict.fromkeys(site for site in sites if site[0] in self.inference.states)
 
-    def _own(self, function: str) -> Iterator[Call]:
+    def _own(self, function: str) -> Iterator[ModuleCall]:
         """The calls of modules in a function, and what overwrites their weights."""
         state = self.inference.states[function]
         for number, node in enumerate(state.graph.nodes):
@@ -125,7 +127,7 @@ class ModuleUses(Fact):
             changed = overwritten(state, node)
             if changed >= 0:
                 place = self.inference.place(function, number)
-                yield Call(number, {known_once(state.graph, changed): Uses(changed=place)})
+                yield ModuleCall(number, {known_once(state.graph, changed): Uses(changed=place)})
             if node.op != ops.CALL:
                 continue
             called = state.graph.nodes[node.operands[0]]
@@ -137,9 +139,11 @@ class ModuleUses(Fact):
             if on is not None:
                 place = self.inference.place(function, number)
                 made = Uses(None, place, True) if on else Uses(place)
-                yield Call(number, {known_once(state.graph, callee): made})
+                yield ModuleCall(number, {known_once(state.graph, callee): made})
 
-    def _called(self, site: SiteId, calls: Mapping[str, Sequence[Call]]) -> Mapping[Named, Uses]:
+    def _called(
+        self, site: SiteId, calls: Mapping[str, Sequence[ModuleCall]]
+    ) -> Mapping[NamedModule, Uses]:
         """The passes that a call makes by the calls of what it runs; of several functions, those
         that all of them make."""
         function, number = site
@@ -156,9 +160,11 @@ class ModuleUses(Fact):
         found = {module: in_all([way[module] for way in ways]) for module in common}
         return {module: each if on else without_gradients(each) for module, each in found.items()}
 
-    def _called_by(self, site: SiteId, callee: str, calls: Sequence[Call]) -> Mapping[Named, Uses]:
+    def _called_by(
+        self, site: SiteId, callee: str, calls: Sequence[ModuleCall]
+    ) -> Mapping[NamedModule, Uses]:
         """The same of one function, where gradients are on."""
-        found: dict[Named, Uses] = {}
+        found: dict[NamedModule, Uses] = {}
         for call in calls:
             graph = self.inference.states[callee].graph
             block = graph.nodes[call.number].block
@@ -170,7 +176,7 @@ class ModuleUses(Fact):
                 root = self._given(site, callee, module.root)
                 if root >= 0:
                     start = known_once(self.inference.states[site[0]].graph, root)
-                    key = Named(start.root, (*start.path, *module.path))
+                    key = NamedModule(start.root, (*start.path, *module.path))
                     changed = made.changed if surely and not is_after else None
                     each = made._replace(surely=made.surely and surely, changed=changed)
                     found[key] = together(found.get(key), each)
@@ -276,7 +282,7 @@ def is_optimizer(value: Value) -> bool:
     return isinstance(atom, Object) and atom.kind == "optimizer"
 
 
-def named(graph: Graph, number: int) -> Named:
+def named(graph: Graph, number: int) -> NamedModule:
     """The expression of a node."""
     path: list[str] = []
     node = graph.nodes[number]
@@ -287,10 +293,10 @@ def named(graph: Graph, number: int) -> Named:
             path.append(repr(graph.nodes[node.second].data))
         number = node.operands[0]
         node = graph.nodes[number]
-    return Named(number, (*reversed(path),))
+    return NamedModule(number, (*reversed(path),))
 
 
-def known_once(graph: Graph, number: int) -> Named:
+def known_once(graph: Graph, number: int) -> NamedModule:
     """The same, so that all reads of a variable of another scope are one."""
     module = named(graph, number)
     root = graph.nodes[module.root]
@@ -304,7 +310,7 @@ def is_constant_item(graph: Graph, node: Node) -> bool:
     return node.op == ops.SUBSCRIPT and graph.nodes[node.second].op == ops.CONST
 
 
-def name_of(graph: Graph, module: Named) -> str:
+def name_of(graph: Graph, module: NamedModule) -> str:
     """The last name in the expression of a module."""
     attributes = [each for each in module.path if each.isidentifier()]
     root = graph.nodes[module.root]

@@ -15,7 +15,7 @@ from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.analyses.module_uses import (
     ON_SOME_PATHS,
     ModuleUses,
-    Named,
+    NamedModule,
     Uses,
     around,
     may_follow,
@@ -74,7 +74,7 @@ STALE = "uses the weights as they were at first"
 
 
 def stale_passes(
-    state: State, region: int, module: Named, uses: Sequence[tuple[int, Uses]]
+    state: State, region: int, module: NamedModule, uses: Sequence[tuple[int, Uses]]
 ) -> Iterator[Reasons]:
     """The passes of a module in a region that use weights as they were, with the nodes that show
     it: those next to each change are looked at."""
@@ -93,7 +93,7 @@ def stale_passes(
                 yield (number, STALE), overwritten
 
 
-def is_repeated(graph: Graph, region: int, module: Named, change: int, later: int) -> bool:
+def is_repeated(graph: Graph, region: int, module: NamedModule, change: int, later: int) -> bool:
     """Whether each iteration of a loop in a region changes one module and runs it."""
     block = graph.nodes[change].block
     for loop in around(graph, block, region):

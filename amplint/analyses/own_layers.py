@@ -20,7 +20,7 @@ from amplint.values.lattice import only
 RETURNED = frozenset({ops.RETURN, ops.NARROW})
 
 
-class Method(NamedTuple):
+class ModuleMethod(NamedTuple):
     """A method of a module.
 
     Args:
@@ -45,7 +45,7 @@ class OfLayers(CallFact[bool]):
         """Whether it holds of the call of a layer."""
 
     @abstractmethod
-    def is_of(self, method: Method) -> bool:
+    def is_of(self, method: ModuleMethod) -> bool:
         """Whether it holds of a method."""
 
     def of(self, at: NodePlace) -> bool:
@@ -68,7 +68,7 @@ class OfLayers(CallFact[bool]):
             is_layer = is_own and self.is_by(only(state.values[callee]))
             return is_layer or (is_own and self._is_by_called(function, call, ask))
 
-        return self.is_of(Method(state.graph, facts.places[0], holds))
+        return self.is_of(ModuleMethod(state.graph, facts.places[0], holds))
 
 
 class GivenToLayer(OfLayers):
@@ -81,7 +81,7 @@ class GivenToLayer(OfLayers):
     def is_by(self, layer: Atom | None) -> bool:
         return needs_own_dtype(layer)
 
-    def is_of(self, method: Method) -> bool:
+    def is_of(self, method: ModuleMethod) -> bool:
         return any(map(method.holds, calls_given(method.graph, method.first)))
 
 
@@ -96,7 +96,7 @@ class ReturnedByLayer(OfLayers):
         name = layer.last or layer.type if isinstance(layer, Object) else ""
         return name in EQUAL_DTYPES and name in MODULES and MODULES[name].returns == "tensor"
 
-    def is_of(self, method: Method) -> bool:
+    def is_of(self, method: ModuleMethod) -> bool:
         graph = method.graph
         returned = [graph.behind(number, RETURNED) for number in graph.returns]
         are_calls = all(graph.nodes[number].op == ops.CALL for number in returned)

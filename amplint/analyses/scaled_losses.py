@@ -53,7 +53,7 @@ class Held(NamedTuple):
     key: Key = None
 
 
-class Question(NamedTuple):
+class LossQuestion(NamedTuple):
     """A scaled loss as it comes into a function.
 
     Args:
@@ -88,7 +88,7 @@ class ReportedLosses(CallFact[Evidence]):
         """The first place, the nearest function first."""
         if not is_scaled(self.inference.states[site[0]], site[1]):
             return None
-        queue = [Question(site[0], Held(site[1]))]
+        queue = [LossQuestion(site[0], Held(site[1]))]
         found: Evidence | None = None
         # A function on the way that knows the scale may divide by it, wherever it is called.
         for count, question in enumerate(queue):
@@ -103,17 +103,17 @@ class ReportedLosses(CallFact[Evidence]):
                 queue += [each for each in self._next(inside) if each not in queue]
         return found
 
-    def _next(self, inside: ScaledIn) -> Iterator[Question]:
+    def _next(self, inside: ScaledIn) -> Iterator[LossQuestion]:
         """The functions that are handed it, and those that it is returned to."""
         question, depth = inside.question, inside.question.depth + 1
         for call, callee, parameter, spent in inside.handed():
             inner = (*question.inner, (question.function, call))
-            yield Question(callee, Held(parameter), inner, depth, spent)
+            yield LossQuestion(callee, Held(parameter), inner, depth, spent)
         sites = question.inner[-1:] or self._callers.sites.get(question.function, ())
         for key, spent in inside.returned():
             for function, call in sites:
                 if function in self.inference.states and call >= 0:
-                    yield Question(function, Held(call, key), question.inner[:-1], depth, spent)
+                    yield LossQuestion(function, Held(call, key), question.inner[:-1], depth, spent)
 
 
 def is_scaled(state: State, number: int) -> bool:
@@ -129,7 +129,7 @@ def is_scaled(state: State, number: int) -> bool:
     )
 
 
-def knows_the_scale(inference: Inference, question: Question) -> bool:
+def knows_the_scale(inference: Inference, question: LossQuestion) -> bool:
     """Ex) loss.item() / scaler.get_scale(), loss * inv_scale"""
     names = {*filter(NAMES_THE_SCALE.search, inference.functions[question.function].words)}
     state = inference.states[question.function]
@@ -221,7 +221,7 @@ class ScaledIn:
         question: how it comes into the function, which inference has been in.
     """
 
-    def __init__(self, inference: Inference, question: Question) -> None:
+    def __init__(self, inference: Inference, question: LossQuestion) -> None:
         self.question = question
         self._inference = inference
         self._state = inference.states[question.function]

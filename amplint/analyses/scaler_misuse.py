@@ -11,7 +11,7 @@ from amplint.gradscaler.event_index import EventIndex, FunctionEvents
 from amplint.gradscaler.events import PROTOCOL
 from amplint.gradscaler.known_calls import KnownCalls, known_calls
 from amplint.inference import Inference, SiteId
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.vocabulary import SCALER_STATE
 from amplint.util.text import has_line
@@ -44,7 +44,7 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
         """The calls of a training step that are known in and around the function of a line."""
         return known_calls(EventIndex(self.inference, self._callers.sites, self._events), path, row)
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         moves = edit.moves
         # Whether a scaler of the project keeps the protocol, all that have it would ask again.
         if edit.has_other_bases or any(

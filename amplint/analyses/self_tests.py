@@ -19,7 +19,7 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, Required
 from amplint.inference import Inference
-from amplint.inference.continuation import Edit
+from amplint.inference.continuation import FixpointEdit
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node, Param
@@ -47,7 +47,7 @@ class SelfTests(Fact):
         super().__init__(inference, **required)
         self.loops = [*self._find()]
 
-    def follow(self, inference: Inference, edit: Edit) -> bool:
+    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
         if edit.moves is None:
             self.loops = [*self._find()]

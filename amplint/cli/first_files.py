@@ -16,9 +16,9 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 from amplint.cli import recipes
-from amplint.cli.recipes import Source
+from amplint.cli.recipes import CloneSource
 from amplint.project import git
-from amplint.project.hierarchy import Hierarchy, Projects
+from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.util import files
 from amplint.util.escaping import printable
@@ -37,7 +37,7 @@ ITEM = re.compile(r"( *)- repo:(?: .*)?")
 REPOS = re.compile(r"repos:\s*(?:#.*)?")
 
 
-class Way(Enum):
+class FileWay(Enum):
     """The way in which a file gets its lines."""
 
     NOTHING = "nothing"
@@ -47,7 +47,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class FileStep:
     """One of the files.
 
     Args:
@@ -62,7 +62,7 @@ class Step:
 
     purpose: str
     file: Path
-    way: Way
+    way: FileWay
     home: Path
     text: str = ""
     why: str = ""
@@ -76,7 +76,7 @@ class Step:
         return self.before + last + self.text.encode().replace(b"\n", end)
 
 
-def steps(directory: Path, source: Source | None) -> Iterator[Step]:
+def steps(directory: Path, source: CloneSource | None) -> Iterator[FileStep]:
     """All that is to be done for the project around a directory. Raises ConfigError.
 
     Args:
@@ -84,13 +84,13 @@ def steps(directory: Path, source: Source | None) -> Iterator[Step]:
         source: where amplint can be installed from, if that is known.
     """
     place = slashes(str(directory))
-    projects = Projects(Hierarchy())
+    projects = Projects(SettingsHierarchy())
     top = projects.top(place)
     repository = Path(top) if top is not None and projects.is_repository(top) else None
     yield settings(directory)
     for purpose, name, step in ((HOOK, HOOKS, hook), (CI, WORKFLOW, ci)):
         if repository is None:
-            yield Step(purpose, directory / name, Way.NOTHING, directory, why=NO_REPOSITORY)
+            yield FileStep(purpose, directory / name, FileWay.NOTHING, directory, why=NO_REPOSITORY)
         else:
             yield step(repository, source)
 
@@ -98,23 +98,23 @@ def steps(directory: Path, source: Source | None) -> Iterator[Step]:
 # ------------------------------------------------------------------------------ settings
 
 
-def settings(directory: Path) -> Step:
+def settings(directory: Path) -> FileStep:
     """The settings: a table in the pyproject.toml, or else a file of their own."""
-    there = Hierarchy().at(slashes(str(directory))).config
+    there = SettingsHierarchy().at(slashes(str(directory))).config
     if there is not None:
-        return Step(SETTINGS, there, Way.NOTHING, directory, why=f"{shown(there)} has them")
+        return FileStep(SETTINGS, there, FileWay.NOTHING, directory, why=f"{shown(there)} has them")
     file = directory / PYPROJECT
     if not file.exists():
         own = directory / OWN_FILES[-1]
-        return Step(SETTINGS, own, Way.WRITE, directory, recipes.SETTINGS)
+        return FileStep(SETTINGS, own, FileWay.WRITE, directory, recipes.SETTINGS)
     table = f"[tool.amplint]\n{recipes.SETTINGS}"
     before = content(file) or b""
     text = f"\n{table}" if before else table
-    step = Step(SETTINGS, file, Way.APPEND, directory, text, before=before)
+    step = FileStep(SETTINGS, file, FileWay.APPEND, directory, text, before=before)
     if is_one_table_more(before, step.after):
         return step
     why = "a table cannot stand at its end"
-    return Step(SETTINGS, file, Way.BY_HAND, directory, table, why)
+    return FileStep(SETTINGS, file, FileWay.BY_HAND, directory, table, why)
 
 
 def is_one_table_more(before: bytes, after: bytes) -> bool:
@@ -129,22 +129,22 @@ def is_one_table_more(before: bytes, after: bytes) -> bool:
 # ------------------------------------------------------------------------------ pre-commit
 
 
-def hook(top: Path, source: Source | None) -> Step:
+def hook(top: Path, source: CloneSource | None) -> FileStep:
     """The hook, as the last of those that are there."""
     file = top / HOOKS
     text = recipes.hook(source or recipes.UNKNOWN)
     before = content(file)
     if before is None:
-        return by_source(Step(HOOK, file, Way.WRITE, top, text), source)
+        return by_source(FileStep(HOOK, file, FileWay.WRITE, top, text), source)
     if NAMED.search(before):
-        return Step(HOOK, file, Way.NOTHING, top, why=f"{shown(file)} has it")
+        return FileStep(HOOK, file, FileWay.NOTHING, top, why=f"{shown(file)} has it")
     lines = text.partition("\n")[2]
     wide = indentation(before)
     if wide is None:
         why = "amplint cannot see where its list of hooks ends"
-        return Step(HOOK, file, Way.BY_HAND, top, lines, why)
+        return FileStep(HOOK, file, FileWay.BY_HAND, top, lines, why)
     lines = indent(dedent(lines), " " * wide)
-    return by_source(Step(HOOK, file, Way.APPEND, top, lines, before=before), source)
+    return by_source(FileStep(HOOK, file, FileWay.APPEND, top, lines, before=before), source)
 
 
 def indentation(before: bytes) -> int | None:
@@ -173,27 +173,27 @@ def indentation(before: bytes) -> int | None:
 # ------------------------------------------------------------------------------ CI
 
 
-def ci(top: Path, source: Source | None) -> Step:
+def ci(top: Path, source: CloneSource | None) -> FileStep:
     """The workflow of GitHub, or the job of GitLab where the project is there."""
     workflows = sorted((top / WORKFLOWS).glob("*.y*ml")) if (top / WORKFLOWS).is_dir() else []
     pipeline = top / PIPELINE
     for file in (*workflows, pipeline):
         if NAMED.search(content(file) or b""):
-            return Step(CI, file, Way.NOTHING, top, why=f"{shown(file)} has it")
+            return FileStep(CI, file, FileWay.NOTHING, top, why=f"{shown(file)} has it")
     job = recipes.filled(recipes.GITLAB, source or recipes.UNKNOWN)
     if content(pipeline) is not None:
         why = "whether a job more fits its stages and defaults is for you to say"
-        return Step(CI, pipeline, Way.BY_HAND, top, job, why)
+        return FileStep(CI, pipeline, FileWay.BY_HAND, top, job, why)
     if "gitlab" in git.answer(top, "remote", "get-url", "origin") and not workflows:
-        return by_source(Step(CI, pipeline, Way.WRITE, top, job), source)
+        return by_source(FileStep(CI, pipeline, FileWay.WRITE, top, job), source)
     file = top / WORKFLOW
     if content(file) is not None:
-        return Step(CI, file, Way.NOTHING, top, why=f"{shown(file)} is there")
+        return FileStep(CI, file, FileWay.NOTHING, top, why=f"{shown(file)} is there")
     if source is not None and not source.on_github:
         why = "an action is on GitHub, and this amplint is not; any CI can run these commands"
-        return Step(CI, file, Way.BY_HAND, top, recipes.filled(recipes.OTHER, source), why)
+        return FileStep(CI, file, FileWay.BY_HAND, top, recipes.filled(recipes.OTHER, source), why)
     text = recipes.github(source or recipes.UNKNOWN, branch_of(top))
-    return by_source(Step(CI, file, Way.WRITE, top, text), source)
+    return by_source(FileStep(CI, file, FileWay.WRITE, top, text), source)
 
 
 def branch_of(top: Path) -> str:
@@ -209,7 +209,7 @@ def branch_of(top: Path) -> str:
 # ------------------------------------------------------------------------------ both
 
 
-def by_source(step: Step, source: Source | None) -> Step:
+def by_source(step: FileStep, source: CloneSource | None) -> FileStep:
     """The step, which is left to the user where nobody knows where amplint is to come from."""
     if source is not None:
         return step
@@ -217,7 +217,7 @@ def by_source(step: Step, source: Source | None) -> Step:
         "it is not known where amplint can be cloned from: fill in ADDRESS and COMMIT, "
         "or name them by --from ADDRESS@COMMIT"
     )
-    return replace(step, way=Way.BY_HAND, why=why)
+    return replace(step, way=FileWay.BY_HAND, why=why)
 
 
 def content(file: Path) -> bytes | None:

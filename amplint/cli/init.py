@@ -15,8 +15,8 @@ from amplint.output.console import CLEAN, FAILED, FINDINGS, tell, tell_notices
 from amplint.util.escaping import printable_lines
 
 if TYPE_CHECKING:
-    from amplint.cli.first_files import Step
-    from amplint.cli.recipes import Source
+    from amplint.cli.first_files import FileStep
+    from amplint.cli.recipes import CloneSource
 
 
 @click.command()
@@ -37,7 +37,7 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     Without a terminal and without --yes, nothing is written. Status 1: something is left to do.
     """
     from amplint.cli import first_files, own_source
-    from amplint.cli.first_files import Way, shown
+    from amplint.cli.first_files import FileWay, shown
     from amplint.project import discover
 
     source = own_source.find() if address is None else named(address)
@@ -46,9 +46,9 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     left, problems = 0, list[str]()
     for step in first_files.steps(root, source):
         click.echo(printable_lines(told(step, done=yes)))
-        if step.way is Way.NOTHING:
+        if step.way is FileWay.NOTHING:
             continue
-        if step.way is Way.BY_HAND or not (yes or asks):
+        if step.way is FileWay.BY_HAND or not (yes or asks):
             left += 1
         elif yes or click.confirm(f"{step.way.value} {shown(step.file)}?", True):
             problems += write(step)
@@ -62,13 +62,13 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     return FINDINGS if left else CLEAN
 
 
-def named(address: str) -> Source:
+def named(address: str) -> CloneSource:
     """The source that the user names. Raises click.UsageError."""
     from amplint.cli.own_source import cleaned
-    from amplint.cli.recipes import Source
+    from amplint.cli.recipes import CloneSource
 
     start, _, commit = address.rpartition("@")
-    source = Source(cleaned(start), commit)
+    source = CloneSource(cleaned(start), commit)
     if not source.is_plain:
         raise click.UsageError(
             f"--from {address!r} is no ADDRESS@COMMIT that others can clone: https, ssh or git, as "
@@ -77,29 +77,29 @@ def named(address: str) -> Source:
     return source
 
 
-def told(step: Step, done: bool) -> str:
+def told(step: FileStep, done: bool) -> str:
     """The sentence on what is done to a file, and the lines."""
-    from amplint.cli.first_files import Way, shown
+    from amplint.cli.first_files import FileWay, shown
 
     file, lines = shown(step.file), indent(step.text.strip("\n"), "    ")
-    if step.way is Way.NOTHING:
+    if step.way is FileWay.NOTHING:
         return f"{step.purpose}: nothing to do: {step.why}"
-    if step.way is Way.BY_HAND:
+    if step.way is FileWay.BY_HAND:
         return f"{step.purpose}: to be added to {file} by hand: {step.why}\n\n{lines}\n"
     doing = "" if done else "would "
     return f"{step.purpose}: {doing}{step.way.value} {file}\n\n{lines}\n"
 
 
-def write(step: Step) -> list[str]:
+def write(step: FileStep) -> list[str]:
     """Write a file; what is wrong, if anything is."""
-    from amplint.cli.first_files import Way, shown
+    from amplint.cli.first_files import FileWay, shown
     from amplint.util import files, replacing
 
     name = shown(step.file)
     if files.leads_out(step.file, step.home):
         return [f"{name}: a link leads out of the project"]
     try:
-        if step.way is Way.APPEND:
+        if step.way is FileWay.APPEND:
             target = step.file.resolve()
             replacement = replacing.Replacement(target, step.after, expected=step.before)
             try:

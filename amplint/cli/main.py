@@ -30,7 +30,7 @@ from amplint.cli.adoption import Adoption, adoption_options, baseline_options
 from amplint.cli.comparing import compare_option, taken
 from amplint.cli.options import (
     PROGRAM,
-    Running,
+    ProgramCommand,
     behind,
     color_option,
     format_option,
@@ -266,7 +266,7 @@ def check(
         refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
         from amplint.cli import watching
 
-        return watching.Watch(adoption, given, jobs, quiet, sort).run()
+        return watching.Watcher(adoption, given, jobs, quiet, sort).run()
     request, text = make_request(**given)
     if adoption.show_settings:
         from amplint.cli import settings
@@ -294,7 +294,7 @@ def check(
     return adoption.status(outcome)
 
 
-@cli.command(cls=Running)
+@cli.command(cls=ProgramCommand)
 @settings_options
 @baseline_options
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")

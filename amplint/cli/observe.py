@@ -15,7 +15,7 @@ import click
 from amplint.cli.adoption import baseline_options
 from amplint.cli.options import (
     PROGRAM,
-    Running,
+    ProgramCommand,
     behind,
     make_request,
     outputs_of,
@@ -30,10 +30,10 @@ from amplint_verify import HOW_TO_GET_TORCH
 
 if TYPE_CHECKING:
     from amplint.run.request import Outcome, Request
-    from amplint_verify.observing.project import Observed
+    from amplint_verify.observing.project import ObservedRun
 
 
-@click.command(cls=Running)
+@click.command(cls=ProgramCommand)
 @settings_options
 @baseline_options
 @program_options
@@ -101,7 +101,7 @@ def observe(
     return outcome.status
 
 
-def saved(outcome: Outcome, request: Request, found: Observed) -> Outcome:
+def saved(outcome: Outcome, request: Request, found: ObservedRun) -> Outcome:
     """The outcome, with a remark on the files that were written, or why they were not."""
     from amplint.project.observations import FILE, UnusableError
     from amplint.util.wording import counted

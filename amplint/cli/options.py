@@ -21,7 +21,7 @@ from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
     from amplint.project.discover import Project
-    from amplint.project.hierarchy import Hierarchy
+    from amplint.project.hierarchy import SettingsHierarchy
     from amplint.run.request import Request
     from amplint.util.text import Text
 
@@ -34,7 +34,7 @@ PROGRAM = (
 Command = TypeVar("Command", bound=Callable[..., int])
 
 
-class Running(click.Command):
+class ProgramCommand(click.Command):
     """A command that runs a program, whose own arguments come last.
 
     `--script train.py --epochs 1` and `--pytest -k small` hand on all that follows, as Python does
@@ -452,7 +452,7 @@ def make_request(
 
 def files_and_settings(
     paths: Sequence[str], force_exclude: bool, config: Configured, **options: Any
-) -> tuple[Project, Hierarchy]:
+) -> tuple[Project, SettingsHierarchy]:
     """The files that the paths name, with those around them, and the settings of each."""
     from amplint.project import discover
 
@@ -461,15 +461,17 @@ def files_and_settings(
     return discover.project(paths, settings, force_exclude), settings
 
 
-def hierarchy(paths: Sequence[str], config: Configured, options: Mapping[str, Any]) -> Hierarchy:
-    from amplint.project.hierarchy import Hierarchy
+def hierarchy(
+    paths: Sequence[str], config: Configured, options: Mapping[str, Any]
+) -> SettingsHierarchy:
+    from amplint.project.hierarchy import SettingsHierarchy
 
     given = {
         key.replace("_", "-"): value
         for key, value in options.items()
         if value or value is False  # `--no-preview` over `preview = true`
     }
-    return Hierarchy(given, config.file, starting_point(paths), config.settings)
+    return SettingsHierarchy(given, config.file, starting_point(paths), config.settings)
 
 
 def starting_point(paths: Sequence[str]) -> Path:

@@ -14,7 +14,7 @@ from urllib.request import url2pathname
 
 import msgspec
 
-from amplint.cli.recipes import Source
+from amplint.cli.recipes import CloneSource
 from amplint.project import git
 
 SCP = re.compile(r"([\w.-]+@[\w.-]+):([\w.~/-]+)")  # git@host:owner/name
@@ -33,7 +33,7 @@ class Origin(msgspec.Struct):
     vcs_info: Commit | None = None
 
 
-def find() -> Source | None:
+def find() -> CloneSource | None:
     """The address and the commit; None where they are unknown, or nobody else could clone them."""
     origin = _written_down()
     if origin is None:
@@ -46,7 +46,7 @@ def find() -> Source | None:
     return of_checkout(Path(url2pathname(unquote(parts.path))))
 
 
-def of_checkout(directory: Path) -> Source | None:
+def of_checkout(directory: Path) -> CloneSource | None:
     """The same of a checkout: None where its commit is not in the repository that it came from."""
     top = git.answer(directory, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != directory.resolve():
@@ -68,8 +68,8 @@ def _written_down() -> Origin | None:
         return None
 
 
-def _plain(address: str, commit: str) -> Source | None:
-    source = Source(cleaned(address), commit)
+def _plain(address: str, commit: str) -> CloneSource | None:
+    source = CloneSource(cleaned(address), commit)
     return source if source.is_plain else None
 
 

@@ -82,7 +82,7 @@ ON_GITHUB = re.compile(r"(?:https|ssh|git)://(?:git@)?github\.com/([\w.-]+/[\w.-
 
 
 @dataclass(frozen=True)
-class Source:
+class CloneSource:
     """Where amplint can be cloned from, and which commit is wanted."""
 
     address: str
@@ -100,21 +100,21 @@ class Source:
         return bool(ADDRESS_FORM.fullmatch(self.address) and COMMIT_FORM.fullmatch(self.commit))
 
 
-UNKNOWN = Source(ADDRESS, COMMIT)
+UNKNOWN = CloneSource(ADDRESS, COMMIT)
 
 
-def hook(source: Source) -> str:
+def hook(source: CloneSource) -> str:
     """The configuration of pre-commit."""
     commit = f'"{source.commit}"' if NUMBER.fullmatch(source.commit) else source.commit
-    return filled(HOOK, Source(source.address, commit))
+    return filled(HOOK, CloneSource(source.address, commit))
 
 
-def github(source: Source, branch: str) -> str:
+def github(source: CloneSource, branch: str) -> str:
     """The workflow, for a project with this branch; of a source on GitHub, or of none."""
     text = GITHUB.replace("[main]", f"[{branch}]")
-    return filled(text, Source(source.on_github or ADDRESS, source.commit))
+    return filled(text, CloneSource(source.on_github or ADDRESS, source.commit))
 
 
-def filled(recipe: str, source: Source) -> str:
+def filled(recipe: str, source: CloneSource) -> str:
     values = {ADDRESS: source.address, COMMIT: source.commit}
     return BLANK.sub(lambda blank: values[blank[0]], recipe)

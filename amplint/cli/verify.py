@@ -16,7 +16,7 @@ import click
 
 from amplint.cli.options import (
     PROGRAM,
-    Running,
+    ProgramCommand,
     behind,
     format_option,
     make_request,
@@ -45,7 +45,7 @@ def definitions() -> str:
     return "\n\n".join(f"{each.words}: {each.text}" for each in MEANINGS.values())
 
 
-@click.command(cls=Running, epilog=f"Verdicts on fixes:\n\n{definitions()}")
+@click.command(cls=ProgramCommand, epilog=f"Verdicts on fixes:\n\n{definitions()}")
 @settings_options
 @click.option("--unsafe", is_flag=True, help="Verify also fixes that may change results.")
 @program_options

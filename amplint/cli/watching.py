@@ -34,7 +34,7 @@ from amplint.project.configurations import SUFFIXES, Configurations
 from amplint.run.fingerprint import Identity, identities, lines_of
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Outcome, Request
-from amplint.server.looking import Memory
+from amplint.server.looking import ProjectMemory
 from amplint.util import progress
 from amplint.util.errors import Failure
 from amplint.util.paths import join, seen_from, slashes
@@ -51,7 +51,7 @@ Stamp = tuple[int, int] | None  # when a file was written, and its size; None wh
 
 
 @dataclass(frozen=True)
-class State:
+class WatchedState:
     """All that decides what is found, as far as it can change while somebody watches.
 
     Args:
@@ -67,7 +67,7 @@ class State:
     failure: str = ""
 
 
-def state_of(given: Mapping[str, Any], with_json: bool) -> State:
+def state_of(given: Mapping[str, Any], with_json: bool) -> WatchedState:
     """The state that the arguments of the command line lead to now.
 
     Args:
@@ -84,13 +84,13 @@ def state_of(given: Mapping[str, Any], with_json: bool) -> State:
         if with_json:
             used += [join(root, path) for path in Configurations(project, settings).paths()]
         directories = {join(root, path).rpartition("/")[0] for path in project.files}
-        return State(
+        return WatchedState(
             {path: stamp(path) for path in used},
             project.reported.union(project.problems),
             {directory: settings.at(directory) for directory in directories},
         )
     except Failure as error:
-        return State(failure=error.message)
+        return WatchedState(failure=error.message)
 
 
 def stamp(path: str) -> Stamp:
@@ -101,7 +101,7 @@ def stamp(path: str) -> Stamp:
     return found.st_mtime_ns, found.st_size
 
 
-def changed(before: State, after: State) -> str:
+def changed(before: WatchedState, after: WatchedState) -> str:
     """The names of files that are other than they were, for a line about them."""
     paths = before.files.keys() | after.files.keys()
     names = sorted(
@@ -114,20 +114,20 @@ def changed(before: State, after: State) -> str:
 
 
 @dataclass(frozen=True)
-class Round:
+class WatchRound:
     """The findings of a round, each with the line that it is shown in."""
 
     lines: Mapping[str, list[tuple[Identity, str]]]  # by file, in their order
     texts: Mapping[str, frozenset[str]]  # the lines of these files
 
 
-def round_of(outcome: Outcome, request: Request) -> Round:
+def round_of(outcome: Outcome, request: Request) -> WatchRound:
     report = Report(outcome, request.rules, Path.cwd())
     found: dict[str, list[tuple[Identity, str]]] = defaultdict(list)
     named = identities(outcome.findings, outcome.texts)
     for finding, identity in zip(outcome.findings, named, strict=True):
         found[finding.path].append((identity, headline(finding, report)))
-    return Round(found, texts_of(outcome, outcome.findings))
+    return WatchRound(found, texts_of(outcome, outcome.findings))
 
 
 def texts_of(outcome: Outcome, findings: Iterable[Finding]) -> dict[str, frozenset[str]]:
@@ -135,7 +135,7 @@ def texts_of(outcome: Outcome, findings: Iterable[Finding]) -> dict[str, frozens
     return {path: frozenset(lines_of(outcome.texts[path])) for path in paths}
 
 
-def difference(before: Round, after: Round) -> tuple[list[str], list[str]]:
+def difference(before: WatchRound, after: WatchRound) -> tuple[list[str], list[str]]:
     """The lines of the findings that came, and of those that went. A finding whose line was edited
     or has moved is the same one."""
     came: list[str] = []
@@ -170,7 +170,7 @@ def is_terminal() -> bool:
 
 
 @dataclass
-class Watch:
+class Watcher:
     """Checks again and again.
 
     Args:
@@ -186,9 +186,9 @@ class Watch:
     jobs: int | None
     quiet: bool
     order: str
-    _memory: Memory | None = None
+    _memory: ProjectMemory | None = None
     _root: Path | None = None
-    _last: Round | None = None
+    _last: WatchRound | None = None
     _reads_json: bool = False
 
     def run(self) -> int:
@@ -208,7 +208,7 @@ class Watch:
             click.echo(err=True)  # below the ^C that the terminal shows
         return CLEAN
 
-    def _completed(self, state: State) -> State:
+    def _completed(self, state: WatchedState) -> WatchedState:
         """The state with the JSON files as well, once it is known that some are read."""
         if not self._reads_json or state.failure:
             return state
@@ -216,7 +216,7 @@ class Watch:
         added = {path: seen for path, seen in now.items() if path.endswith(SUFFIXES)}
         return replace(state, files={**added, **state.files})
 
-    def _next(self, before: State) -> State:
+    def _next(self, before: WatchedState) -> WatchedState:
         """The next state that is not the same, once nothing more changes."""
         now, cost = before, 0.0
         while now == before:
@@ -260,7 +260,7 @@ class Watch:
             self._root, self._memory, self._last = request.project.root, None, None
             return request
         if self._memory is None:
-            self._memory = Memory(LiveLinker())
+            self._memory = ProjectMemory(LiveLinker())
         memory = self._memory
         return replace(request, indexed=memory.indexed, linker=memory.linker, lasting=True)
 

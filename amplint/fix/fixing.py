@@ -186,7 +186,7 @@ def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> 
 
 
 @dataclass(frozen=True)
-class Named:
+class FixableFinding:
     """A finding that may be fixed, with its identity and its place in the text of its round."""
 
     finding: Finding
@@ -207,16 +207,16 @@ class Settled:
 
     outcome: Outcome
     texts: Mapping[str, str]
-    applied: Mapping[str, Sequence[Named]]
+    applied: Mapping[str, Sequence[FixableFinding]]
     problems: Sequence[str]
 
     @property
-    def fixed(self) -> list[Named]:
+    def fixed(self) -> list[FixableFinding]:
         return [each for those in self.applied.values() for each in those]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptEnd:
     """The end of all rounds, as it is kept; what is found there is an entry of its own.
 
     Args:
@@ -225,7 +225,7 @@ class Kept:
     """
 
     texts: dict[str, str]
-    applied: dict[str, list[Named]]
+    applied: dict[str, list[FixableFinding]]
     problems: list[str]
     withheld: tuple[str, ...]
 
@@ -253,7 +253,7 @@ class Rounds:
     def recall(self) -> tuple[Settled, tuple[str, ...]] | None:
         """The end of the same rounds before, and what was withheld, where the cache knows."""
         cache = self._cache
-        known = cache.get(self._key, Kept) if cache is not None else None
+        known = cache.get(self._key, KeptEnd) if cache is not None else None
         if known is None:
             return None
         outcome = engine.run(self._overlaid(known.texts)) if known.texts else self.first
@@ -263,7 +263,7 @@ class Rounds:
         """Keep what all rounds have come to."""
         if self._cache is not None and not settled.outcome.problems:
             texts, applied = dict(settled.texts), {**settled.applied}
-            kept = Kept(
+            kept = KeptEnd(
                 texts, {p: [*of] for p, of in applied.items()}, [*settled.problems], withheld
             )
             self._cache.put(self._key, kept)
@@ -293,7 +293,7 @@ class Rounds:
         """
         outcome = self.first
         texts: dict[str, str] = {}
-        applied: dict[str, list[Named]] = defaultdict(list)
+        applied: dict[str, list[FixableFinding]] = defaultdict(list)
         for number in range(MAX_ROUNDS + 1):
             changes, named = self._round(outcome, texts, without)
             problems = list(changes.problems)
@@ -312,7 +312,7 @@ class Rounds:
             outcome = engine.run(self._overlaid(texts))
         return Settled(outcome, texts, applied, problems)
 
-    def alone(self, named: Named) -> Settled:
+    def alone(self, named: FixableFinding) -> Settled:
         """The project as it is after one fix; what that makes room for is not fixed.
 
         Args:
@@ -328,7 +328,7 @@ class Rounds:
 
     def _round(
         self, outcome: Outcome, texts: Mapping[str, str], without: Collection[Identity]
-    ) -> tuple[Changes, Mapping[int, Named]]:
+    ) -> tuple[RoundOfFixes, Mapping[int, FixableFinding]]:
         """One round, and what may be fixed in it, by the `id` of the finding."""
         named = [
             each
@@ -339,11 +339,11 @@ class Rounds:
         changes = fix_round(chosen, self._overlaid(texts), self._allow)
         return changes, {id(each.finding): each for each in named}
 
-    def named(self, outcome: Outcome) -> list[Named]:
+    def named(self, outcome: Outcome) -> list[FixableFinding]:
         """The findings that have a fix which may be applied."""
         left = [f for f in fixable(outcome.findings, self._allow) if f.path in outcome.texts]
         return [
-            Named(finding, identity, _place(finding, outcome.texts[finding.path]))
+            FixableFinding(finding, identity, _place(finding, outcome.texts[finding.path]))
             for finding, identity in zip(left, identities(left, outcome.texts), strict=True)
         ]
 
@@ -374,7 +374,7 @@ class Rounds:
         """The same outcome with the mistakes that the user has not asked for."""
         if all(watching(each) == each for each in self._request.settings_in_use()):
             return outcome
-        every = Watching(self._request.settings)
+        every = ShowingAllMistakes(self._request.settings)
         return engine.run(replace(self._overlaid(texts), settings=every))
 
     def withhold(self, settled: Settled, mistakes: Sequence[str]) -> None:
@@ -393,11 +393,11 @@ class Rounds:
 
     def _harmless(
         self,
-        good: Sequence[Named],
-        tried: Sequence[Named],
+        good: Sequence[FixableFinding],
+        tried: Sequence[FixableFinding],
         mistakes: Sequence[str],
         every: AbstractSet[Identity],
-    ) -> Sequence[Named]:
+    ) -> Sequence[FixableFinding]:
         """The fixes that bring no mistake, all of them together; the others are withheld.
 
         Args:
@@ -414,7 +414,7 @@ class Rounds:
             good = self._harmless(good, half, found, every) if found else [*good, *half]
         return good
 
-    def _withhold(self, those: Iterable[Named], mistakes: Sequence[str]) -> None:
+    def _withhold(self, those: Iterable[FixableFinding], mistakes: Sequence[str]) -> None:
         for each in those:
             said = f"{each.place}: {each.finding.code} not fixed: that would bring {mistakes[0]}"
             self.withheld[each.identity] = said
@@ -430,7 +430,7 @@ def watching(settings: Settings) -> Settings:
 
 
 @dataclass(frozen=True)
-class Watching:
+class ShowingAllMistakes:
     """A configuration that has all mistakes shown that fixes might bring."""
 
     configuration: Configuration
@@ -444,7 +444,7 @@ class Watching:
 
 
 @dataclass(frozen=True)
-class Changes:
+class RoundOfFixes:
     """One round of fixes: the files that it changes, and the fixes that could not be made."""
 
     fixed: Mapping[str, Fixed]
@@ -460,7 +460,7 @@ def quiet() -> Iterator[None]:
 
 
 @quiet()
-def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> Changes:
+def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> RoundOfFixes:
     """Apply the allowed fixes of the findings that do not clash."""
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for finding in fixable(outcome.findings, allow):
@@ -472,12 +472,12 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> C
         text = outcome.texts[path]
         result = _in_quotes(text, _fix_text(text, findings, allow, problems))
         if result.applied and result.text != text.text:
-            files = Files(request, outcome.all_texts)
+            files = RoundFiles(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
             pruned = without_orphans(path, text, new, files)
             width = chosen_length((outcome.root / path).parent)
             fixed[path] = replace(result, text=wrapped(text, pruned, width))
-    return Changes(fixed, problems)
+    return RoundOfFixes(fixed, problems)
 
 
 def _fix_text(
@@ -529,7 +529,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 @dataclass(frozen=True)
-class Files:
+class RoundFiles:
     """The files of a project as they are in one round."""
 
     request: Request
@@ -552,7 +552,7 @@ def _in_quotes(before: Text, fixed: Fixed) -> Fixed:
     return fixed if objection(before, new) else replace(fixed, text=new, edits=edits)
 
 
-def _in_style(path: str, before: Text, fixed: Fixed, files: Files) -> str:
+def _in_style(path: str, before: Text, fixed: Fixed, files: RoundFiles) -> str:
     """The new text with the short names that the file has for what the fixes write, where they
     leave no other use of these names."""
     edits = in_style(before, fixed.edits, lambda name: _is_for_others(path, before, {name}, files))
@@ -562,7 +562,7 @@ def _in_style(path: str, before: Text, fixed: Fixed, files: Files) -> str:
     return fixed.text if objection(before, styled) else styled
 
 
-def without_orphans(path: str, before: Text, new: str, files: Files) -> str:
+def without_orphans(path: str, before: Text, new: str, files: RoundFiles) -> str:
     """The new text without the imports that the fixes have left unused."""
     gone = [
         orphan
@@ -576,7 +576,7 @@ def without_orphans(path: str, before: Text, new: str, files: Files) -> str:
     return new if objection(text, pruned) else pruned
 
 
-def _is_for_others(path: str, text: Text, names: Iterable[str], files: Files) -> bool:
+def _is_for_others(path: str, text: Text, names: Iterable[str], files: RoundFiles) -> bool:
     """Whether others may take one of these names from a file: a package's `__init__.py` may
     import for them, any file may have a name taken from it, and so may the rest of a notebook."""
     return (
@@ -590,7 +590,7 @@ def _names_one_of(text: str, names: Iterable[str]) -> bool:
     return bool(text) and any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
 
 
-def _is_taken(path: str, name: str, files: Files, seen: frozenset[str] = frozenset()) -> bool:
+def _is_taken(path: str, name: str, files: RoundFiles, seen: frozenset[str] = frozenset()) -> bool:
     """Whether another file of the project may take the name from the file at `path`, by itself or
     by a star, to use it or to hand it on."""
     word, by_name, by_star = stem(path), exported(path, name), starred(path)

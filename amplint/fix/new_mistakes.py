@@ -26,7 +26,7 @@ SERIOUS = (Group.CORRECTNESS, Group.PRECISION)
 
 
 @dataclass(frozen=True)
-class Place:
+class EditedPlace:
     """A place in a file before and after some edits.
 
     Args:
@@ -52,24 +52,24 @@ class Edited:
     after: Mapping[str, str]
     _changes: dict[str, list[Change]] = field(default_factory=dict)
 
-    def place_before(self, path: str, row: int) -> Place:
+    def place_before(self, path: str, row: int) -> EditedPlace:
         """The place of a row of the old text."""
         known = self._of(path)
         number = bisect_right(known, row - 1, key=lambda each: each[0]) - 1
         if number >= 0 and row - 1 < known[number][1]:
-            return Place(path, known[number][0] + 1, True)
-        return Place(path, row, False)
+            return EditedPlace(path, known[number][0] + 1, True)
+        return EditedPlace(path, row, False)
 
-    def place_after(self, path: str, row: int) -> Place:
+    def place_after(self, path: str, row: int) -> EditedPlace:
         """The place of a row of the new text."""
         known = self._of(path)
         number = bisect_right(known, row - 1, key=lambda each: each[2]) - 1
         if number < 0:
-            return Place(path, row, False)
+            return EditedPlace(path, row, False)
         first, end, _, new_end = known[number]
         if row - 1 < new_end:
-            return Place(path, first + 1, True)
-        return Place(path, row - new_end + end, False)
+            return EditedPlace(path, first + 1, True)
+        return EditedPlace(path, row - new_end + end, False)
 
     def _of(self, path: str) -> list[Change]:
         if path not in self.after:
@@ -97,11 +97,11 @@ def new_mistakes(
         edited: the files.
         rules: those that have found them.
     """
-    found: dict[tuple[Place, str], list[Finding]] = {}
+    found: dict[tuple[EditedPlace, str], list[Finding]] = {}
     for each in after:
         place = edited.place_after(each.path, each.span.start.row)
         found.setdefault((place, each.code), []).append(each)
-    known: dict[tuple[Place, str], list[Finding]] = {}
+    known: dict[tuple[EditedPlace, str], list[Finding]] = {}
     for each in before:
         place = edited.place_before(each.path, each.span.start.row)
         known.setdefault((place, each.code), []).append(each)

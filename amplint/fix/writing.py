@@ -16,7 +16,7 @@ PARTED = "it is no longer one file with its other names (hard links)"
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteOutcome:
     """The outcome of writing new texts.
 
     Args:
@@ -32,7 +32,7 @@ class Written:
     notices: tuple[str, ...]
 
 
-def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]) -> Written:
+def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]) -> WriteOutcome:
     """Write new texts of files. All are prepared before the first file is replaced, so that what
     takes long, or fails for want of room, happens while every file is as it was.
 
@@ -72,7 +72,7 @@ def write_texts(root: Path, before: Mapping[str, Text], after: Mapping[str, str]
         for one in replacements.values():
             one.discard()
     notices = tuple(f"{path}: {PARTED}" for path in linked if path in paths)
-    return Written(frozenset(paths), refused, frozenset(changed), notices)
+    return WriteOutcome(frozenset(paths), refused, frozenset(changed), notices)
 
 
 def replacement(path: Path, before: Text, new: str) -> Replacement:

@@ -22,7 +22,7 @@ Span = tuple[int, int, int, int]
 Row = tuple[str, Setting]  # behind the name of its framework
 
 
-class Told(NamedTuple):
+class StatedPrecision(NamedTuple):
     """A precision in a configuration file.
 
     Args:
@@ -38,14 +38,14 @@ class Told(NamedTuple):
     span: Span | None = None
 
 
-class Value(NamedTuple):
+class ConfiguredValue(NamedTuple):
     """A value in a configuration file: a constant, or the last name of what it is."""
 
     written: str
     span: Span | None = None
 
 
-def told(models: Models, texts: Mapping[str, str]) -> tuple[Told, ...]:
+def told(models: Models, texts: Mapping[str, str]) -> tuple[StatedPrecision, ...]:
     """The precisions that configuration files tell the frameworks which the project names.
 
     Args:
@@ -60,7 +60,7 @@ def told(models: Models, texts: Mapping[str, str]) -> tuple[Told, ...]:
             fitting[path] = rows
     asked = {framework for rows in fitting.values() for framework, _ in rows}
     named = {framework for framework in asked if models.is_named(framework, texts.values())}
-    found: list[Told] = []
+    found: list[StatedPrecision] = []
     for path in [*fitting][:MOST_FILES]:
         rows = [each for each in fitting[path] if each[0] in named]
         document = read(path, texts[path]) if rows else None
@@ -85,7 +85,9 @@ def may_hold(row: Setting, path: str, text: str) -> bool:
     return not values.isdisjoint(UNWRITTEN) or any(value in text for value in values)
 
 
-def in_document(rows: Iterable[Row], document: Document, path: str) -> Iterator[Told]:
+def in_document(
+    rows: Iterable[Row], document: ConfigurationFile, path: str
+) -> Iterator[StatedPrecision]:
     """Those of one file: of each framework, the first row that knows its value counts."""
     heard = set()
     for framework, row in rows:
@@ -97,10 +99,10 @@ def in_document(rows: Iterable[Row], document: Document, path: str) -> Iterator[
         dtype = dtype_of(row, value)
         if dtype is not None:
             heard.add(framework)
-            yield Told(framework, dtype, path, value.span)
+            yield StatedPrecision(framework, dtype, path, value.span)
 
 
-def dtype_of(row: Setting, value: Value) -> str | None:
+def dtype_of(row: Setting, value: ConfiguredValue) -> str | None:
     """The dtype of the region that a value opens, "" for a cast; None where the row has it not."""
     for known, dtype in row.values.items():
         if fits(known, value):
@@ -108,11 +110,11 @@ def dtype_of(row: Setting, value: Value) -> str | None:
     return "" if any(fits(known, value) for known in row.casts) else None
 
 
-def fits(wanted: str, value: Value | None) -> bool:
+def fits(wanted: str, value: ConfiguredValue | None) -> bool:
     return value is not None and wanted in (value.written, ANY)
 
 
-class Document:
+class ConfigurationFile:
     """A configuration file.
 
     Args:
@@ -123,7 +125,7 @@ class Document:
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
-    def value(self, key: str) -> Value | None:
+    def value(self, key: str) -> ConfiguredValue | None:
         """The value of a key, `a.b` for `b` of `a`; None where it has none, None included."""
         found: object = self._values
         for part in (key,) if key in self._values else key.split("."):
@@ -131,8 +133,8 @@ class Document:
         if isinstance(found, ast.expr):
             word = last_word(found)
             span = found.lineno, found.col_offset, found.end_lineno or 0, found.end_col_offset or 0
-            return Value(word, span) if word is not None else None
-        return Value(written(found)) if found is not None and found is not False else None
+            return ConfiguredValue(word, span) if word is not None else None
+        return ConfiguredValue(written(found)) if found is not None and found is not False else None
 
 
 def item(of: object, name: str) -> object:
@@ -157,13 +159,13 @@ def last_word(value: ast.expr) -> str | None:
     return value.id if isinstance(value, ast.Name) else type(value).__name__
 
 
-def read(path: str, text: str) -> Document | None:
+def read(path: str, text: str) -> ConfigurationFile | None:
     """A configuration file; None for what is none."""
     try:
         if path.endswith(JSON):
             values = json.loads(text)
-            return Document(values) if isinstance(values, dict) else None
-        return Document(bound(assigned(ast.parse(text))))
+            return ConfigurationFile(values) if isinstance(values, dict) else None
+        return ConfigurationFile(bound(assigned(ast.parse(text))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Class, Maker, Method, Model, Precision, Setting, Wrapper
+from amplint.frameworks.schema import ClassRow, Maker, MethodRow, Model, Precision, Setting, Wrapper
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -63,7 +63,7 @@ BOOLEANS = frozenset({"true", "false"})
 NO_SIGN = frozenset({"__call__", "forward", "loss", "losses", "step", "train_step"})
 
 
-class Chosen(NamedTuple):
+class ChosenPrecision(NamedTuple):
     """A precision that a framework is asked for.
 
     Args:
@@ -122,7 +122,7 @@ class Models:
         self._stars = {m: star for model in models for star in model.stars for m in star.modules}
         # By the ids of rows, which live as long as this: the name of the framework.
         self._owner: dict[int, str] = {}
-        self._of_kind: dict[str, tuple[Class, ...]] = {}
+        self._of_kind: dict[str, tuple[ClassRow, ...]] = {}
         for model in models:
             methods = (method for cls in model.classes for method in cls.methods)
             rows: tuple[object, ...] = (
@@ -151,7 +151,7 @@ class Models:
             row.method for m in models for row in m.wrappers if row.method is not None
         )
         self.telling = self.asking | self.taking
-        self._methods: dict[tuple[int, ...], Mapping[str, Method]] = {}  # by ids of classes
+        self._methods: dict[tuple[int, ...], Mapping[str, MethodRow]] = {}  # by ids of classes
 
     @cached_property
     def settings(self) -> list[tuple[str, Setting]]:
@@ -197,7 +197,7 @@ class Models:
         known = dotted in self._makers or any(each.of(dotted) for each in rows)
         return dotted if known else star.names.get(name)
 
-    def classes(self, names: Iterable[str]) -> tuple[Class, ...]:
+    def classes(self, names: Iterable[str]) -> tuple[ClassRow, ...]:
         """The rows of classes that something derives from, each once.
 
         Args:
@@ -205,9 +205,9 @@ class Models:
                 alone, as `.Name`: only a row of `*.Name` means it, too.
         """
         found = [row for name in names for row in self._classes.of(name)]
-        return tuple({id(row): row for row in found if isinstance(row, Class)}.values())
+        return tuple({id(row): row for row in found if isinstance(row, ClassRow)}.values())
 
-    def method(self, classes: tuple[Class, ...], name: str) -> Method | None:
+    def method(self, classes: tuple[ClassRow, ...], name: str) -> MethodRow | None:
         """The row of a method of what derives from some classes."""
         key = tuple(map(id, classes))
         if key not in self._methods:
@@ -220,7 +220,7 @@ class Models:
         """The row of a call of this dotted name that builds an object."""
         return self._makers.get(name)
 
-    def method_of_object(self, kind: str, type_: str, name: str) -> Method | None:
+    def method_of_object(self, kind: str, type_: str, name: str) -> MethodRow | None:
         """The row of a method of an object of a framework.
 
         Args:
@@ -231,7 +231,9 @@ class Models:
             return self.method(self.classes([type_]), name)
         return self.method(self._of_kind.get(kind, ()), name)
 
-    def precision(self, name: str, given: Callable[[str, int | None], object]) -> Chosen | None:
+    def precision(
+        self, name: str, given: Callable[[str, int | None], object]
+    ) -> ChosenPrecision | None:
         """The precision that a call of this dotted name asks for; None where it says none.
 
         Args:
@@ -244,11 +246,11 @@ class Models:
             constant = given(row.argument, row.position)
             instead = given(row.unless, None) if row.unless is not None else None
             if UNSURE in (constant, instead):
-                found = Chosen(self.framework_of(row), None, sure=False)
+                found = ChosenPrecision(self.framework_of(row), None, sure=False)
             elif instead is None and written(constant) in row.values:
-                return Chosen(self.framework_of(row), row.values[written(constant)])
+                return ChosenPrecision(self.framework_of(row), row.values[written(constant)])
             elif constant is not None and (found is None or found.sure):
-                found = Chosen(self.framework_of(row), None)
+                found = ChosenPrecision(self.framework_of(row), None)
         return found
 
     def takes_precision(self, name: str) -> bool:
@@ -269,7 +271,7 @@ class Models:
         """The rows of the modules that a call of this dotted name is given to run."""
         return tuple(row for row in self._wrappers.of(name) if isinstance(row, Wrapper))
 
-    def framework_of(self, row: Method | Precision | Setting | Wrapper) -> str:
+    def framework_of(self, row: MethodRow | Precision | Setting | Wrapper) -> str:
         """The name of the framework of a row."""
         return self._owner[id(row)]
 

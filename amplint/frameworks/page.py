@@ -10,7 +10,7 @@ import msgspec
 
 from amplint.frameworks.models import SUFFIX, bundled
 from amplint.frameworks.reading import ModelError, model_of
-from amplint.frameworks.schema import Class, Method, Model, Telling
+from amplint.frameworks.schema import ClassRow, MethodRow, Model, Telling
 from amplint.util import files
 
 OFTEN = {
@@ -109,7 +109,7 @@ def meanings(row: Telling) -> Iterator[str]:
         yield f"  {value}: {what}{', and the loss is scaled' if value in row.scaled else ''}"
 
 
-def of_class(cls: Class) -> Iterator[str]:
+def of_class(cls: ClassRow) -> Iterator[str]:
     yield f"{', '.join(cls.names)}{f' ({cls.kind})' if cls.kind else ''}"
     yield from (f"  .{name}: {role}" for name, role in cls.attributes.items())
     for method in cls.methods:
@@ -119,7 +119,7 @@ def of_class(cls: Class) -> Iterator[str]:
         yield f"  source: {cls.source}"
 
 
-def facts(method: Method) -> Iterator[str]:
+def facts(method: MethodRow) -> Iterator[str]:
     if method.called is not None:
         yield f"called {OFTEN[method.called]}{', in the region' if method.region else ''}"
     if not method.gradients:

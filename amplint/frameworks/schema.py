@@ -49,7 +49,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     source: str = ""
 
 
-class Method(Row, frozen=True):
+class MethodRow(Row, frozen=True):
     """Methods that a framework calls, or that code may call of it.
 
     Args:
@@ -101,7 +101,7 @@ class Method(Row, frozen=True):
         return in_place[0][1] if in_place else None
 
 
-class Class(Row, frozen=True):
+class ClassRow(Row, frozen=True):
     """Classes that users derive from, or make instances of.
 
     Args:
@@ -115,7 +115,7 @@ class Class(Row, frozen=True):
     names: tuple[str, ...]
     kind: Kind | None = None
     attributes: dict[str, Role] = msgspec.field(default_factory=dict)
-    methods: tuple[Method, ...] = msgspec.field(default=(), name="method")
+    methods: tuple[MethodRow, ...] = msgspec.field(default=(), name="method")
 
 
 class Maker(Row, frozen=True):
@@ -249,7 +249,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     releases: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
-    classes: tuple[Class, ...] = msgspec.field(default=(), name="class")
+    classes: tuple[ClassRow, ...] = msgspec.field(default=(), name="class")
     makers: tuple[Maker, ...] = msgspec.field(default=(), name="maker")
     wrappers: tuple[Wrapper, ...] = msgspec.field(default=(), name="wrapper")
     precision: tuple[Precision, ...] = ()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from amplint.claim.violations import Violation
 
 
-class Call(Enum):
+class ScalerCall(Enum):
     """The calls of a training step that matter, as they are written."""
 
     SCALED_BACKWARD = "scaler.scale(loss).backward()"
@@ -66,7 +66,7 @@ class Effect(Enum):
     RAISES = "raises"
 
 
-class Verdict(NamedTuple):
+class CallVerdict(NamedTuple):
     """The effect of a call, its violation if it has a name, and the text of the exception."""
 
     effect: Effect
@@ -74,8 +74,8 @@ class Verdict(NamedTuple):
     text: str = ""
 
 
-RIGHT = Verdict(Effect.RIGHT)
-IDLE = Verdict(Effect.IDLE)
+RIGHT = CallVerdict(Effect.RIGHT)
+IDLE = CallVerdict(Effect.IDLE)
 
 UNKNOWN_SCALE = "_scale is None"
 NO_CHECKS = "No inf checks were recorded for this optimizer."
@@ -97,17 +97,17 @@ class Refused(NamedTuple):
     later: Violation
 
 
-ORDER: dict[tuple[Call, Phase], Phase | Refused] = {
-    (Call.UNSCALE, Phase.READY): Phase.UNSCALED,
-    (Call.UNSCALE, Phase.UNSCALED): Refused(
+ORDER: dict[tuple[ScalerCall, Phase], Phase | Refused] = {
+    (ScalerCall.UNSCALE, Phase.READY): Phase.UNSCALED,
+    (ScalerCall.UNSCALE, Phase.UNSCALED): Refused(
         UNSCALED_TWICE, Violation.UNSCALED_TWICE, Violation.UNSCALED_EVERY_MICRO_BATCH
     ),
-    (Call.UNSCALE, Phase.STEPPED): Refused(
+    (ScalerCall.UNSCALE, Phase.STEPPED): Refused(
         UNSCALED_LATE, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP, Violation.MISSING_UPDATE
     ),
-    (Call.STEP, Phase.READY): Phase.STEPPED,
-    (Call.STEP, Phase.UNSCALED): Phase.STEPPED,
-    (Call.STEP, Phase.STEPPED): Refused(
+    (ScalerCall.STEP, Phase.READY): Phase.STEPPED,
+    (ScalerCall.STEP, Phase.UNSCALED): Phase.STEPPED,
+    (ScalerCall.STEP, Phase.STEPPED): Refused(
         STEPPED_TWICE, Violation.OUT_OF_ORDER, Violation.MISSING_UPDATE
     ),
 }
@@ -157,31 +157,31 @@ class OptimizerState(NamedTuple):
 
 
 @functools.cache
-def advance(at: OptimizerState, call: Call) -> tuple[OptimizerState, Verdict]:
+def advance(at: OptimizerState, call: ScalerCall) -> tuple[OptimizerState, CallVerdict]:
     """One call that concerns the optimizer, for an enabled scaler that knows its scale.
 
     Remembered: there are some thousands of states, and the checker of a large function asks for
     one and a half million steps.
     """
     match call:
-        case Call.BACKWARD:
+        case ScalerCall.BACKWARD:
             return add(at, Contribution.PLAIN), RIGHT
-        case Call.SCALED_BACKWARD:
+        case ScalerCall.SCALED_BACKWARD:
             return add(at, Contribution.SCALED), RIGHT
-        case Call.UNSCALE:
+        case ScalerCall.UNSCALE:
             return unscale(at)
-        case Call.CLIP:
+        case ScalerCall.CLIP:
             return at, clip(at)
-        case Call.READ:
+        case ScalerCall.READ:
             return at, read(at)
-        case Call.STEP:
+        case ScalerCall.STEP:
             return step(at)
-        case Call.PLAIN_STEP:
+        case ScalerCall.PLAIN_STEP:
             return at._replace(ran=False), plain_step(at)
-        case Call.UPDATE:
+        case ScalerCall.UPDATE:
             return update(at), RIGHT
-        case Call.CLEAR | Call.ZERO:
-            return clear(at, to_none=call is Call.CLEAR), RIGHT
+        case ScalerCall.CLEAR | ScalerCall.ZERO:
+            return clear(at, to_none=call is ScalerCall.CLEAR), RIGHT
 
 
 def add(at: OptimizerState, new: Contribution) -> OptimizerState:
@@ -189,8 +189,8 @@ def add(at: OptimizerState, new: Contribution) -> OptimizerState:
     return at._replace(gradient=(at.gradient or frozenset()) | {new}, ran=True, lost=False)
 
 
-def unscale(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
-    following = ORDER[Call.UNSCALE, at.phase]
+def unscale(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
+    following = ORDER[ScalerCall.UNSCALE, at.phase]
     if isinstance(following, Refused):
         cleared = at.phase is Phase.UNSCALED and at.gradient == frozenset({Contribution.SCALED})
         return at, refused(SKIPPED if cleared else following, at)
@@ -201,53 +201,53 @@ def unscale(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
     return after._replace(gradient=gradient, checked=True), RIGHT
 
 
-def step(at: OptimizerState) -> tuple[OptimizerState, Verdict]:
-    following = ORDER[Call.STEP, at.phase]
+def step(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
+    following = ORDER[ScalerCall.STEP, at.phase]
     if isinstance(following, Refused):
         return at, refused(following, at)
     ready = unscale(at)[0] if at.phase is Phase.READY else at
     if not ready.checked:
         violation = Violation.CLEARED_BEFORE_STEP if at.lost else None
-        return ready, Verdict(Effect.RAISES, violation, NO_CHECKS)
+        return ready, CallVerdict(Effect.RAISES, violation, NO_CHECKS)
     return ready._replace(phase=following, ran=False), used(ready)
 
 
-def used(at: OptimizerState) -> Verdict:
+def used(at: OptimizerState) -> CallVerdict:
     """The verdict on a step that the scaler lets happen."""
     if not at.gradient:
-        return Verdict(Effect.WRONG, Violation.CLEARED_BEFORE_STEP) if at.lost else IDLE
+        return CallVerdict(Effect.WRONG, Violation.CLEARED_BEFORE_STEP) if at.lost else IDLE
     for contribution, (alone, mixed) in BLAME.items():
         if contribution in at.gradient:
-            return Verdict(Effect.WRONG, alone if len(at.gradient) == 1 else mixed)
+            return CallVerdict(Effect.WRONG, alone if len(at.gradient) == 1 else mixed)
     return RIGHT
 
 
-def plain_step(at: OptimizerState) -> Verdict:
+def plain_step(at: OptimizerState) -> CallVerdict:
     if not at.gradient:
         return IDLE
     if at.gradient & LARGE:
-        return Verdict(Effect.WRONG, Violation.STEP_BYPASSES_SCALER)
-    return RIGHT if at.gradient <= TRUE_SIZED else Verdict(Effect.WRONG)
+        return CallVerdict(Effect.WRONG, Violation.STEP_BYPASSES_SCALER)
+    return RIGHT if at.gradient <= TRUE_SIZED else CallVerdict(Effect.WRONG)
 
 
-def clip(at: OptimizerState) -> Verdict:
+def clip(at: OptimizerState) -> CallVerdict:
     if at.phase is Phase.STEPPED and not at.ran:
         # The step that was to be limited is over.
-        return Verdict(Effect.WRONG, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP)
+        return CallVerdict(Effect.WRONG, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP)
     if not at.gradient:
         return IDLE
     if at.gradient & LARGE:
-        return Verdict(Effect.WRONG, Violation.CLIP_BEFORE_UNSCALE)
-    return RIGHT if at.gradient <= TRUE_SIZED else Verdict(Effect.WRONG)
+        return CallVerdict(Effect.WRONG, Violation.CLIP_BEFORE_UNSCALE)
+    return RIGHT if at.gradient <= TRUE_SIZED else CallVerdict(Effect.WRONG)
 
 
-def read(at: OptimizerState) -> Verdict:
+def read(at: OptimizerState) -> CallVerdict:
     """Gradients that are looked at, before or after the step."""
     if not at.gradient:
         return IDLE
     if at.gradient & LARGE:
-        return Verdict(Effect.WRONG, Violation.SCALED_GRADIENTS_READ)
-    return RIGHT if at.gradient <= TRUE_SIZED else Verdict(Effect.WRONG)
+        return CallVerdict(Effect.WRONG, Violation.SCALED_GRADIENTS_READ)
+    return RIGHT if at.gradient <= TRUE_SIZED else CallVerdict(Effect.WRONG)
 
 
 def update(at: OptimizerState) -> OptimizerState:
@@ -273,12 +273,12 @@ def hooked(at: OptimizerState) -> frozenset[OptimizerState]:
     return frozenset({at, unscale(at)[0], OptimizerState(ran=at.ran)})
 
 
-def refused(by: Refused, at: OptimizerState) -> Verdict:
-    return Verdict(Effect.RAISES, by.later if at.ran else by.at_once, by.text)
+def refused(by: Refused, at: OptimizerState) -> CallVerdict:
+    return CallVerdict(Effect.RAISES, by.later if at.ran else by.at_once, by.text)
 
 
 @dataclass
-class Protocol:
+class ScalerProtocol:
     """A scaler with all its optimizers, where it is known what each call reaches.
 
     Args:
@@ -290,21 +290,21 @@ class Protocol:
     scale_known: bool = False
     optimizers: dict[str, OptimizerState] = field(default_factory=dict)
 
-    def call(self, call: Call, *optimizers: str) -> Verdict:
+    def call(self, call: ScalerCall, *optimizers: str) -> CallVerdict:
         """Make a call that reaches these optimizers: none for `update`, several for a backward
         pass."""
         if not self.enabled:
             call = PASSED_THROUGH.get(call, call)
-        if call is Call.SCALED_BACKWARD:
+        if call is ScalerCall.SCALED_BACKWARD:
             self.scale_known = True
-        if call in (Call.UPDATE, Call.UNSCALE, Call.STEP):
+        if call in (ScalerCall.UPDATE, ScalerCall.UNSCALE, ScalerCall.STEP):
             if not self.enabled:
                 return RIGHT
             if not self.scale_known:
-                return Verdict(Effect.RAISES, None, UNKNOWN_SCALE)
-        if call is Call.UPDATE:
+                return CallVerdict(Effect.RAISES, None, UNKNOWN_SCALE)
+        if call is ScalerCall.UPDATE:
             if not any(at.checked for at in self.optimizers.values()):
-                return Verdict(Effect.RAISES, Violation.OUT_OF_ORDER, NOTHING_TO_UPDATE)
+                return CallVerdict(Effect.RAISES, Violation.OUT_OF_ORDER, NOTHING_TO_UPDATE)
             optimizers = tuple(self.optimizers)
         verdict = RIGHT
         for name in optimizers:
@@ -313,5 +313,8 @@ class Protocol:
         return verdict
 
 
-PASSED_THROUGH = {Call.SCALED_BACKWARD: Call.BACKWARD, Call.STEP: Call.PLAIN_STEP}
+PASSED_THROUGH = {
+    ScalerCall.SCALED_BACKWARD: ScalerCall.BACKWARD,
+    ScalerCall.STEP: ScalerCall.PLAIN_STEP,
+}
 """The calls that those of a disabled scaler amount to; its `unscale_` and `update` do nothing."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.claim.violations import Violation
-from amplint.gradscaler.automaton import Call
+from amplint.gradscaler.automaton import ScalerCall
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.paths import Decision, Paths, Site
@@ -25,12 +25,12 @@ from amplint.util.walks import reachable
 AT_ONCE = 4_000
 # The calls that make it right, on a path that a test keeps away from the mistake.
 REMEDIES = {
-    Violation.STEP_BYPASSES_SCALER: Call.STEP,
-    Violation.STEP_BYPASSES_CHECK: Call.STEP,
-    Violation.BACKWARD_BYPASSES_SCALER: Call.SCALED_BACKWARD,
-    Violation.MISSING_UPDATE: Call.UPDATE,
-    Violation.CLIP_BEFORE_UNSCALE: Call.UNSCALE,
-    Violation.SCALED_GRADIENTS_READ: Call.UNSCALE,
+    Violation.STEP_BYPASSES_SCALER: ScalerCall.STEP,
+    Violation.STEP_BYPASSES_CHECK: ScalerCall.STEP,
+    Violation.BACKWARD_BYPASSES_SCALER: ScalerCall.SCALED_BACKWARD,
+    Violation.MISSING_UPDATE: ScalerCall.UPDATE,
+    Violation.CLIP_BEFORE_UNSCALE: ScalerCall.UNSCALE,
+    Violation.SCALED_GRADIENTS_READ: ScalerCall.UNSCALE,
 }
 
 
@@ -43,7 +43,7 @@ class Fault(NamedTuple):
     raises: str = ""
 
 
-class Pair(NamedTuple):
+class CertainPair(NamedTuple):
     """A mistake on all paths; `first`: whether the call to be changed comes first."""
 
     violation: Violation
@@ -81,7 +81,7 @@ class Points:
     before: list[tuple[int, ...]] = field(default_factory=list)
     faults: list[tuple[Fault, ...]] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    calls: list[tuple[Call, ...]] = field(default_factory=list)
+    calls: list[tuple[ScalerCall, ...]] = field(default_factory=list)
     ends: set[int] = field(default_factory=set)
 
     def add(
@@ -90,7 +90,7 @@ class Points:
         before: tuple[int, ...],
         condition: Condition,
         faults: tuple[Fault, ...] = (),
-        calls: tuple[Call, ...] = (),
+        calls: tuple[ScalerCall, ...] = (),
     ) -> int:
         self.steps.append(step)
         self.before.append(before)
@@ -116,9 +116,9 @@ class Points:
         return found
 
     @cached_property
-    def guarded(self) -> dict[Call, set[Decision]]:
+    def guarded(self) -> dict[ScalerCall, set[Decision]]:
         """By call, the decisions under which it is made."""
-        guarded: dict[Call, set[Decision]] = {}
+        guarded: dict[ScalerCall, set[Decision]] = {}
         for point, calls in enumerate(self.calls):
             event = self.paths.steps[self.steps[point]].event
             for call in calls:
@@ -164,9 +164,9 @@ class Points:
             return condition
         return diagrams.where(condition, lambda test: self.last_decided.get(test, -1) > step)
 
-    def pair(self, fault: Fault) -> Pair:
+    def pair(self, fault: Fault) -> CertainPair:
         here, there = self.site(fault.here), self.site(fault.there)
-        return Pair(fault.violation, here, there, fault.here < fault.there)
+        return CertainPair(fault.violation, here, there, fault.here < fault.there)
 
     def meets(self, first: Site, then: Site) -> bool:
         """Whether one call is made, and the other after it, on some path."""
@@ -183,7 +183,7 @@ class Points:
             )
         )
 
-    def wholes(self, pair: Pair) -> Iterator[Pair]:
+    def wholes(self, pair: CertainPair) -> Iterator[CertainPair]:
         """The pairs here of which the given one, seen from within a function, is a part."""
         for site in self.sites:
             if site[-len(pair.here) :] == pair.here:
@@ -193,10 +193,10 @@ class Points:
                     yield whole
 
 
-def review(points: Points) -> dict[Pair, str]:
+def review(points: Points) -> dict[CertainPair, str]:
     """The pairs that no path of a function avoids, each with the text of the exception."""
-    raises: dict[Pair, str] = {}
-    remedied: set[Pair] = set()
+    raises: dict[CertainPair, str] = {}
+    remedied: set[CertainPair] = set()
     for point, faults in enumerate(points.faults):
         for fault in faults:
             pair = points.pair(fault)
@@ -218,7 +218,9 @@ def review(points: Points) -> dict[Pair, str]:
     }
 
 
-def innermost(pair: Pair, claims: Collection[Pair], reviewed: Iterable[Points]) -> Pair:
+def innermost(
+    pair: CertainPair, claims: Collection[CertainPair], reviewed: Iterable[Points]
+) -> CertainPair:
     """The pair as it stands in the innermost function that sees both ends, unless that function is
     right where others call it, and is not wrong by itself: then as it stands in the caller."""
     depth, last = 0, min(len(pair.here), len(pair.there)) - 1
@@ -255,7 +257,7 @@ def has_remedy(fault: Fault, condition: Condition, points: Points) -> bool:
     )
 
 
-def may_be_avoided(points: Points, pairs: list[Pair]) -> Iterator[Pair]:
+def may_be_avoided(points: Points, pairs: list[CertainPair]) -> Iterator[CertainPair]:
     """The pairs of which both ends are met on some path, in their order, and all is right; whatever
     the outcomes of tests on it.
 
@@ -293,7 +295,7 @@ def may_be_avoided(points: Points, pairs: list[Pair]) -> Iterator[Pair]:
     return (pair for pair, bit in bits.items() if found & bit)
 
 
-def is_avoided(pair: Pair, points: Points) -> bool:
+def is_avoided(pair: CertainPair, points: Points) -> bool:
     """Whether a pair is avoided on a path that contradicts itself in no test."""
     diagrams = points.paths.diagrams
     # By point, and by how many ends are met there: when that is so, and nothing went wrong.
@@ -319,7 +321,7 @@ def is_avoided(pair: Pair, points: Points) -> bool:
 WRONG = 3
 
 
-def following(met: int, pair: Pair, points: Points, point: int) -> int:
+def following(met: int, pair: CertainPair, points: Points, point: int) -> int:
     """The number of ends of a pair that are met after a point, from that before it; `WRONG` where
     the mistake is made."""
     if any(points.pair(fault) == pair for fault in points.faults[point]):
@@ -338,7 +340,7 @@ def free_tests(points: Points) -> Iterator[frozenset[Symbolic]]:
             yield frozenset(other for other, at in tests.items() if at & places)
 
 
-def is_certain(pair: Pair, points: Points, free: frozenset[Symbolic]) -> bool:
+def is_certain(pair: CertainPair, points: Points, free: frozenset[Symbolic]) -> bool:
     """Whether some outcome of the free tests makes the mistake, for all outcomes of the others with
     which both ends are met.
 
@@ -371,7 +373,7 @@ def is_certain(pair: Pair, points: Points, free: frozenset[Symbolic]) -> bool:
     return diagrams.implies(right, wrong)
 
 
-def varying(pair: Pair, points: Points) -> frozenset[Symbolic]:
+def varying(pair: CertainPair, points: Points) -> frozenset[Symbolic]:
     """The tests around both ends, on paths with the mistake, whose outcome is another one in
     another iteration."""
     wrong = [

@@ -23,25 +23,25 @@ from amplint.gradscaler.automaton import (
     NOTHING_TO_UPDATE,
     RIGHT,
     UNSCALED_TWICE,
-    Call,
+    CallVerdict,
     Contribution,
     Effect,
     OptimizerState,
     Phase,
-    Verdict,
+    ScalerCall,
     add,
     advance,
     hooked,
 )
-from amplint.gradscaler.certainty import Fault, Pair, Points, innermost, review
+from amplint.gradscaler.certainty import CertainPair, Fault, Points, innermost, review
 from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
-from amplint.gradscaler.events import CASTS, Kind, Role, divides_by_zero
+from amplint.gradscaler.events import CASTS, CallKind, Role, divides_by_zero
 from amplint.gradscaler.gathered import find_gathered
 from amplint.gradscaler.incomplete import Incompletes
-from amplint.gradscaler.instructions import Code
+from amplint.gradscaler.instructions import FunctionCode
 from amplint.gradscaler.losses import scalers_of
 from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths, Site
@@ -52,7 +52,7 @@ from amplint.util.walks import reachable
 from amplint.values.atoms import Evidence, Shows
 
 ALL: Symbolic = -1  # stands for all parameters, where it is not known whose are meant
-Last = tuple[Call, Symbolic]  # a call, and the optimizer or scaler that it was made for
+Last = tuple[ScalerCall, Symbolic]  # a call, and the optimizer or scaler that it was made for
 
 
 class Misuse(NamedTuple):
@@ -126,8 +126,8 @@ class Misuses:
     def _find(self) -> dict[SiteId, list[Misuse]]:
         index = EventIndex(self._inference, self._sites, self.events)
         self.events = index.functions
-        codes: dict[str, Code] = {}
-        claims: dict[Pair, str] = {}
+        codes: dict[str, FunctionCode] = {}
+        claims: dict[CertainPair, str] = {}
         reviewed: list[Points] = []
         for function in sorted(
             index.scaling | (index.halving & index.dividing) | (index.rounding & index.adam)
@@ -176,7 +176,7 @@ class Misuses:
             or any(divides_by_zero(state, number) for number in calls(state))
         )
 
-    def _misuse(self, pair: Pair, raises: str) -> Misuse:
+    def _misuse(self, pair: CertainPair, raises: str) -> Misuse:
         inner = tuple(
             Evidence(
                 self._inference.place(*site),
@@ -257,7 +257,7 @@ class Checker:
 
     def _find_owner(self, event: Occurrence) -> None:
         roles = self.paths.roles
-        if event.kind in (Kind.UNSCALE, Kind.STEP) and event.argument >= 0:
+        if event.kind in (CallKind.UNSCALE, CallKind.STEP) and event.argument >= 0:
             if roles.get(event.object) is Role.SCALER:
                 self.owners.setdefault(event.argument, set()).add(event.object)
             elif roles.get(event.object) is Role.DISABLED:
@@ -274,7 +274,7 @@ class Checker:
     def is_of_framework(self) -> bool:
         """Whether a framework runs a backward pass, and scales the loss itself."""
         events = (step.event for step in self.paths.steps if step.event is not None)
-        return any(event.kind is Kind.SCALED_BACKWARD for event in events)
+        return any(event.kind is CallKind.SCALED_BACKWARD for event in events)
 
     @cached_property
     def _spoken(self) -> dict[str, frozenset[str]]:
@@ -303,7 +303,7 @@ class Checker:
         function = step[-1][0]
         if unscale[:-1] == step[:-1] and unscale[-1][0] == function:
             events = self.index.of[function].items()
-            training = (number for number, event in events if event.kind is Kind.BACKWARD)
+            training = (number for number, event in events if event.kind is CallKind.BACKWARD)
             numbers = (*training, unscale[-1][1], step[-1][1])
             spoken[function] = self.index.words_between(function, numbers)
         return self._tests_a_norm or any(
@@ -347,7 +347,7 @@ class Checker:
                 if step.event is None:
                     point = points.add(number, before_it, condition)
                 else:
-                    turn = Turn(self, number, situation)
+                    turn = SituatedEvent(self, number, situation)
                     faults = tuple(turn.take(step.event))
                     following = turn.situation()
                     point = points.add(number, before_it, condition, faults, tuple(turn.calls))
@@ -362,7 +362,7 @@ class Checker:
         return points.complete()
 
 
-class Turn:
+class SituatedEvent:
     """One event in one situation."""
 
     def __init__(self, checker: Checker, number: int, situation: Situation) -> None:
@@ -381,7 +381,7 @@ class Turn:
         self.stepped = dict(situation.stepped)
         self.clipping = situation.clipping
         self.raised = False
-        self.calls: list[Call] = []
+        self.calls: list[ScalerCall] = []
 
     def situation(self) -> Situation | None:
         """The situation after the event; None where it raises."""
@@ -403,9 +403,9 @@ class Turn:
     def asked_for(self) -> frozenset[tuple[Last, int]]:
         """The calls that a later mistake can have at its other end, each with its last step."""
         of_optimizers = {symbol: recalled(states) for symbol, states in self.optimizers.items()}
-        of_scalers = frozenset[Call]().union(*of_optimizers.values()) - {Call.UPDATE}
+        of_scalers = frozenset[ScalerCall]().union(*of_optimizers.values()) - {ScalerCall.UPDATE}
         if self.checked is False:  # a second update would find nothing to do
-            of_scalers |= {Call.UPDATE}
+            of_scalers |= {ScalerCall.UPDATE}
         return frozenset(
             (last, number)
             for last, number in self.last.items()
@@ -438,56 +438,56 @@ class Turn:
         only = self.checker.only
         kind, thing, given = event.kind, event.object, event.argument
         role = self.paths.roles.get(thing, Role.UNKNOWN)
-        if kind is Kind.ELSEWHERE:
+        if kind is CallKind.ELSEWHERE:
             self.reset_gradients()
-        elif kind is Kind.HOOK:
+        elif kind is CallKind.HOOK:
             self.hook()
-        elif kind in (Kind.BACKWARD, Kind.SCALED_BACKWARD):
+        elif kind in (CallKind.BACKWARD, CallKind.SCALED_BACKWARD):
             scalers = self.scalers_of(event)
             self.backward(scalers)
             if scalers and self.clipping >= 0 and only is not None:
                 yield Fault(Violation.CLIP_BEFORE_UNSCALE, self.clipping, self.number)
-        elif kind is Kind.CLIP_BY_HOOK:
+        elif kind is CallKind.CLIP_BY_HOOK:
             self.clipping = self.number
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
-        elif kind is Kind.ZERO:
+        elif kind is CallKind.ZERO:
             self.zero(thing, given)
-        elif kind is Kind.UPDATE and role is Role.SCALER:
+        elif kind is CallKind.UPDATE and role is Role.SCALER:
             yield from self.update(event)
         elif kind in CASTS:
             self.recast(kind, thing)
         elif self.is_refused(event):
             self.raised = True
             yield Fault(Violation.HALF_PARAMETERS, self.number, self.cast(given), HALF_GRADIENTS)
-        elif kind is Kind.UNSCALE and role is Role.SCALER:
+        elif kind is CallKind.UNSCALE and role is Role.SCALER:
             self.checked = True
             self.meet(given, thing)
             yield from self.mix(given)
-            yield from self.call(event, Call.UNSCALE, given)
-        elif kind is Kind.STEP and role is Role.SCALER and given >= 0:
+            yield from self.call(event, ScalerCall.UNSCALE, given)
+        elif kind is CallKind.STEP and role is Role.SCALER and given >= 0:
             self.checked = True
             self.meet(given, thing)
             yield from self.lose(given)
-            yield from self.call(event, Call.STEP, given)
-            self.last[Call.STEP, thing] = self.number
+            yield from self.call(event, ScalerCall.STEP, given)
+            self.last[ScalerCall.STEP, thing] = self.number
             self.stepped[given] = self.number
-        elif kind is Kind.STEP and role is Role.DISABLED and given >= 0:
+        elif kind is CallKind.STEP and role is Role.DISABLED and given >= 0:
             yield from self.divide(given)
             yield from self.lose(given)
-            yield from self.call(event, Call.PLAIN_STEP, given)
-        elif kind is Kind.STEP and role is Role.SCHEDULER:
+            yield from self.call(event, ScalerCall.PLAIN_STEP, given)
+        elif kind is CallKind.STEP and role is Role.SCHEDULER:
             if only is not None and self.has_trained:
                 self.scheduled = self.number
-        elif kind is Kind.STEP and thing >= 0 and self.may_be_wrapped(thing):
+        elif kind is CallKind.STEP and thing >= 0 and self.may_be_wrapped(thing):
             yield from self.step_of_framework(thing)
             self.reset()
-        elif kind is Kind.STEP and thing in self.owners:
+        elif kind is CallKind.STEP and thing in self.owners:
             yield from self.divide(thing)
             yield from self.lose(thing)
             yield from self.bypass(event, thing)
             yield from self.repeat(event, thing)
-            yield from self.call(event, Call.PLAIN_STEP, thing)
+            yield from self.call(event, ScalerCall.PLAIN_STEP, thing)
 
     def bypass(self, event: Occurrence, optimizer: Symbolic) -> Iterator[Fault]:
         """A step that is made whether or not `unscale_` has found infinite gradients.
@@ -495,7 +495,7 @@ class Turn:
         The automaton calls it right, for so it is while all gradients are finite. A test of the
         norm, or any other that the step is made under, may do what the scaler would do.
         """
-        unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
+        unscaled = self.last.get((ScalerCall.UNSCALE, optimizer), -1)
         before = self.paths.steps[unscaled].event if unscaled >= 0 else None
         if before is None or not event.guards <= before.guards:
             return
@@ -515,7 +515,7 @@ class Turn:
 
         The step that is made with them is to blame, too; but they may be cleared before it.
         """
-        unscaled = self.last.get((Call.UNSCALE, optimizer), -1)
+        unscaled = self.last.get((ScalerCall.UNSCALE, optimizer), -1)
         states = self.optimizers[optimizer]
         if unscaled >= 0 and all(
             at.phase is Phase.READY and contributions(at) >= MIXED for at in states
@@ -542,13 +542,13 @@ class Turn:
             self.owners.get(optimizer) and symbols[optimizer][0] == "unpack"
         )
 
-    def recast(self, kind: Kind, module: Symbolic) -> None:
+    def recast(self, kind: CallKind, module: Symbolic) -> None:
         """A cast of the parameters of a module."""
         self.halved.pop(module, None)
         self.rounded.pop(module, None)
-        if kind is Kind.HALF:
+        if kind is CallKind.HALF:
             self.halved[module] = self.number
-        elif kind is Kind.BFLOAT16:
+        elif kind is CallKind.BFLOAT16:
             self.rounded[module] = self.number
 
     def cast(self, optimizer: Symbolic) -> int:
@@ -594,7 +594,7 @@ class Turn:
         to do with it.
         """
         cast = self.cast(event.argument)
-        if cast < 0 or event.kind not in (Kind.UNSCALE, Kind.STEP):
+        if cast < 0 or event.kind not in (CallKind.UNSCALE, CallKind.STEP):
             return False
         if self.paths.roles.get(event.object) is not Role.SCALER:
             return False
@@ -612,7 +612,7 @@ class Turn:
     def scalers_of(self, event: Occurrence) -> Set[Symbolic] | None:
         """The scalers of the loss of a backward pass; None where it is not known who may have
         scaled it. That of a framework is the one that is called with its optimizers."""
-        if event.kind is Kind.BACKWARD:
+        if event.kind is CallKind.BACKWARD:
             return scalers_of(event.object, self.paths)
         return frozenset[Symbolic]().union(*self.owners.values()) or {event.object}
 
@@ -627,7 +627,7 @@ class Turn:
             self.reset_gradients()
             return
         self.stepped = {}
-        call = Call.SCALED_BACKWARD if scalers else Call.BACKWARD
+        call = ScalerCall.SCALED_BACKWARD if scalers else ScalerCall.BACKWARD
         self.calls.append(call)
         for symbol in self.optimizers:
             for scaler in scalers:
@@ -644,7 +644,7 @@ class Turn:
             self.last[call, symbol] = self.number
 
     def zero(self, thing: Symbolic, to_none: Symbolic) -> None:
-        call = Call.ZERO if self.paths.symbols.is_false(to_none) else Call.CLEAR
+        call = ScalerCall.ZERO if self.paths.symbols.is_false(to_none) else ScalerCall.CLEAR
         if thing not in self.owners:
             # A module's: of whose parameters is not known.
             self.stepped = {}
@@ -652,30 +652,30 @@ class Turn:
                 self.optimizers[symbol] = frozenset(at._replace(gradient=None) for at in possible)
             return
         self.stepped.pop(thing, None)
-        self.last[Call.CLEAR, thing] = self.number
+        self.last[ScalerCall.CLEAR, thing] = self.number
         for symbol in (thing, ALL):
             possible = self.optimizers[symbol]
             self.optimizers[symbol] = frozenset(cleared(at, call) for at in possible)
 
     def update(self, event: Occurrence) -> Iterator[Fault]:
         scaler = event.object
-        self.calls.append(Call.UPDATE)
-        before = self.last.get((Call.UPDATE, scaler))
+        self.calls.append(ScalerCall.UPDATE)
+        before = self.last.get((ScalerCall.UPDATE, scaler))
         if self.checked is False and before is not None:
             self.raised = True
             yield Fault(Violation.OUT_OF_ORDER, self.number, before, NOTHING_TO_UPDATE)
         self.checked = False
         for symbol, possible in self.optimizers.items():
             if scaler in self.owners.get(symbol, {scaler}):
-                updated = frozenset(advance(at, Call.UPDATE)[0] for at in possible)
+                updated = frozenset(advance(at, ScalerCall.UPDATE)[0] for at in possible)
                 self.optimizers[symbol] = updated
-                self.last[Call.UPDATE, symbol] = self.number
-        self.last[Call.UPDATE, scaler] = self.number
+                self.last[ScalerCall.UPDATE, symbol] = self.number
+        self.last[ScalerCall.UPDATE, scaler] = self.number
 
-    def call(self, event: Occurrence, call: Call, symbol: Symbolic) -> Iterator[Fault]:
+    def call(self, event: Occurrence, call: ScalerCall, symbol: Symbolic) -> Iterator[Fault]:
         """A call that concerns one optimizer."""
         self.calls.append(call)
-        if call in (Call.STEP, Call.PLAIN_STEP):
+        if call in (ScalerCall.STEP, ScalerCall.PLAIN_STEP):
             if self.scheduled >= 0:
                 yield Fault(Violation.SCHEDULER_BEFORE_OPTIMIZER, self.scheduled, self.number)
             self.has_trained, self.scheduled = False, -1
@@ -697,7 +697,7 @@ class Turn:
         states = frozenset(
             after for after, verdict in verdicts.values() if verdict.effect is not Effect.RAISES
         )
-        if call in (Call.STEP, Call.PLAIN_STEP):
+        if call in (ScalerCall.STEP, ScalerCall.PLAIN_STEP):
             # Gradients that a step has used are done with, wherever they are cleared.
             states = frozenset(at._replace(gradient=None, lost=False) for at in states or FRESH)
         self.optimizers[symbol] = states or FRESH
@@ -705,10 +705,10 @@ class Turn:
             self.optimizers[ALL] = FRESH if self.checker.only is None else self.optimizers[symbol]
         self.last[call, symbol] = self.number
 
-    def advanced(self, at: OptimizerState, call: Call) -> tuple[OptimizerState, Verdict]:
+    def advanced(self, at: OptimizerState, call: ScalerCall) -> tuple[OptimizerState, CallVerdict]:
         """As `advance`; but gradients that were not seen were made before the function began."""
         after, verdict = advance(at, call)
-        if call is Call.STEP and verdict == UNSEEN and not at.ran:
+        if call is ScalerCall.STEP and verdict == UNSEEN and not at.ran:
             return after._replace(phase=Phase.STEPPED), RIGHT
         return after, verdict
 
@@ -718,9 +718,9 @@ class Turn:
         """The two ends of a mistake."""
         if violation is Violation.MISSING_UPDATE:
             # The update is due after the last of all steps.
-            steps = [self.last.get((Call.STEP, each), -1) for each in (symbol, event.object)]
+            steps = [self.last.get((ScalerCall.STEP, each), -1) for each in (symbol, event.object)]
             if text == UNSCALED_TWICE:
-                steps = [self.last.get((Call.UNSCALE, symbol), -1)]
+                steps = [self.last.get((ScalerCall.UNSCALE, symbol), -1)]
             return Fault(violation, max(steps), self.number, text) if max(steps) >= 0 else None
         silent = violation in SILENT_ENDS and not text
         here, there = (SILENT_ENDS if silent else ENDS)[violation]
@@ -743,7 +743,7 @@ class Turn:
         return call is not None and not call.guards <= event.guards
 
 
-def cleared(at: OptimizerState, call: Call) -> OptimizerState:
+def cleared(at: OptimizerState, call: ScalerCall) -> OptimizerState:
     """As `advance`; but what `unscale_` divides was there before the function began, if no backward
     pass was seen."""
     after, _ = advance(at, call)
@@ -753,7 +753,7 @@ def cleared(at: OptimizerState, call: Call) -> OptimizerState:
 
 
 @functools.cache
-def recalled(states: frozenset[OptimizerState]) -> frozenset[Call]:
+def recalled(states: frozenset[OptimizerState]) -> frozenset[ScalerCall]:
     """The earlier calls that a mistake of an optimizer, in one of these states, can have at its
     other end.
 
@@ -771,38 +771,40 @@ def contributions(state: OptimizerState) -> frozenset[Contribution]:
 MIXED = frozenset({Contribution.UNSCALED, Contribution.SCALED})
 TWICE = frozenset({Contribution.UNSCALED, Contribution.TWICE})
 # By call: the states of which a mistake can have it at its other end.
-RECALLED: dict[Call, Callable[[OptimizerState], bool]] = {
-    Call.SCALED_BACKWARD: lambda state: not LARGE.isdisjoint(contributions(state)),
-    Call.BACKWARD: lambda state: (
+RECALLED: dict[ScalerCall, Callable[[OptimizerState], bool]] = {
+    ScalerCall.SCALED_BACKWARD: lambda state: not LARGE.isdisjoint(contributions(state)),
+    ScalerCall.BACKWARD: lambda state: (
         not {Contribution.PLAIN, Contribution.DIVIDED}.isdisjoint(contributions(state))
     ),
-    Call.UNSCALE: lambda state: (
+    ScalerCall.UNSCALE: lambda state: (
         state.phase is Phase.UNSCALED or not TWICE.isdisjoint(contributions(state))
     ),
-    Call.STEP: lambda state: state.phase is Phase.STEPPED,
-    Call.UPDATE: lambda state: not (TWICE | {Contribution.STALE}).isdisjoint(contributions(state)),
-    Call.CLEAR: lambda state: state.lost,
+    ScalerCall.STEP: lambda state: state.phase is Phase.STEPPED,
+    ScalerCall.UPDATE: lambda state: (
+        not (TWICE | {Contribution.STALE}).isdisjoint(contributions(state))
+    ),
+    ScalerCall.CLEAR: lambda state: state.lost,
 }
 FRESH = frozenset({OptimizerState()})
-UNSEEN = Verdict(Effect.RAISES, None, NO_CHECKS)
-LOOKS = {Kind.CLIP: Call.CLIP, Kind.READ: Call.READ}
+UNSEEN = CallVerdict(Effect.RAISES, None, NO_CHECKS)
+LOOKS = {CallKind.CLIP: ScalerCall.CLIP, CallKind.READ: ScalerCall.READ}
 HALF_GRADIENTS = "Attempting to unscale FP16 gradients."
 
 # The call to be changed and the other; None for the call that goes wrong itself.
-Ends = tuple[Call | None, Call | None]
+Ends = tuple[ScalerCall | None, ScalerCall | None]
 ENDS: dict[Violation, Ends] = {
-    Violation.STEP_BYPASSES_SCALER: (None, Call.SCALED_BACKWARD),
-    Violation.BACKWARD_BYPASSES_SCALER: (Call.BACKWARD, None),
-    Violation.CLIP_BEFORE_UNSCALE: (None, Call.SCALED_BACKWARD),
-    Violation.UNSCALED_TWICE: (None, Call.UNSCALE),
-    Violation.UNSCALED_OR_CLIPPED_AFTER_STEP: (None, Call.STEP),
-    Violation.OUT_OF_ORDER: (None, Call.STEP),
-    Violation.CLEARED_BEFORE_STEP: (Call.CLEAR, None),
-    Violation.UNSCALED_EVERY_MICRO_BATCH: (None, Call.UNSCALE),
-    Violation.SCALED_GRADIENTS_READ: (None, Call.SCALED_BACKWARD),
+    Violation.STEP_BYPASSES_SCALER: (None, ScalerCall.SCALED_BACKWARD),
+    Violation.BACKWARD_BYPASSES_SCALER: (ScalerCall.BACKWARD, None),
+    Violation.CLIP_BEFORE_UNSCALE: (None, ScalerCall.SCALED_BACKWARD),
+    Violation.UNSCALED_TWICE: (None, ScalerCall.UNSCALE),
+    Violation.UNSCALED_OR_CLIPPED_AFTER_STEP: (None, ScalerCall.STEP),
+    Violation.OUT_OF_ORDER: (None, ScalerCall.STEP),
+    Violation.CLEARED_BEFORE_STEP: (ScalerCall.CLEAR, None),
+    Violation.UNSCALED_EVERY_MICRO_BATCH: (None, ScalerCall.UNSCALE),
+    Violation.SCALED_GRADIENTS_READ: (None, ScalerCall.SCALED_BACKWARD),
 }
 # Where nothing is raised, it is an earlier call that has to be changed.
 SILENT_ENDS: dict[Violation, Ends] = {
-    Violation.OUT_OF_ORDER: (Call.UPDATE, None),
-    Violation.UNSCALED_EVERY_MICRO_BATCH: (Call.UNSCALE, None),
+    Violation.OUT_OF_ORDER: (ScalerCall.UPDATE, None),
+    Violation.UNSCALED_EVERY_MICRO_BATCH: (ScalerCall.UNSCALE, None),
 }

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, is_scaler_step
+from amplint.gradscaler.events import CallKind, is_scaler_step
 from amplint.inference import SiteId, State
 from amplint.ir import ops
 from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.values.atoms import Symbol
 
 # Events that make no gradients.
-LEAVING = frozenset({Kind.UNSCALE, Kind.CLIP, Kind.READ, Kind.IS_ENABLED})
+LEAVING = frozenset({CallKind.UNSCALE, CallKind.CLIP, CallKind.READ, CallKind.IS_ENABLED})
 
 
 def find_cleared(index: EventIndex) -> Iterator[tuple[SiteId, SiteId]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
-from amplint.gradscaler.paths import Activation, Decision, Knowledge, Path, Step, Steps
+from amplint.gradscaler.paths import Activation, Decision, Knowledge, PathState, PathStep, PathSteps
 from amplint.gradscaler.symbolic_values import Symbolic, SymbolicValues
 from amplint.inference import SiteId
 from amplint.ir import ops
@@ -33,8 +33,8 @@ class Decisions:
         self.places: dict[Symbolic, set[SiteId]] = {}
 
     def outcomes(
-        self, frame: Activation, path: Path, test: Symbolic, number: int, steps: Steps
-    ) -> Iterator[tuple[Path, bool, frozenset[Decision]]]:
+        self, frame: Activation, path: PathState, test: Symbolic, number: int, steps: PathSteps
+    ) -> Iterator[tuple[PathState, bool, frozenset[Decision]]]:
         """The paths into which a test splits one, each with the outcome, and with those of the
         tests that it is made of."""
         condition = self._condition(test, {})
@@ -61,7 +61,7 @@ class Decisions:
             else:
                 split = path.copy()
                 split.condition = both
-                split.step = steps.add(Step((path.step,), decision=needed))
+                split.step = steps.add(PathStep((path.step,), decision=needed))
                 yield split, outcome, asked
 
     def _asked(
@@ -91,7 +91,7 @@ class Decisions:
         return frozenset({(atom, outcome is not negated)})
 
     def assume(
-        self, frame: Activation, path: Path, test: Symbolic, outcome: bool, steps: Steps
+        self, frame: Activation, path: PathState, test: Symbolic, outcome: bool, steps: PathSteps
     ) -> bool:
         """Decide that a test has this outcome on a path; False if it cannot have."""
         condition = self._condition(test, {})
@@ -103,10 +103,10 @@ class Decisions:
         both = self.diagrams.both(path.condition, needed)
         if both != path.condition:
             path.condition = both
-            path.step = steps.add(Step((path.step,), decision=needed))
+            path.step = steps.add(PathStep((path.step,), decision=needed))
         return both != FALSE
 
-    def assume_object(self, path: Path, made: Symbolic) -> None:
+    def assume_object(self, path: PathState, made: Symbolic) -> None:
         """A new object is true."""
         path.condition = self.diagrams.both(path.condition, self.diagrams.literal(made, True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.instructions import EXITS
-from amplint.gradscaler.paths import Activation, Knowledge, Path
+from amplint.gradscaler.paths import Activation, Knowledge, PathState
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.inference import State
 from amplint.ir import ops
@@ -43,7 +43,7 @@ class Evaluator:
         """An unknown value, known by its node and iteration."""
         return self.symbols.of("result", frame.key, number, frame.iterations)
 
-    def not_run(self, frame: Activation, path: Path, number: int) -> Symbolic:
+    def not_run(self, frame: Activation, path: PathState, number: int) -> Symbolic:
         """The value of a node in a branch that was left out: the same in each iteration of the
         loops that it does not stand in."""
         node = frame.graph.nodes[number]
@@ -58,7 +58,7 @@ class Evaluator:
         """The value of a node on paths that became one by force; -1 is that of the function."""
         return self.symbols.of("several", frame.key, number, frame.iterations)
 
-    def at(self, frame: Activation, path: Path, number: int) -> Symbolic:
+    def at(self, frame: Activation, path: PathState, number: int) -> Symbolic:
         """The value of a node, whether it was run or not."""
         if number < 0:
             return NOTHING
@@ -84,7 +84,7 @@ class Evaluator:
             )
         return derived[number]
 
-    def _read(self, frame: Activation, path: Path, number: int, node: Node) -> tuple[int, ...]:
+    def _read(self, frame: Activation, path: PathState, number: int, node: Node) -> tuple[int, ...]:
         """The operands that the value of a node is made of."""
         if node.op == ops.PHI:
             return node.operands if is_choice(path, number, node) else ()
@@ -92,12 +92,12 @@ class Evaluator:
             return () if is_object(frame.state, number) else node.operands
         return () if node.op in UNREAD else node.operands
 
-    def value(self, frame: Activation, path: Path, number: int) -> Symbolic:
+    def value(self, frame: Activation, path: PathState, number: int) -> Symbolic:
         """The value of a node that calls nothing, from those of its operands."""
         found = self._evaluate(frame, path, number, frame.graph.nodes[number])
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
-    def joined(self, frame: Activation, path: Path, number: int) -> Symbolic:
+    def joined(self, frame: Activation, path: PathState, number: int) -> Symbolic:
         """The value of a name where paths meet: what this path has put into it."""
         node, code, nodes = frame.graph.nodes[number], frame.code, frame.graph.nodes
         if is_choice(path, number, node):
@@ -118,7 +118,7 @@ class Evaluator:
                 return path.values[max(candidates, key=lambda each: code.order.get(each, -1))]
         return self.unique(frame, number)
 
-    def call(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
+    def call(self, frame: Activation, path: PathState, number: int, node: Node) -> Symbolic:
         """The result of an unknown function: the same for the same arguments in one iteration."""
         found = self._called(frame, path, node, frame.all_iterations)
         if found is None:
@@ -129,7 +129,7 @@ class Evaluator:
         return found
 
     def _called(
-        self, frame: Activation, path: Path, node: Node, iterations: tuple[int, ...]
+        self, frame: Activation, path: PathState, node: Node, iterations: tuple[int, ...]
     ) -> Symbolic | None:
         operands = [self.at(frame, path, operand) for operand in node.operands]
         if any(map(self.symbols.is_deep, operands)):
@@ -140,7 +140,7 @@ class Evaluator:
         found = self.symbols.of("scaled", scaler, loss)
         return self.unique(frame, number) if self.symbols.is_deep(found) else found
 
-    def role(self, frame: Activation, path: Path, number: int) -> Role:
+    def role(self, frame: Activation, path: PathState, number: int) -> Role:
         """The role of a node's object; noted for its symbolic value, if it is known."""
         if number < 0:
             return Role.OTHER
@@ -160,7 +160,7 @@ class Evaluator:
     # -- arguments
 
     def arguments(
-        self, frame: Activation, path: Path, number: int, node: Node, function: str
+        self, frame: Activation, path: PathState, number: int, node: Node, function: str
     ) -> dict[str, Symbolic]:
         """The values of the parameters of a function that is called, as far as they are known."""
         facts = self.inference.functions[function]
@@ -183,7 +183,7 @@ class Evaluator:
         return given
 
     def _receiver(
-        self, frame: Activation, path: Path, number: int, node: Node, function: str
+        self, frame: Activation, path: PathState, number: int, node: Node, function: str
     ) -> Symbolic | None:
         """The value of `self` in a function that is called; None where it takes none."""
         facts = self.inference.functions[function]
@@ -206,7 +206,7 @@ class Evaluator:
 
     # -- by operation
 
-    def _evaluate(self, frame: Activation, path: Path, number: int, node: Node) -> Symbolic:
+    def _evaluate(self, frame: Activation, path: PathState, number: int, node: Node) -> Symbolic:
         match node.op:
             case ops.CONST:
                 return self.symbols.constant(node.data)
@@ -237,7 +237,9 @@ class Evaluator:
             case _:
                 return self.unique(frame, number)
 
-    def _attribute(self, frame: Activation, path: Path, thing: Symbolic, node: Node) -> Symbolic:
+    def _attribute(
+        self, frame: Activation, path: PathState, thing: Symbolic, node: Node
+    ) -> Symbolic:
         self.knowledge.ask((thing, node.data), frame.time)
         found = path.fields.get((thing, node.data))
         return found if found is not None else self.symbols.of("attr", thing, node.data)
@@ -249,7 +251,7 @@ class Evaluator:
             return Symbolic(term[3 + index])
         return self.symbols.of("unpack", whole, index)
 
-    def _free(self, frame: Activation, path: Path, name: str) -> Symbolic:
+    def _free(self, frame: Activation, path: PathState, name: str) -> Symbolic:
         """A name of a function around this one, which may be running, or of a module."""
         scope = self.inference.functions[frame.function].parent
         while scope is not None:
@@ -260,7 +262,7 @@ class Evaluator:
             scope = facts.parent
         return self.symbols.of("name", name)
 
-    def _bound(self, frame: Activation, path: Path, scope: str, name: str) -> Symbolic:
+    def _bound(self, frame: Activation, path: PathState, scope: str, name: str) -> Symbolic:
         values, caller = path.values, path.caller
         for running in frame.chain:
             if running.function == scope:
@@ -273,7 +275,7 @@ class Evaluator:
         return self.symbols.of("free", scope, name)
 
 
-def is_choice(path: Path, number: int, node: Node) -> bool:
+def is_choice(path: PathState, number: int, node: Node) -> bool:
     """Whether the branches that meet in a node were left out: it is one of several values."""
     return all(0 <= operand < number and operand not in path.values for operand in node.operands)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint.frameworks.models import UNSURE, Chosen
+from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.gradscaler.events import SCALED_DTYPE, scaling_of
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
@@ -128,7 +128,7 @@ def makers_in(inference: Inference, state: State) -> Iterator[tuple[State, Node,
                     yield state, node, atom.name
 
 
-def chosen_by(inference: Inference, state: State, node: Node, name: str) -> Chosen | None:
+def chosen_by(inference: Inference, state: State, node: Node, name: str) -> ChosenPrecision | None:
     """The precision that a call asks for; None where it says none."""
 
     def given(argument: str, position: int | None) -> object:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
-    Kind,
+    CallKind,
     Role,
     TrainingEvent,
     is_scaler_step,
@@ -77,7 +77,7 @@ class Instruction(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Code:
+class FunctionCode:
     """The instructions of a function.
 
     Args:
@@ -161,7 +161,7 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
         if node.op == ops.RAISE:
             raising.add(node.block)
         callees = index.inference.edges.get(site, set())
-        each = found if found is not None and found.kind is Kind.BACKWARD else None
+        each = found if found is not None and found.kind is CallKind.BACKWARD else None
         if callees & index.backward or each is not None:
             add_around(training, graph, block_of_backward(index, site, each))
         if callees & index.stepping or (
@@ -208,7 +208,7 @@ def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
     for callee in index.callees(site):
         graph = index.inference.states[callee].graph
         names = index.inference.functions[callee].places
-        backward = [each for each in index.of[callee].values() if each.kind is Kind.BACKWARD]
+        backward = [each for each in index.of[callee].values() if each.kind is CallKind.BACKWARD]
         if not backward:
             return set()
         for each in backward:
@@ -310,11 +310,11 @@ class Compiler:
         self.returning: list[int] = []
         self.todo: list[Callable[[], object]] = [partial(self.block, 0)]
 
-    def compile(self) -> Code:
+    def compile(self) -> FunctionCode:
         while self.todo:
             self.todo.pop()()
         self.land(self.returning)
-        reads = Reads(self.index, self.function)
+        reads = ValueReads(self.index, self.function)
         needed = reads.needed(self.instructions)
         kept = [
             position
@@ -330,7 +330,7 @@ class Compiler:
         for position, each in enumerate(instructions):
             if each.do is Do.RUN:
                 order.setdefault(each.node, position)
-        return Code(
+        return FunctionCode(
             instructions,
             targets,
             frozenset({*targets.values(), len(instructions)}),
@@ -448,7 +448,7 @@ def contents(graph: Graph) -> dict[int, list[int]]:
     return found
 
 
-class Reads:
+class ValueReads:
     """The reads of values: by which instruction, of which node."""
 
     def __init__(self, index: EventIndex, function: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import Kind, Role
+from amplint.gradscaler.events import CallKind, Role
 from amplint.gradscaler.losses import scalers_of
 from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths, Site
@@ -21,18 +21,20 @@ from amplint.values.atoms import Evidence, Shows
 
 # Where the object of the call is named, `{}` is how it is written.
 TEXTS = {
-    Kind.SCALED_BACKWARD: "the backward pass of a loss that `{}` scales",
-    Kind.UNSCALE: "`{}` divides the gradients by the scale",
-    Kind.CLIP: "gradients are clipped",
-    Kind.CLIP_BY_HOOK: "gradients are clipped in each backward pass",
-    Kind.READ: "the size of gradients is read",
-    Kind.UPDATE: "`{}` is updated",
-    Kind.ZERO: "gradients are cleared",
-    Kind.HALF: "parameters become float16",
-    Kind.BFLOAT16: "parameters become bfloat16",
-    Kind.CAST: "parameters become something else than float16 or bfloat16",
-    Kind.ELSEWHERE: "this may do anything to the gradients: all is taken to be in order after it",
-    Kind.HOOK: "this may do a part of the step, or nothing",
+    CallKind.SCALED_BACKWARD: "the backward pass of a loss that `{}` scales",
+    CallKind.UNSCALE: "`{}` divides the gradients by the scale",
+    CallKind.CLIP: "gradients are clipped",
+    CallKind.CLIP_BY_HOOK: "gradients are clipped in each backward pass",
+    CallKind.READ: "the size of gradients is read",
+    CallKind.UPDATE: "`{}` is updated",
+    CallKind.ZERO: "gradients are cleared",
+    CallKind.HALF: "parameters become float16",
+    CallKind.BFLOAT16: "parameters become bfloat16",
+    CallKind.CAST: "parameters become something else than float16 or bfloat16",
+    CallKind.ELSEWHERE: (
+        "this may do anything to the gradients: all is taken to be in order after it"
+    ),
+    CallKind.HOOK: "this may do a part of the step, or nothing",
 }
 STEPS = {
     Role.SCALER: "`{}` makes the step of the optimizer",
@@ -97,9 +99,9 @@ def in_words(index: EventIndex, paths: Paths, event: Occurrence) -> str:
     graph = index.inference.states[function].graph
     owner = path_of(graph, found.object) if found is not None and found.object >= 0 else None
     owner = owner or written(index, paths, event.object)
-    if event.kind is Kind.BACKWARD:
+    if event.kind is CallKind.BACKWARD:
         return of_backward(index, paths, event.object)
-    if event.kind is Kind.STEP:
+    if event.kind is CallKind.STEP:
         text = STEPS.get(paths.roles.get(event.object, Role.UNKNOWN), STEP)
     else:
         text = TEXTS[event.kind]

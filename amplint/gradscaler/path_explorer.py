@@ -23,7 +23,7 @@ from amplint.gradscaler.evaluator import Evaluator, is_object
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
     CHAINED,
-    Kind,
+    CallKind,
     Role,
     TrainingEvent,
     acts_as_scaler,
@@ -34,17 +34,17 @@ from amplint.gradscaler.events import (
     may_recast,
     unknown_event,
 )
-from amplint.gradscaler.instructions import Code, Compiler, Do, Instruction
+from amplint.gradscaler.instructions import Compiler, Do, FunctionCode, Instruction
 from amplint.gradscaler.parameter_lists import given_to_collector, modules_of
 from amplint.gradscaler.paths import (
     Activation,
     Decision,
     Knowledge,
     Occurrence,
-    Path,
     Paths,
-    Step,
-    Steps,
+    PathState,
+    PathStep,
+    PathSteps,
     Suspended,
 )
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
@@ -61,9 +61,9 @@ LIMITS = {
 
 # The objects for which some events are any.
 CONCERNED = {
-    Kind.UNSCALE: (Role.SCALER, Role.DISABLED),
-    Kind.UPDATE: (Role.SCALER,),
-    Kind.STEP: (Role.SCALER, Role.DISABLED, Role.OPTIMIZER, Role.SCHEDULER),
+    CallKind.UNSCALE: (Role.SCALER, Role.DISABLED),
+    CallKind.UPDATE: (Role.SCALER,),
+    CallKind.STEP: (Role.SCALER, Role.DISABLED, Role.OPTIMIZER, Role.SCHEDULER),
 }
 Key = TypeVar("Key")
 Item = TypeVar("Item")
@@ -72,7 +72,7 @@ Item = TypeVar("Item")
 class Explorer:
     """Runs a function until all that happens on its paths is known."""
 
-    def __init__(self, index: EventIndex, codes: dict[str, Code]) -> None:
+    def __init__(self, index: EventIndex, codes: dict[str, FunctionCode]) -> None:
         """
         Args:
             codes: of functions that were run before; those of others are added.
@@ -84,7 +84,7 @@ class Explorer:
         self.knowledge = Knowledge()
         self.evaluator = Evaluator(index, self.symbols, self.knowledge)
         self.decisions = Decisions(self.symbols, self.diagrams, self.knowledge)
-        self.steps = Steps()
+        self.steps = PathSteps()
         # By optimizer, the modules whose parameters it was given.
         self.modules: dict[Symbolic, Sequence[Symbolic]] = {}
         self.dividing: set[Symbolic] = set()  # optimizers as in `divides_by_zero`
@@ -115,23 +115,23 @@ class Explorer:
         return None
 
     def _run_all(self, function: str) -> tuple[int, ...]:
-        self.steps = Steps()
+        self.steps = PathSteps()
         self.ran, self.widened = 0, False
         key = self.symbols.of("function", function)
         frame = Activation(function, self.inference.states[function], self.code(function), key)
-        return tuple(path.step for path in self.run(frame, [Path({}, 0)]))
+        return tuple(path.step for path in self.run(frame, [PathState({}, 0)]))
 
-    def code(self, function: str) -> Code:
+    def code(self, function: str) -> FunctionCode:
         if function not in self._codes:
             self._codes[function] = Compiler(self.index, function).compile()
         return self._codes[function]
 
     # -- running
 
-    def run(self, frame: Activation, paths: list[Path]) -> list[Path]:
+    def run(self, frame: Activation, paths: list[PathState]) -> list[PathState]:
         """The paths at the end of a function."""
         code = frame.code
-        waiting: dict[int, list[Path]] = {}
+        waiting: dict[int, list[PathState]] = {}
         for position, instruction in enumerate(code.instructions):
             frame.position = position
             if position in code.joins:
@@ -147,9 +147,9 @@ class Explorer:
         self,
         frame: Activation,
         instruction: Instruction,
-        paths: list[Path],
-        waiting: dict[int, list[Path]],
-    ) -> list[Path]:
+        paths: list[PathState],
+        waiting: dict[int, list[PathState]],
+    ) -> list[PathState]:
         """Run one instruction; the paths that go on with the next."""
         number = instruction.node
         match instruction.do:
@@ -176,12 +176,12 @@ class Explorer:
                     self.iterate(frame, path, instruction.block)
             case Do.CLOSE:
                 for path in paths:
-                    self.note(frame, path, number, Kind.ELSEWHERE)
+                    self.note(frame, path, number, CallKind.ELSEWHERE)
             case Do.END:
                 pass
         return paths
 
-    def iterate(self, frame: Activation, path: Path, block: int) -> None:
+    def iterate(self, frame: Activation, path: PathState, block: int) -> None:
         """Begin an iteration: a name holds what the last one left in it."""
         code, nodes = frame.code, frame.graph.nodes
         carried = {
@@ -196,7 +196,7 @@ class Explorer:
         }
         path.values |= carried
 
-    def node(self, frame: Activation, number: int, paths: list[Path]) -> list[Path]:
+    def node(self, frame: Activation, number: int, paths: list[PathState]) -> list[PathState]:
         self.ran += len(paths)
         node = frame.graph.nodes[number]
         if node.op == ops.CALL:
@@ -213,9 +213,9 @@ class Explorer:
         self,
         frame: Activation,
         instruction: Instruction,
-        paths: list[Path],
-        waiting: dict[int, list[Path]],
-    ) -> list[Path]:
+        paths: list[PathState],
+        waiting: dict[int, list[PathState]],
+    ) -> list[PathState]:
         """Split the paths at a test; those that jump wait where they jump to."""
         entering = []
         number = instruction.node
@@ -232,22 +232,22 @@ class Explorer:
                     jumping.append(each)
         return entering
 
-    def assume(self, frame: Activation, path: Path, test: Symbolic, outcome: bool) -> bool:
+    def assume(self, frame: Activation, path: PathState, test: Symbolic, outcome: bool) -> bool:
         return self.decisions.assume(frame, path, test, outcome, self.steps)
 
-    def at(self, frame: Activation, path: Path, number: int) -> Symbolic:
+    def at(self, frame: Activation, path: PathState, number: int) -> Symbolic:
         return self.evaluator.at(frame, path, number)
 
     # -- where paths meet
 
-    def join(self, frame: Activation, paths: list[Path], depth: int) -> list[Path]:
+    def join(self, frame: Activation, paths: list[PathState], depth: int) -> list[PathState]:
         """The paths that meet at the present instruction, as few as possible."""
         for path in paths:
             self.forget(frame, path)
             path.guards = path.guards[: frame.depth + depth]
         if len(paths) < 2:
             return paths
-        alike: dict[tuple[object, ...], list[Path]] = {}
+        alike: dict[tuple[object, ...], list[PathState]] = {}
         for path in paths:
             alike.setdefault(path.key(), []).append(path)
         joined = [self.merged(frame, group) for group in alike.values()]
@@ -258,7 +258,7 @@ class Explorer:
     def is_full(self) -> bool:
         return self.ran > LIMITS["nodes"] or len(self.diagrams) > LIMITS["conditions"]
 
-    def forget(self, frame: Activation, path: Path) -> None:
+    def forget(self, frame: Activation, path: PathState) -> None:
         """Drop what is not read any more."""
         now, knowledge = frame.time, self.knowledge
         self.forget_values(frame, path)
@@ -266,11 +266,11 @@ class Explorer:
             each: value for each, value in path.fields.items() if knowledge.is_asked_from(each, now)
         }
 
-    def forget_values(self, frame: Activation, path: Path) -> None:
+    def forget_values(self, frame: Activation, path: PathState) -> None:
         path.derived = {}
         path.values = frame.code.still_read(path.values, frame.position)
 
-    def merged(self, frame: Activation, paths: list[Path]) -> Path:
+    def merged(self, frame: Activation, paths: list[PathState]) -> PathState:
         """One path for several that hold the same values."""
         now, one = frame.time, paths[0]
         one.step = self.steps.join([path.step for path in paths])
@@ -280,11 +280,11 @@ class Explorer:
         )
         return one
 
-    def widen(self, frame: Activation, paths: list[Path]) -> Path:
+    def widen(self, frame: Activation, paths: list[PathState]) -> PathState:
         """One path for several by force: what they differ in is unknown."""
         self.widened = True
         values = self.common_values(frame, [path.values for path in paths])
-        one = Path(
+        one = PathState(
             values,
             self.steps.join([path.step for path in paths]),
             common([path.fields for path in paths]),
@@ -297,7 +297,7 @@ class Explorer:
         )
         results = {path.result for path in paths}
         one.result = results.pop() if len(results) == 1 else self.evaluator.several(frame, -1)
-        self.note(frame, one, -1, Kind.ELSEWHERE)
+        self.note(frame, one, -1, CallKind.ELSEWHERE)
         return one
 
     def common_values(
@@ -323,7 +323,9 @@ class Explorer:
 
     # -- calls
 
-    def call(self, frame: Activation, number: int, node: Node, paths: list[Path]) -> list[Path]:
+    def call(
+        self, frame: Activation, number: int, node: Node, paths: list[PathState]
+    ) -> list[PathState]:
         """Run a call on all paths; what it runs of the project is run on all of them together."""
         found = self.index.of[frame.function].get(number)
         if found is not None:
@@ -346,7 +348,7 @@ class Explorer:
         return others + self.run_constructor(frame, number, node, known, constructing)
 
     def unfollowed(
-        self, frame: Activation, path: Path, number: int, node: Node, known: set[str]
+        self, frame: Activation, path: PathState, number: int, node: Node, known: set[str]
     ) -> Symbolic | None:
         """The result of a call that leads to no event; None for the constructor of an object that
         may keep a scaler or an optimizer that it is given."""
@@ -371,7 +373,7 @@ class Explorer:
             self.hand_on(frame, path, node, result)
         return result
 
-    def hand_on(self, frame: Activation, path: Path, node: Node, result: Symbolic) -> None:
+    def hand_on(self, frame: Activation, path: PathState, node: Node, result: Symbolic) -> None:
         """The optimizers among the results of a call have the parameters of those that it is
         given."""
         given = [self.at(frame, path, operand) for operand in node.positional]
@@ -380,7 +382,7 @@ class Explorer:
             if optimizer in self.modules and not node.data.stars:
                 self.modules[of] = self.modules[optimizer]
 
-    def made(self, frame: Activation, path: Path, number: int) -> Symbolic:
+    def made(self, frame: Activation, path: PathState, number: int) -> Symbolic:
         """A new object."""
         made = self.evaluator.unique(frame, number)
         self.decisions.assume_object(path, made)
@@ -393,7 +395,7 @@ class Explorer:
                 self.adams.add(made)
         return made
 
-    def chained(self, frame: Activation, path: Path, node: Node) -> Symbolic | None:
+    def chained(self, frame: Activation, path: PathState, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
         callee = frame.graph.nodes[node.operands[0]]
         if callee.op != ops.ATTR or callee.data not in CHAINED:
@@ -404,25 +406,25 @@ class Explorer:
         return self.at(frame, path, owner)
 
     def event(
-        self, frame: Activation, number: int, found: TrainingEvent, paths: list[Path]
-    ) -> list[Path]:
-        closures: dict[str, list[Path]] = {}
-        ready: list[tuple[Path, Symbolic, Symbolic]] = []
+        self, frame: Activation, number: int, found: TrainingEvent, paths: list[PathState]
+    ) -> list[PathState]:
+        closures: dict[str, list[PathState]] = {}
+        ready: list[tuple[PathState, Symbolic, Symbolic]] = []
         for path in paths:
             thing = self.at(frame, path, found.object)
             given = self.at(frame, path, found.argument)
             if acts_as_scaler(self.inference, frame.state, number, found):
                 self.knowledge.roles.setdefault(thing, Role.SCALER)
-                if found.kind in (Kind.UNSCALE, Kind.STEP) and given >= 0:
+                if found.kind in (CallKind.UNSCALE, CallKind.STEP) and given >= 0:
                     # Of whatever class it is: `optimizer_class(parameters)`.
                     self.knowledge.roles.setdefault(given, Role.OPTIMIZER)
                 if not self.assume(frame, path, thing, True):  # nothing else has these methods
                     continue
             self.evaluator.role(frame, path, found.object)
-            if found.kind is not Kind.IS_ENABLED:
+            if found.kind is not CallKind.IS_ENABLED:
                 self.evaluator.role(frame, path, found.argument)
             closure = self.symbols[given] if given >= 0 else ()
-            if found.kind is Kind.STEP and closure[:1] == ("def",):
+            if found.kind is CallKind.STEP and closure[:1] == ("def",):
                 closures.setdefault(str(closure[1]), []).append(path)
             else:
                 ready.append((path, thing, given))
@@ -437,26 +439,26 @@ class Explorer:
     def happen(
         self,
         frame: Activation,
-        path: Path,
+        path: PathState,
         number: int,
-        kind: Kind,
+        kind: CallKind,
         thing: Symbolic,
         given: Symbolic,
     ) -> Symbolic:
         """The result of an event, which is noted if it changes anything."""
         match kind:
-            case Kind.IS_ENABLED:
+            case CallKind.IS_ENABLED:
                 return self.symbols.constant(True)
-            case Kind.SCALE:
+            case CallKind.SCALE:
                 return self.evaluator.scaled(frame, number, thing, given)
-            case Kind.HALF | Kind.BFLOAT16:
+            case CallKind.HALF | CallKind.BFLOAT16:
                 path.half |= {thing}
                 self.note(frame, path, number, kind, thing)
                 return thing
-            case Kind.CAST:
+            case CallKind.CAST:
                 self.cast(frame, path, number, thing)
                 return thing
-            case Kind.CLIP:
+            case CallKind.CLIP:
                 self.note(frame, path, number, kind, thing, given)
                 norm = self.evaluator.unique(frame, number)
                 self.symbols.note_periodic(norm)  # `if norm < limit` has either outcome
@@ -467,18 +469,18 @@ class Explorer:
                 self.note(frame, path, number, kind, thing, given)
                 return self.evaluator.unique(frame, number)
 
-    def cast(self, frame: Activation, path: Path, number: int, thing: Symbolic) -> None:
+    def cast(self, frame: Activation, path: PathState, number: int, thing: Symbolic) -> None:
         """A cast of parameters that were 16-bit to something else, which is noted."""
         if thing in path.half:
             path.half -= {thing}
-            self.note(frame, path, number, Kind.CAST, thing)
+            self.note(frame, path, number, CallKind.CAST, thing)
 
     def note(
         self,
         frame: Activation,
-        path: Path,
+        path: PathState,
         number: int,
-        kind: Kind,
+        kind: CallKind,
         thing: Symbolic = NOTHING,
         given: Symbolic = NOTHING,
     ) -> None:
@@ -490,22 +492,22 @@ class Explorer:
         site = (*reversed(calls), (frame.function, number))
         guards = frozenset[Decision]().union(*path.guards)
         occurrence = Occurrence(kind, site, thing, given, guards)
-        path.step = self.steps.add(Step((path.step,), event=occurrence))
+        path.step = self.steps.add(PathStep((path.step,), event=occurrence))
 
-    def may_wrap(self, kind: Kind, thing: Symbolic) -> bool:
+    def may_wrap(self, kind: CallKind, thing: Symbolic) -> bool:
         """Whether it may be the step of an optimizer that knows the scaler."""
-        return kind is Kind.STEP and thing >= 0 and self.symbols.is_handed_out(thing)
+        return kind is CallKind.STEP and thing >= 0 and self.symbols.is_handed_out(thing)
 
     def run_closure(
-        self, frame: Activation, number: int, function: str, paths: list[Path]
-    ) -> list[Path]:
+        self, frame: Activation, number: int, function: str, paths: list[PathState]
+    ) -> list[PathState]:
         if function not in self.inference.states:
             return paths
         return self.run_function(frame, number, function, [(path, {}) for path in paths])
 
     def run_constructor(
-        self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[Path]
-    ) -> list[Path]:
+        self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[PathState]
+    ) -> list[PathState]:
         """An object that is given a scaler or an optimizer may keep it as a field."""
         if len(callees) == 1:
             (function,) = callees
@@ -516,8 +518,8 @@ class Explorer:
         return paths
 
     def run_callees(
-        self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[Path]
-    ) -> list[Path]:
+        self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[PathState]
+    ) -> list[PathState]:
         if len(callees) == 1 and not self.inference.drawn.get((frame.function, number)):
             (function,) = callees
             state = self.inference.states.get(function)
@@ -533,10 +535,10 @@ class Explorer:
                 return paths
         return self.elsewhere(frame, number, paths)
 
-    def elsewhere(self, frame: Activation, number: int, paths: list[Path]) -> list[Path]:
+    def elsewhere(self, frame: Activation, number: int, paths: list[PathState]) -> list[PathState]:
         """A call that may do anything to the gradients."""
         for path in paths:
-            self.note(frame, path, number, Kind.ELSEWHERE)
+            self.note(frame, path, number, CallKind.ELSEWHERE)
             path.values[number] = self.evaluator.unique(frame, number)
         return paths
 
@@ -545,8 +547,8 @@ class Explorer:
         frame: Activation,
         number: int,
         function: str,
-        given: list[tuple[Path, dict[str, Symbolic]]],
-    ) -> list[Path]:
+        given: list[tuple[PathState, dict[str, Symbolic]]],
+    ) -> list[PathState]:
         """Run a function on paths, each with its arguments."""
         depth, running = -1, False
         for above in frame.chain:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from amplint.gradscaler.decision_diagram import TRUE, Condition, DecisionDiagrams
-from amplint.gradscaler.events import Kind, Role
-from amplint.gradscaler.instructions import Code
+from amplint.gradscaler.events import CallKind, Role
+from amplint.gradscaler.instructions import FunctionCode
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.inference import SiteId, State
 from amplint.ir.model import Graph
@@ -28,14 +28,14 @@ class Occurrence(NamedTuple):
         guards: the tests around it, with their outcomes.
     """
 
-    kind: Kind
+    kind: CallKind
     site: Site
     object: Symbolic
     argument: Symbolic
     guards: frozenset[Decision]
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A step of one path or several: an event, a decision, or that paths meet.
 
     Args:
@@ -48,13 +48,13 @@ class Step(NamedTuple):
     decision: Condition = TRUE
 
 
-class Steps:
+class PathSteps:
     """The steps of all paths, each after those before it; the first is the start of all."""
 
     def __init__(self) -> None:
-        self.all = [Step(())]
+        self.all = [PathStep(())]
 
-    def add(self, step: Step) -> int:
+    def add(self, step: PathStep) -> int:
         """The number of a new step."""
         self.all.append(step)
         return len(self.all) - 1
@@ -62,7 +62,7 @@ class Steps:
     def join(self, steps: list[int]) -> int:
         """The step at which paths meet."""
         distinct = tuple(dict.fromkeys(steps))
-        return distinct[0] if len(distinct) == 1 else self.add(Step(distinct))
+        return distinct[0] if len(distinct) == 1 else self.add(PathStep(distinct))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Paths:
         may_be_off: what may be a scaler that is off, or None.
     """
 
-    steps: list[Step]
+    steps: list[PathStep]
     ends: tuple[int, ...]
     symbols: SymbolicValues
     diagrams: DecisionDiagrams
@@ -100,7 +100,7 @@ class Suspended(NamedTuple):
 
 
 @dataclass(slots=True)
-class Path:
+class PathState:
     """The present state of one path, or of several that became one.
 
     Args:
@@ -124,7 +124,7 @@ class Path:
     result: Symbolic = NOTHING
     derived: dict[int, Symbolic] = field(default_factory=dict)
 
-    def copy(self) -> Path:
+    def copy(self) -> PathState:
         return replace(
             self,
             values=dict(self.values),
@@ -159,7 +159,7 @@ class Activation:
 
     function: str
     state: State
-    code: Code
+    code: FunctionCode
     key: Symbolic
     around: Activation | None = None
     call: int = -1

@@ -74,16 +74,16 @@ def continued(files: Files, before: Inference, changed: Collection[str]) -> Cont
     if found or grafts or seen.gone:
         functions = {*found, *grafts, *seen.gone} | inference.known.changed()
         has_other_bases = bases != inference.own_bases
-        inference.edit = Edit(frozenset(functions), None, has_other_bases)
+        inference.edit = FixpointEdit(frozenset(functions), None, has_other_bases)
     else:
         same = old.keys() == new.keys()
         moved = moves({file: new[path] for path, file in old.items()}) if same else None
-        inference.edit = Edit(frozenset(), moved, False)
+        inference.edit = FixpointEdit(frozenset(), moved, False)
     return inference
 
 
 @dataclass(frozen=True)
-class Edit:
+class FixpointEdit:
     """An edit, by what it changes of the outcome of a fixpoint.
 
     Args:
@@ -98,7 +98,7 @@ class Edit:
     has_other_bases: bool
 
 
-class Known:
+class KnownBefore:
     """All that was known of functions before they were evaluated again.
 
     Nothing else can be known of any other function: values, regions and calls are noted while the
@@ -206,7 +206,7 @@ class Continued(TakenUp):
         edit: what differs from the other one, once this one has come to its end.
     """
 
-    edit: Edit
+    edit: FixpointEdit
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class Continued(TakenUp):
         grafts: Mapping[str, Graft],
     ) -> None:
         super().__init__(files, anew, gone)
-        self.known = Known(self)
+        self.known = KnownBefore(self)
         self._left = {*anew, *gone}  # the functions of which nothing is kept
         self._grafted = grafts
         # By site that is not what it was: the same one now, or None.

@@ -73,7 +73,7 @@ class At(NamedTuple):
     call: SiteId | None = None
 
 
-class Written(NamedTuple):
+class WrittenPlace(NamedTuple):
     """A place for evidence in what a site has written under a key."""
 
     key: Key
@@ -82,7 +82,7 @@ class Written(NamedTuple):
     call: SiteId | None = None
 
 
-class Around(NamedTuple):
+class RegionAround(NamedTuple):
     """The autocast region around the nodes of a block."""
 
     function: str
@@ -90,7 +90,7 @@ class Around(NamedTuple):
     call: SiteId | None = None
 
 
-Goal = At | Written | Around
+Goal = At | WrittenPlace | RegionAround
 
 
 # ------------------------------------------------------------------------------ one step
@@ -260,9 +260,9 @@ class Explanations:
 
     def of_region(self, function: str, block: int) -> Reason:
         """The place where the region around the nodes of a block is opened."""
-        return self._lazy(Around(function, block))
+        return self._lazy(RegionAround(function, block))
 
-    def _lazy(self, goal: At | Around) -> LazyEvidence:
+    def _lazy(self, goal: At | RegionAround) -> LazyEvidence:
         return LazyEvidence(goal[:2], lambda: self.find(goal))
 
     def find(self, goal: Goal) -> Evidence | None:
@@ -291,7 +291,7 @@ class Explanations:
     def _presumption(self, goal: Goal) -> Evidence | None:
         """The reason to presume a region that no other evidence is found of: functions call each
         other in it, and it is presumed around all of them."""
-        if not isinstance(goal, Around):
+        if not isinstance(goal, RegionAround):
             return None
         around = self._inference.states[goal.function].around
         if around is None or not around.presumed:
@@ -320,7 +320,7 @@ class Explanations:
 
     def _ways(self, goal: Goal) -> Iterator[Goal | Evidence]:
         """Where evidence comes from: other places, or the evidence itself."""
-        if isinstance(goal, Around):
+        if isinstance(goal, RegionAround):
             yield from self._region(*goal)
         elif isinstance(goal, At):
             yield from self._steps(goal.function, goal.node, goal.path, None, goal.call)
@@ -376,13 +376,13 @@ class Explanations:
             source, inner = meant
             left_out.append(source)
             if source is None:
-                yield Around(function, state.graph.nodes[node].block, call)
+                yield RegionAround(function, state.graph.nodes[node].block, call)
             elif isinstance(source, int):
                 yield At(function, source, inner, call)
             elif source[0].kind in RESULTS:
-                yield Written(*source, inner, (function, node))
+                yield WrittenPlace(*source, inner, (function, node))
             else:
-                yield Written(*source, inner)
+                yield WrittenPlace(*source, inner)
 
     def _framework(self, function: str) -> Iterator[Evidence]:
         """The calls, and the configuration files, that ask the framework that calls a function for
@@ -421,7 +421,7 @@ class Explanations:
         for key in (Key("decorators", function), Key("wrapped", function)):
             for site, value in sorted(infer.sites_of(key).items()):
                 if opened_by(value) is not None:
-                    yield Written(key, site, opening(value))
+                    yield WrittenPlace(key, site, opening(value))
                     return
         around = infer.states[function].around
         if around is None:
@@ -443,7 +443,7 @@ class Explanations:
                 text = "a framework runs the `forward` of this module under autocast"
                 yield Evidence(self._inference.place(caller, number), text, Shows.AUTOCAST)
             else:
-                yield Around(caller, infer.states[caller].graph.nodes[number].block)
+                yield RegionAround(caller, infer.states[caller].graph.nodes[number].block)
 
 
 def opening(contexts: Value) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplint.frameworks.models import UNSURE, Chosen
+from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.frameworks.schema import Wrapper
 from amplint.inference import transfer
 from amplint.inference.frame import Frame
@@ -72,7 +72,7 @@ class OfFrameworks(Frame):
                 told = next(filter(None, several), None)
             self.note_run(self.made(given) if row.made else given, row, told)
 
-    def note_run(self, modules: Value, row: Wrapper, told: Chosen | None) -> None:
+    def note_run(self, modules: Value, row: Wrapper, told: ChosenPrecision | None) -> None:
         """A framework is given modules to run, and a precision for them."""
         framework = self.models.framework_of(row)
         for atom in ordered(modules):
@@ -126,7 +126,7 @@ class OfFrameworks(Frame):
         for wrapper in self.models.wrappers(name):
             module = built.argument(wrapper.position, wrapper.argument)
             if module >= 0:
-                self.note_run(self.of(module), wrapper, Chosen(framework, row.asks))
+                self.note_run(self.of(module), wrapper, ChosenPrecision(framework, row.asks))
 
     def built_by(self, number: int) -> int:
         """The call in this function that has built what a node holds; -1 where none is seen."""
@@ -143,7 +143,7 @@ class OfFrameworks(Frame):
                 found += sorted(self.inference.library_bases(atom.id))
         return found
 
-    def told_by(self, number: int) -> Chosen | None:
+    def told_by(self, number: int) -> ChosenPrecision | None:
         """The precision that a call in this function asks for, of which a node holds the result;
         None where it is not seen.
 
@@ -166,7 +166,7 @@ class OfFrameworks(Frame):
             return None
         chosen = self.models.precision(names[0], given)
         if chosen is None and self.models.takes_precision(names[0]):
-            return Chosen("", NOT_ASKED)
+            return ChosenPrecision("", NOT_ASKED)
         return chosen if chosen is not None and chosen.sure else None
 
     def note_made(self, cls: str, arguments: Arguments, node: Node) -> None:
@@ -201,7 +201,7 @@ def text(constant: str) -> Value:
     return one(Host("str", constant, True))
 
 
-def precision_of(told: Chosen | None) -> str:
+def precision_of(told: ChosenPrecision | None) -> str:
     """The precision of one trainer, as it is kept."""
     return NOT_SEEN if told is None else told.dtype or ""
 

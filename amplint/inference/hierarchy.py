@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from amplint.frameworks.schema import Class as FrameworkClass
-from amplint.frameworks.schema import Method as FrameworkMethod
+from amplint.frameworks.schema import ClassRow as FrameworkClass
+from amplint.frameworks.schema import MethodRow as FrameworkMethod
 from amplint.inference import transfer
 from amplint.inference.bindings import MAX_IMPORTS, Bindings
 from amplint.inference.state import Key
@@ -37,7 +37,7 @@ NOT_SEEN = "?"
 NOT_ASKED = "none"
 
 
-class Hierarchy(Bindings):
+class ClassHierarchy(Bindings):
     """The classes of a project."""
 
     def __init__(self, files: Files) -> None:

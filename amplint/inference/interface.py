@@ -27,7 +27,7 @@ from amplint.util.walks import reachable
 FINDS_ANY_METHOD = "getattr"
 
 
-class Definition(msgspec.Struct, array_like=True):
+class PublicPart(msgspec.Struct, array_like=True):
     """The part of a function or of a class that others read.
 
     Args:
@@ -55,7 +55,7 @@ class Interface(msgspec.Struct, array_like=True):
         numbers: by class, what uses in it show to be numbers: by the last name, the paths.
     """
 
-    definitions: dict[str, Definition]
+    definitions: dict[str, PublicPart]
     bindings: dict[str, list[str]]
     stars: list[str]
     marks: dict[str, dict[str, str]]
@@ -68,7 +68,7 @@ def interface(project: ProjectFacts, file: File) -> Interface:
     graphs: dict[str, Graph] = {}
     while new := functions.keys() - graphs.keys():  # lambdas come with the graph around them
         graphs.update((function, file.graph(function)) for function in new)
-    definitions: dict[str, Definition] = {}
+    definitions: dict[str, PublicPart] = {}
     for identity in sorted(graphs):
         facts, graph = functions[identity], graphs[identity]
         if facts.kind == "class":
@@ -76,11 +76,11 @@ def interface(project: ProjectFacts, file: File) -> Interface:
             bases = list(bases_of(cls, graphs[cls.parent]))
             read = [bases, cls.decorated, list(graph.bindings), *signature(facts)]
             names = [cls.name, *cls.bases]
-            definitions[identity] = Definition(cls.name, digest(read), names, bases)
+            definitions[identity] = PublicPart(cls.name, digest(read), names, bases)
         else:
             read = [*signature(facts), bool(graph.yields), project.backpropagates(identity)]
             names = [functions[facts.cls].name] if facts.cls is not None else []
-            definitions[identity] = Definition(facts.name, digest(read), names, [])
+            definitions[identity] = PublicPart(facts.name, digest(read), names, [])
     module = graphs[file.facts.module]
     return Interface(
         definitions,
@@ -142,7 +142,7 @@ def digest(read: object) -> str:
 
 
 @dataclass(frozen=True)
-class Difference:
+class InterfaceDifference:
     """The difference in the interfaces of files.
 
     Args:
@@ -166,7 +166,9 @@ class Difference:
 NOTHING = Interface({}, {}, [], {}, {})
 
 
-def difference(before: Mapping[str, Interface], now: Mapping[str, Interface]) -> Difference:
+def difference(
+    before: Mapping[str, Interface], now: Mapping[str, Interface]
+) -> InterfaceDifference:
     """The difference of interfaces, by path, before and now. Files may be new, or gone."""
     moved = before.keys() ^ now.keys()
     names = {module_parts(path)[-1] for path in moved if module_parts(path)}
@@ -193,7 +195,7 @@ def difference(before: Mapping[str, Interface], now: Mapping[str, Interface]) ->
         for cls in old.marks.keys() & new.marks.keys():
             names |= different(old.marks[cls], new.marks[cls])
             names |= different(old.numbers[cls], new.numbers[cls])
-    return Difference(
+    return InterfaceDifference(
         frozenset(gone), frozenset(meant), frozenset(names | bound), frozenset(bound),
         frozenset(classes), is_large,
     )  # fmt: skip

@@ -53,7 +53,7 @@ MOST_SHAPES = 8  # of one place
 DEVICES: Mapping[str, str] = {"cuda": ACCELERATOR, "cpu": "cpu"}
 
 
-class Observed:
+class ObservedFunctions:
     """The functions of some files, as runs have shown them."""
 
     def __init__(self, functions: Mapping[str, ObservedFunction]) -> None:

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from amplint.inference import use_evidence
-from amplint.inference.hierarchy import Hierarchy
-from amplint.inference.observed import Observed, region_of, values
+from amplint.inference.hierarchy import ClassHierarchy
+from amplint.inference.observed import ObservedFunctions, region_of, values
 from amplint.inference.presumption import PATCHED, Presumption
 from amplint.inference.state import Key
 from amplint.ir import ops
@@ -25,7 +25,7 @@ from amplint.values.atoms import Evidence, Region, Value, evidence_of
 FEW = 8
 
 
-class ProjectFacts(Hierarchy):
+class ProjectFacts(ClassHierarchy):
     """The facts about all functions together, during their evaluation and afterwards."""
 
     def __init__(self, files: Files) -> None:
@@ -42,7 +42,7 @@ class ProjectFacts(Hierarchy):
         self._class_numbers: dict[str, frozenset[str]] = {}
         self._idle_scalers: dict[str, bool] = {}
         self.presumption = Presumption(files, files.assumes_autocast)
-        self._observed = Observed(files.observed)
+        self._observed = ObservedFunctions(files.observed)
         self._observed_values: dict[str, dict[int, Value]] = {}
 
     def presumed_region(self, function: str, is_ended: bool = False) -> Region | None:

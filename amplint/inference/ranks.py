@@ -40,7 +40,7 @@ ELLIPSIS = Symbol("builtins.Ellipsis")
 MASKS = frozenset({"bool", "uint8"})
 
 
-class Call(NamedTuple):
+class RankedCall(NamedTuple):
     """A call as the rules see it: a function of torch looks like the method of that name.
 
     Args:
@@ -59,20 +59,20 @@ class Call(NamedTuple):
         return self.rest.positional[position] if position < len(self.rest.positional) else None
 
 
-Rule = Callable[[Call], int | None]
+Rule = Callable[[RankedCall], int | None]
 
 
-def of_function(arguments: Arguments) -> Call:
+def of_function(arguments: Arguments) -> RankedCall:
     """The call of a function of torch, whose first argument is the tensor, or are the tensors."""
     first, rest = arguments.positional[:1], arguments.positional[1:]
     named = arguments.get("input") or arguments.get("tensors") or UNKNOWN
-    return Call(
+    return RankedCall(
         first[0] if first and not arguments.stars else named,
         replace(arguments, positional=rest),
     )
 
 
-def of_result(name: str, rank: str, call: Call) -> int | None:
+def of_result(name: str, rank: str, call: RankedCall) -> int | None:
     """How many dimensions an operation gives its result, or each of several.
 
     Args:
@@ -85,7 +85,7 @@ def of_result(name: str, rank: str, call: Call) -> int | None:
     return rule(call)
 
 
-def of_layer(name: str, facts: ModuleFacts, call: Call) -> int | None:
+def of_layer(name: str, facts: ModuleFacts, call: RankedCall) -> int | None:
     """How many dimensions a layer of torch.nn gives its output, or the first of several."""
     keeps = same if facts.rank in ("same", "some") else unknown
     return None if call.rest.unsure else LAYERS.get(name, keeps)(call)
@@ -224,15 +224,15 @@ def most(counts: Iterable[int | None]) -> int | None:
 # ---------------------------------------------------------------------------- rules
 
 
-def unknown(_: Call) -> int | None:
+def unknown(_: RankedCall) -> int | None:
     return None
 
 
-def same(call: Call) -> int | None:
+def same(call: RankedCall) -> int | None:
     return count(call.tensor)
 
 
-def no_dimension(_: Call) -> int | None:
+def no_dimension(_: RankedCall) -> int | None:
     return 0
 
 
@@ -255,11 +255,11 @@ def like(position: int) -> Rule:
     return lambda call: count(call.get(position, "other"))
 
 
-def lookup(call: Call) -> int | None:
+def lookup(call: RankedCall) -> int | None:
     return plus(like(0)(call), 1)
 
 
-def broadcast(call: Call) -> int | None:
+def broadcast(call: RankedCall) -> int | None:
     """Ex) x + y, torch.where(mask, x, 0), torch.broadcast_tensors(x, y)"""
     operands = [call.tensor, *call.rest.positional, *call.rest.keywords.values()]
     return most(count(operand) for operand in operands if not is_setting(operand))
@@ -273,33 +273,33 @@ def is_setting(value: Value) -> bool:
     )
 
 
-def loss(call: Call) -> int | None:
+def loss(call: RankedCall) -> int | None:
     """Ex) F.mse_loss(x, y), which has no dimension unless reduction="none"."""
     reduction = call.rest.keywords.get("reduction")
     return 0 if reduction is None or constant(reduction) in ("mean", "sum") else None
 
 
-def sizes(call: Call) -> int | None:
+def sizes(call: RankedCall) -> int | None:
     """Ex) x.view(2, -1), torch.reshape(x, (2, -1)), x.view(torch.int32)"""
     named = call.get(len(call.rest.positional), "size", "shape", "dims", "repeats")
     given = call.rest.positional if named is None else (named,)
     return same(call) if given and isinstance(sole(given[0]), DType) else of_sizes(given)
 
 
-def strided(call: Call) -> int | None:
+def strided(call: RankedCall) -> int | None:
     return of_sizes([call.get(0, "size") or UNKNOWN])
 
 
-def tiled(call: Call) -> int | None:
+def tiled(call: RankedCall) -> int | None:
     return most([same(call), sizes(call)])
 
 
-def unflattened(call: Call) -> int | None:
+def unflattened(call: RankedCall) -> int | None:
     given = call.get(1, "sizes", "unflattened_size")
     return None if given is None else less(plus(same(call), of_sizes([given])), 1)
 
 
-def flattened(call: Call) -> int | None:
+def flattened(call: RankedCall) -> int | None:
     """Ex) x.flatten(), x.flatten(1), which leaves two dimensions of any number, x.flatten(0, 1)"""
     given = call.get(0, "start_dim"), call.get(1, "end_dim")
     first, last = (
@@ -316,14 +316,14 @@ def flattened(call: Call) -> int | None:
     return number - (last % number - first % number)
 
 
-def joined(call: Call) -> int | None:
+def joined(call: RankedCall) -> int | None:
     """Ex) torch.cat: all have as many, but that an empty one of one dimension is left out"""
     found = [count(value) for atom in call.tensor for value in parts(atom)]
     known = [number for number in found if number is not None]
     return max(known) if known and (max(known) > 1 or len(known) == len(found)) else None
 
 
-def stacked(call: Call) -> int | None:
+def stacked(call: RankedCall) -> int | None:
     """Ex) torch.stack, where all have as many"""
     found = (count(value) for atom in call.tensor for value in parts(atom))
     return plus(next((number for number in found if number is not None), None), 1)
@@ -340,7 +340,7 @@ def is_nest(value: Value) -> bool:
     return any(isinstance(atom, Row) for atom in value)
 
 
-def meshed(call: Call) -> int | None:
+def meshed(call: RankedCall) -> int | None:
     """Ex) torch.meshgrid(x, y), torch.meshgrid([x, y]): one dimension for each"""
     atom = sole(call.tensor)
     if isinstance(atom, Row):
@@ -357,7 +357,7 @@ def reduction(dim: int, keepdim: int = -1, gone: int | None = None) -> Rule:
         gone: how many dimensions go where no dim is given; all of them if it is not said.
     """
 
-    def rule(call: Call) -> int | None:
+    def rule(call: RankedCall) -> int | None:
         kept = call.get(dim + 1 if keepdim < 0 else keepdim, "keepdim", "keepdims")
         if kept is not None and constant(kept) is not False:
             return same(call) if constant(kept) is True else None
@@ -369,39 +369,39 @@ def reduction(dim: int, keepdim: int = -1, gone: int | None = None) -> Rule:
     return rule
 
 
-def extremum(call: Call) -> int | None:
+def extremum(call: RankedCall) -> int | None:
     """Ex) torch.max(x, 1), torch.max(x, y)"""
     second = sole(call.get(0, "other") or frozenset())
     return broadcast(call) if isinstance(second, Tensor) else reduction(0)(call)
 
 
-def quantile(call: Call) -> int | None:
+def quantile(call: RankedCall) -> int | None:
     """One dimension more for the quantiles, if there are several."""
     return plus(reduction(1)(call), count(call.get(0, "q")))
 
 
-def attention(call: Call) -> int | None:
+def attention(call: RankedCall) -> int | None:
     """Whatever the mask."""
     return most([same(call), count(call.get(0, "key")), count(call.get(1, "value"))])
 
 
-def similarity(call: Call) -> int | None:
+def similarity(call: RankedCall) -> int | None:
     """Ex) F.cosine_similarity(x, y), along one dimension"""
     return less(most([same(call), count(call.get(0, "x2"))]), 1)
 
 
-def product(call: Call) -> int | None:
+def product(call: RankedCall) -> int | None:
     """Ex) x @ y"""
     operands = [same(call), count(call.get(0, "other"))]
     return less(most(operands), operands.count(1))
 
 
-def inner(call: Call) -> int | None:
+def inner(call: RankedCall) -> int | None:
     own, other = same(call), count(call.get(0, "other"))
     return most([own, other]) if 0 in (own, other) else less(plus(own, other), 2)
 
 
-def contracted(call: Call) -> int | None:
+def contracted(call: RankedCall) -> int | None:
     """Ex) torch.tensordot(x, y, dims=1), torch.tensordot(x, y, ([0], [1]))"""
     given = call.get(1, "dims")
     pairs = 2 if given is None else constant(given)
@@ -412,7 +412,7 @@ def contracted(call: Call) -> int | None:
     return less(both, 2 * pairs) if isinstance(pairs, int) else None
 
 
-def einsum(call: Call) -> int | None:
+def einsum(call: RankedCall) -> int | None:
     """Ex) torch.einsum("bij,bjk->bik", x, y); without an arrow what stands once is left"""
     equation = constant(call.tensor)
     if not isinstance(equation, str) or "..." in equation:
@@ -421,12 +421,12 @@ def einsum(call: Call) -> int | None:
     return len(left) if arrow else sum(given.count(axis) == 1 for axis in {*given} - {","})
 
 
-def linear(call: Call) -> int | None:
+def linear(call: RankedCall) -> int | None:
     """A weight of one dimension takes that of the input away; hardly any has it."""
     return less(same(call), 1) if count(call.get(0, "weight")) == 1 else same(call)
 
 
-def diagonal_matrix(call: Call) -> int | None:
+def diagonal_matrix(call: RankedCall) -> int | None:
     number = same(call)
     return None if number is None else 3 - number
 
@@ -434,14 +434,14 @@ def diagonal_matrix(call: Call) -> int | None:
 def along(dim: int) -> Rule:
     """Ex) repeat_interleave, unique: of all elements as one line, unless a dim is given"""
 
-    def rule(call: Call) -> int | None:
+    def rule(call: RankedCall) -> int | None:
         given = call.get(dim, "dim") or one(NONE)
         return 1 if given == {NONE} else same(call) if is_number(given, INTEGER_KINDS) else None
 
     return rule
 
 
-def unique(call: Call) -> int | None:
+def unique(call: RankedCall) -> int | None:
     """With the counts and the places, tensors of several shapes."""
     alone = not call.rest.positional and not {"return_inverse", "return_counts"} & {
         *call.rest.keywords
@@ -449,13 +449,13 @@ def unique(call: Call) -> int | None:
     return along(0)(call) if alone else None
 
 
-def places(call: Call) -> int | None:
+def places(call: RankedCall) -> int | None:
     """Ex) x.nonzero(), x.nonzero(as_tuple=True)"""
     as_tuple = constant(call.rest.keywords.get("as_tuple", one(Host("bool", False, True))))
     return 2 - as_tuple if isinstance(as_tuple, bool) else None
 
 
-def chosen(call: Call) -> int | None:
+def chosen(call: RankedCall) -> int | None:
     """Ex) torch.where(mask, x, y), torch.where(mask)"""
     return broadcast(call) if call.rest.positional or call.rest.keywords else 1
 

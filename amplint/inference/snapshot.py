@@ -20,7 +20,13 @@ from amplint.inference.calls import is_made_of_arguments
 from amplint.inference.components import complete
 from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, mentions
-from amplint.inference.interface import Difference, Interface, difference, interface, related
+from amplint.inference.interface import (
+    Interface,
+    InterfaceDifference,
+    difference,
+    interface,
+    related,
+)
 from amplint.inference.project import ProjectFacts
 from amplint.inference.state import WHOLE, Key, KeyKind, SiteId, Sites, State
 from amplint.inference.store import OF_NODES, Slot
@@ -77,7 +83,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     unsettled: list[int]
 
 
-class Texts(dict[str, int]):
+class TextNumbers(dict[str, int]):
     """Texts by the order in which they are met."""
 
     def __missing__(self, text: str) -> int:
@@ -93,7 +99,7 @@ def taken(inference: Inference) -> Snapshot | None:
     outcome may depend on more than the files."""
     if inference.failures or not inference.is_unique:
         return None
-    texts, encoder = Texts(), Encoder()
+    texts, encoder = TextNumbers(), Encoder()
     value = encoder.value
     own = inference.files.own
     files = {path: interface(inference, file) for path, file in own.items()}
@@ -157,7 +163,7 @@ def taken(inference: Inference) -> Snapshot | None:
 
 
 def calls(
-    sites: Mapping[SiteId, Iterable[Any]], number: Callable[[Any], int], texts: Texts
+    sites: Mapping[SiteId, Iterable[Any]], number: Callable[[Any], int], texts: TextNumbers
 ) -> list[CallRow]:
     return [(texts[f], node, list(map(number, of))) for (f, node), of in sites.items()]
 
@@ -188,7 +194,7 @@ def resumed(files: Files, snapshot: Snapshot, changed: Collection[str]) -> Infer
 
 def affected(
     project: ProjectFacts,
-    seen: Difference,
+    seen: InterfaceDifference,
     anew: Collection[str],
     known: Collection[str],
     holding: Callable[[Collection[str]], set[str]],

@@ -518,7 +518,7 @@ def backpropagated(graph: Graph, call: Node) -> int | None:
 Part = tuple[int, str]
 
 
-class Same(NamedTuple):
+class SamePart(NamedTuple):
     """The nodes that are the same part of something.
 
     `is_made`: whether the function makes it. What it is given, by an option say, and adds to a
@@ -569,7 +569,7 @@ def holder(graph: Graph, container: int, key: str) -> int:
     return container
 
 
-def same_parts(graph: Graph) -> dict[int, list[Same]]:
+def same_parts(graph: Graph) -> dict[int, list[SamePart]]:
     """By node that is a part of something: all nodes that are this part of it."""
     stored: dict[Part, list[int]] = {}
     for part, number in parts_stored(graph):
@@ -577,10 +577,10 @@ def same_parts(graph: Graph) -> dict[int, list[Same]]:
     parts = {part: list(numbers) for part, numbers in stored.items()}
     for part, number in parts_read(graph):
         parts.setdefault(part, []).append(number)
-    found: dict[int, list[Same]] = {}
+    found: dict[int, list[SamePart]] = {}
     for part, numbers in parts.items():
         if len(numbers) > 1:
-            same = Same(tuple(numbers), part in stored or path_of(graph, part[0]) is None)
+            same = SamePart(tuple(numbers), part in stored or path_of(graph, part[0]) is None)
             for number in numbers:
                 found.setdefault(number, []).append(same)
     return found

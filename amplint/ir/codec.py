@@ -151,7 +151,7 @@ UNPACKED: Mapping[str, Callable[..., object]] = {
 }
 
 
-class Table(dict[object, int]):
+class ConstantTable(dict[object, int]):
     """The constants of a file, by the order in which they are met; a string is its own key."""
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ def encode(
         lambdas: by function, those that its graph defines.
         stored_from_outside, newer: see `File`.
     """
-    table = Table()
+    table = ConstantTable()
     record = FileRecord(
         format=FORMAT,
         table=table.values_in_order,
@@ -221,7 +221,7 @@ def encode(
     return _encode(record)
 
 
-def function_record(facts: FunctionFacts, table: Table) -> FunctionRecord:
+def function_record(facts: FunctionFacts, table: ConstantTable) -> FunctionRecord:
     return FunctionRecord(
         id=table[facts.id],
         name=table[facts.name],
@@ -241,7 +241,7 @@ def function_record(facts: FunctionFacts, table: Table) -> FunctionRecord:
     )  # fmt: skip
 
 
-def class_record(facts: ClassFacts, table: Table) -> ClassRecord:
+def class_record(facts: ClassFacts, table: ConstantTable) -> ClassRecord:
     return ClassRecord(
         id=table[facts.id],
         name=table[facts.name],
@@ -254,7 +254,9 @@ def class_record(facts: ClassFacts, table: Table) -> ClassRecord:
     )
 
 
-def graph_record(graph: Graph, lambdas: Iterable[FunctionFacts], table: Table) -> GraphRecord:
+def graph_record(
+    graph: Graph, lambdas: Iterable[FunctionFacts], table: ConstantTable
+) -> GraphRecord:
     locations = [node.location for node in graph.nodes]
     row, column, end_row, end_column = map(list, zip(*locations, strict=True)) if locations else (
         [], [], [], [],

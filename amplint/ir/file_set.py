@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
-from amplint.frameworks.configuration import Told
+from amplint.frameworks.configuration import StatedPrecision
 from amplint.frameworks.models import Models, models_with
 from amplint.ir.file_index import File, words_of
-from amplint.ir.module_names import Modules
+from amplint.ir.module_names import ProjectModules
 from amplint.project.observations import ObservedFunction
 from amplint.util.text import code_of, has_line
 
@@ -46,7 +46,7 @@ class Files(Mapping[str, File]):
         index: Callable[[str, str], File] = File,
         assumes_autocast: bool | None = None,
         models: Sequence[str] = (),
-        told: Sequence[Told] = (),
+        told: Sequence[StatedPrecision] = (),
         observed: Mapping[str, ObservedFunction] = MappingProxyType({}),
     ) -> None:
         self.own = dict(own)
@@ -89,9 +89,9 @@ class Files(Mapping[str, File]):
         return tuple(sorted({f"{each.framework}={each.dtype}" for each in self.told}))
 
     @cached_property
-    def modules(self) -> Modules:
+    def modules(self) -> ProjectModules:
         """The meaning of imports among these files."""
-        return Modules(self)
+        return ProjectModules(self)
 
     @property
     def used(self) -> frozenset[str]:

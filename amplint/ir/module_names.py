@@ -28,7 +28,7 @@ LIBRARIES = frozenset("torchvision torchaudio scipy pandas tqdm apex".split()).u
 )
 
 
-class Modules:
+class ProjectModules:
     """The modules of a project."""
 
     def __init__(self, paths: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ class Encloses(Enum):
     CUDA_GRAPH = "torch.cuda.graph"
 
 
-class Effect(Enum):
+class CaptureEffect(Enum):
     """The effect of a form on a capture."""
 
     CAPTURED = "is captured"
@@ -61,9 +61,9 @@ class Form(Enum):
     ELEMENTS = "sorted(t)"
 
 
-_C, _B, _R = Effect.CAPTURED, Effect.BREAKS, Effect.RAISES
+_C, _B, _R = CaptureEffect.CAPTURED, CaptureEffect.BREAKS, CaptureEffect.RAISES
 _MEASURED = (Encloses.COMPILE, Encloses.WHOLE, Encloses.EXPORT, Encloses.STRICT_EXPORT)
-_EFFECTS: dict[Form, tuple[Effect, Effect, Effect, Effect]] = {
+_EFFECTS: dict[Form, tuple[CaptureEffect, CaptureEffect, CaptureEffect, CaptureEffect]] = {
     Form.ITEM: (_B, _C, _C, _C),
     Form.NUMBER: (_B, _C, _R, _C),
     Form.COMPLEX: (_B, _R, _R, _R),
@@ -84,7 +84,7 @@ _EFFECTS: dict[Form, tuple[Effect, Effect, Effect, Effect]] = {
     Form.CLASSES: (_B, _R, _R, _R),
     Form.ELEMENTS: (_B, _R, _R, _R),
 }
-EFFECTS: dict[Encloses, dict[Form, Effect]] = {
+EFFECTS: dict[Encloses, dict[Form, CaptureEffect]] = {
     **{
         encloses: {form: effects[at] for form, effects in _EFFECTS.items()}
         for at, encloses in enumerate(_MEASURED)

@@ -15,7 +15,7 @@ from amplint.knowledge.names import names, words_of
 
 
 @dataclass(frozen=True)
-class Result:
+class OperationResult:
     """The result of a call, an attribute or an operator.
 
     Args:
@@ -52,14 +52,14 @@ class Result:
     count: int | None = None
     dtypes: tuple[str, ...] = ()
     dim: int | None = None
-    by_dim: Result | None = None
-    by_tensor: Result | None = None
-    alone: Result | None = None
+    by_dim: OperationResult | None = None
+    by_tensor: OperationResult | None = None
+    alone: OperationResult | None = None
     tuple_if: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
 
-RESULTS: dict[str, Result] = {}
+RESULTS: dict[str, OperationResult] = {}
 
 OF_COMPLEX = words_of(
     """
@@ -73,13 +73,13 @@ MAKES_COMPLEX = words_of("complex conj fft fft2 fftn istft polar rfft rfft2 rfft
 """Functions and methods that give complex tensors."""
 
 
-def _family(result: Result, words: str) -> None:
+def _family(result: OperationResult, words: str) -> None:
     RESULTS.update(dict.fromkeys(names(words), result))
 
 
 # Pointwise on one tensor, integers stay integers.
 _family(
-    Result("tensor", "same", "same"),
+    OperationResult("tensor", "same", "same"),
     """
     abs absolute bernoulli bitwise_not ceil clone conj_physical fix floor frac hardshrink index_fill
     masked_fill nan_to_num neg negative positive put relu round sgn sign square trunc
@@ -96,7 +96,7 @@ _family(
 )
 # Pointwise on one tensor, through floating point.
 _family(
-    Result("tensor", "same", "float-of"),
+    OperationResult("tensor", "same", "float-of"),
     """
     acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh cos cosh
     deg2rad digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10 log1p log2 logit mvlgamma
@@ -114,27 +114,30 @@ _family(
 )
 # Along a dimension, or over windows of the same size: rank and dtype stay.
 _family(
-    Result("tensor", "same", "same"),
+    OperationResult("tensor", "same", "same"),
     """
     log_softmax logcumsumexp prelu renorm softmax
     F.gumbel_softmax F.log_softmax F.normalize F.prelu F.softmax F.softmin
     special.log_softmax special.softmax
     """,
 )
-_family(Result("tensor", "same", "long-of"), "cumprod cumsum")
+_family(OperationResult("tensor", "same", "long-of"), "cumprod cumsum")
 _family(
-    Result("tensor", "some", "same"),
+    OperationResult("tensor", "some", "same"),
     """
     torch.batch_norm torch.group_norm torch.instance_norm torch.layer_norm torch.rms_norm
     F.batch_norm F.group_norm F.instance_norm F.layer_norm F.rms_norm
     """,
 )
-_family(Result("tensor", "some", "float-of"), "F.local_response_norm torch.cumulative_trapezoid")
-_family(Result("tensors", "same", "float-of"), "torch.gradient")
-_family(Result("tensor", "same", "int64"), "argsort")
+_family(
+    OperationResult("tensor", "some", "float-of"),
+    "F.local_response_norm torch.cumulative_trapezoid",
+)
+_family(OperationResult("tensors", "same", "float-of"), "torch.gradient")
+_family(OperationResult("tensor", "same", "int64"), "argsort")
 _VALUES_AND_INDICES = ("values", "indices")
 _family(
-    Result(
+    OperationResult(
         "tensors",
         "same",
         "same",
@@ -144,12 +147,12 @@ _family(
     ),
     "cummax cummin sort topk",
 )
-_family(Result("tensors", "same", "same", count=2, dtypes=("same", "int32")), "frexp")
-_family(Result("tensor", "same", "same"), "msort")
+_family(OperationResult("tensors", "same", "same", count=2, dtypes=("same", "int32")), "frexp")
+_family(OperationResult("tensor", "same", "same"), "msort")
 
 # Pointwise on several operands.
 _family(
-    Result("tensor", "broadcast", "promote"),
+    OperationResult("tensor", "broadcast", "promote"),
     """
     add addcmul bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp
     clamp_max clamp_min clip floor_divide fmax fmin fmod gcd heaviside hypot lcm lerp logaddexp
@@ -161,7 +164,7 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "broadcast", "promote-float"),
+    OperationResult("tensor", "broadcast", "promote-float"),
     """
     addcdiv arctan2 atan2 copysign div divide igamma igammac ldexp true_divide xlogy
     .__rtruediv__ .__truediv__
@@ -173,15 +176,17 @@ _family(
     special.xlogy special.zeta
     """,
 )
-_family(Result("tensor", "broadcast", "float64"), "float_power")
+_family(OperationResult("tensor", "broadcast", "float64"), "float_power")
 _family(
-    Result("tensor", "broadcast", "promote", alone=Result("tensors", "some", "int64")),
+    OperationResult(
+        "tensor", "broadcast", "promote", alone=OperationResult("tensors", "some", "int64")
+    ),
     "where",
 )
 
 # Comparisons and tests.
 _family(
-    Result("tensor", "broadcast", "bool"),
+    OperationResult("tensor", "broadcast", "bool"),
     """
     eq ge greater greater_equal gt isclose le less less_equal logical_and logical_or logical_xor lt
     ne not_equal
@@ -189,20 +194,25 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "same", "bool"),
+    OperationResult("tensor", "same", "bool"),
     "isfinite isinf isnan isneginf isposinf isreal logical_not signbit torch.isin",
 )
 
 # Reductions.
-_family(Result("tensor", "scalar-without-dim", "same", dim=0), "amax amin mean nanmean std var")
-_family(Result("tensor", "scalar-without-dim", "long-of", dim=0), "nansum prod sum")
-_family(Result("tensor", "scalar-without-dim", "bool", dim=0), "all any")
-_family(Result("tensor", "scalar-without-dim", "int64", dim=0), "argmax argmin count_nonzero")
 _family(
-    Result("tensor", "scalar-without-dim", "same", dim=1), "norm linalg.norm linalg.vector_norm"
+    OperationResult("tensor", "scalar-without-dim", "same", dim=0), "amax amin mean nanmean std var"
 )
-_family(Result("tensor", "scalar-without-dim", "uint64", dim=0), "hash_tensor")
-_VALUES_AND_PLACES = Result(
+_family(OperationResult("tensor", "scalar-without-dim", "long-of", dim=0), "nansum prod sum")
+_family(OperationResult("tensor", "scalar-without-dim", "bool", dim=0), "all any")
+_family(
+    OperationResult("tensor", "scalar-without-dim", "int64", dim=0), "argmax argmin count_nonzero"
+)
+_family(
+    OperationResult("tensor", "scalar-without-dim", "same", dim=1),
+    "norm linalg.norm linalg.vector_norm",
+)
+_family(OperationResult("tensor", "scalar-without-dim", "uint64", dim=0), "hash_tensor")
+_VALUES_AND_PLACES = OperationResult(
     "tensors",
     "unknown",
     "same",
@@ -210,56 +220,58 @@ _VALUES_AND_PLACES = Result(
     dtypes=("same", "int64"),
     names=_VALUES_AND_INDICES,
 )
-_EXTREMUM = Result("tensor", "scalar-without-dim", "same", dim=0, by_dim=_VALUES_AND_PLACES)
+_EXTREMUM = OperationResult(
+    "tensor", "scalar-without-dim", "same", dim=0, by_dim=_VALUES_AND_PLACES
+)
 _family(_EXTREMUM, "median nanmedian")
 _family(
-    Result(
+    OperationResult(
         "tensor",
         "scalar-without-dim",
         "same",
         dim=0,
         by_dim=_VALUES_AND_PLACES,
-        by_tensor=Result("tensor", "broadcast", "promote"),
+        by_tensor=OperationResult("tensor", "broadcast", "promote"),
     ),
     "max min",
 )
-_family(Result("tensors", "scalar-without-dim", "same", count=2), "aminmax")
+_family(OperationResult("tensors", "scalar-without-dim", "same", count=2), "aminmax")
 _family(
-    Result("tensors", "scalar-without-dim", "same", count=2, dim=0),
+    OperationResult("tensors", "scalar-without-dim", "same", count=2, dim=0),
     "torch.std_mean torch.var_mean",
 )
 _family(_VALUES_AND_PLACES, "kthvalue mode")
-_family(Result("tensor", "scalar", "long-of"), "trace")
-_family(Result("tensor", "scalar", "promote"), "dist dot vdot")
+_family(OperationResult("tensor", "scalar", "long-of"), "trace")
+_family(OperationResult("tensor", "scalar", "promote"), "dist dot vdot")
 _family(
-    Result("tensor", "unknown", "same"),
+    OperationResult("tensor", "unknown", "same"),
     "nanquantile quantile torch.norm_except_dim torch.nuclear_norm linalg.matrix_norm",
 )
 _family(
-    Result("tensor", "unknown", "float-of"),
+    OperationResult("tensor", "unknown", "float-of"),
     "logsumexp special.logsumexp torch.trapezoid torch.trapz",
 )
 
 # Where the values decide the shape: a device must wait for them (DATA_DEPENDENT).
-_family(Result("tensor", "some", "int64"), "argwhere")
-_family(Result("tensor", "some", "int64", tuple_if=("as_tuple",)), "nonzero")
-_family(Result("tensor", "some", "same"), "masked_select")
+_family(OperationResult("tensor", "some", "int64"), "argwhere")
+_family(OperationResult("tensor", "some", "int64", tuple_if=("as_tuple",)), "nonzero")
+_family(OperationResult("tensor", "some", "same"), "masked_select")
 _family(
-    Result("tensor", "some", "same", tuple_if=("return_inverse", "return_counts")),
+    OperationResult("tensor", "some", "same", tuple_if=("return_inverse", "return_counts")),
     "unique unique_consecutive",
 )
-_family(Result("tensor", "some", "int64"), "bincount")
-_family(Result("tensor", "some", "int64"), "F.one_hot")
-_family(Result("tensor", "some", "int64"), "multinomial nonzero_static")
-_family(Result("tensor", "some", "same"), "histc")
-_family(Result("tensors", "some", "same", count=2), "histogram")
-_family(Result("tensor", "same", "int64"), "torch.bucketize")
-_family(Result("tensor", "unknown", "int64"), "torch.searchsorted")
+_family(OperationResult("tensor", "some", "int64"), "bincount")
+_family(OperationResult("tensor", "some", "int64"), "F.one_hot")
+_family(OperationResult("tensor", "some", "int64"), "multinomial nonzero_static")
+_family(OperationResult("tensor", "some", "same"), "histc")
+_family(OperationResult("tensors", "some", "same", count=2), "histogram")
+_family(OperationResult("tensor", "same", "int64"), "torch.bucketize")
+_family(OperationResult("tensor", "unknown", "int64"), "torch.searchsorted")
 
 # Products and distances. Where the word is "same", operands of different dtypes raise.
 # F.linear gives one dimension or more, except for a weight of one dimension.
 _family(
-    Result("tensor", "some", "same"),
+    OperationResult("tensor", "some", "same"),
     """
     addbmm addmm addmv baddbmm bmm mm mv
     torch.bilinear torch.cdist torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d
@@ -271,7 +283,7 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "unknown", "same"),
+    OperationResult("tensor", "unknown", "same"),
     """
     inner matmul
     .__matmul__ .__rmatmul__
@@ -279,19 +291,25 @@ _family(
     linalg.matmul linalg.vecdot
     """,
 )
-_family(Result("tensor", "broadcast", "same"), "cross linalg.cross")
-_family(Result("tensor", "some", "promote"), "addr ger outer torch.block_diag torch.cartesian_prod")
+_family(OperationResult("tensor", "broadcast", "same"), "cross linalg.cross")
 _family(
-    Result("tensor", "unknown", "promote"),
+    OperationResult("tensor", "some", "promote"),
+    "addr ger outer torch.block_diag torch.cartesian_prod",
+)
+_family(
+    OperationResult("tensor", "unknown", "promote"),
     "kron torch.cosine_similarity F.cosine_similarity",
 )
-_family(Result("tensor", "unknown", "promote-float"), "F.pairwise_distance torch.pairwise_distance")
-_family(Result("tensor", "unknown", "float-of"), "corrcoef cov")
-_family(Result("tensors", "some", "same", count=2), "F.multi_head_attention_forward")
+_family(
+    OperationResult("tensor", "unknown", "promote-float"),
+    "F.pairwise_distance torch.pairwise_distance",
+)
+_family(OperationResult("tensor", "unknown", "float-of"), "corrcoef cov")
+_family(OperationResult("tensors", "some", "same", count=2), "F.multi_head_attention_forward")
 
 # Linear algebra.
 _family(
-    Result("tensor", "some", "same"),
+    OperationResult("tensor", "some", "same"),
     """
     cholesky cholesky_inverse cholesky_solve inverse lu_solve matrix_exp matrix_power orgqr ormqr
     pinverse tril triu
@@ -301,39 +319,39 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "unknown", "same"),
+    OperationResult("tensor", "unknown", "same"),
     "det logdet linalg.cond linalg.det linalg.tensorsolve",
 )
-_family(Result("tensor", "some", "long-of"), "linalg.vander torch.vander")
-_family(Result("tensor", "some", "unknown"), "linalg.eigvals")
-_family(Result("tensor", "unknown", "int64"), "linalg.matrix_rank")
+_family(OperationResult("tensor", "some", "long-of"), "linalg.vander torch.vander")
+_family(OperationResult("tensor", "some", "unknown"), "linalg.eigvals")
+_family(OperationResult("tensor", "unknown", "int64"), "linalg.matrix_rank")
 _EIGEN = ("eigenvalues", "eigenvectors")
-_family(Result("tensors", "some", "same", count=2), "geqrf triangular_solve")
-_family(Result("tensors", "some", "same", count=2, names=("Q", "R")), "qr linalg.qr")
-_family(Result("tensors", "some", "same", count=2, names=_EIGEN), "linalg.eigh")
-_family(Result("tensors", "some", "unknown", count=2, names=_EIGEN), "linalg.eig")
-_family(Result("tensors", "some", "same", count=3, names=("U", "S", "V")), "svd")
-_family(Result("tensors", "some", "same", count=3, names=("P", "L", "U")), "linalg.lu")
-_family(Result("tensors", "some", "same", count=3, names=("U", "S", "Vh")), "linalg.svd")
+_family(OperationResult("tensors", "some", "same", count=2), "geqrf triangular_solve")
+_family(OperationResult("tensors", "some", "same", count=2, names=("Q", "R")), "qr linalg.qr")
+_family(OperationResult("tensors", "some", "same", count=2, names=_EIGEN), "linalg.eigh")
+_family(OperationResult("tensors", "some", "unknown", count=2, names=_EIGEN), "linalg.eig")
+_family(OperationResult("tensors", "some", "same", count=3, names=("U", "S", "V")), "svd")
+_family(OperationResult("tensors", "some", "same", count=3, names=("P", "L", "U")), "linalg.lu")
+_family(OperationResult("tensors", "some", "same", count=3, names=("U", "S", "Vh")), "linalg.svd")
 _family(
-    Result("tensors", "some", "same", count=3),
+    OperationResult("tensors", "some", "same", count=3),
     "torch.lu_unpack torch.pca_lowrank torch.svd_lowrank",
 )
 _family(
-    Result("tensors", "unknown", "same", count=2, names=("sign", "logabsdet")),
+    OperationResult("tensors", "unknown", "same", count=2, names=("sign", "logabsdet")),
     "slogdet linalg.slogdet",
 )
-_family(Result("tensors", "unknown", "same", count=2, dtypes=("same", "int32")), "lu")
+_family(OperationResult("tensors", "unknown", "same", count=2, dtypes=("same", "int32")), "lu")
 _family(
-    Result("tensors", "unknown", "same", count=2, dtypes=("same", "int32")),
+    OperationResult("tensors", "unknown", "same", count=2, dtypes=("same", "int32")),
     "linalg.cholesky_ex linalg.inv_ex linalg.ldl_factor linalg.lu_factor linalg.solve_ex",
 )
 _family(
-    Result("tensors", "unknown", "same", count=3, dtypes=("same", "int32", "int32")),
+    OperationResult("tensors", "unknown", "same", count=3, dtypes=("same", "int32", "int32")),
     "linalg.ldl_factor_ex linalg.lu_factor_ex",
 )
 _family(
-    Result(
+    OperationResult(
         "tensors",
         "unknown",
         "same",
@@ -343,48 +361,48 @@ _family(
     ),
     "linalg.lstsq",
 )
-_family(Result("tensors", "some", "same", count=2), "torch.lobpcg")
+_family(OperationResult("tensors", "some", "same", count=2), "torch.lobpcg")
 
 # Fourier transforms: mostly complex.
 _family(
-    Result("tensor", "same", "unknown"),
+    OperationResult("tensor", "same", "unknown"),
     """
     fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft
     fft.ihfft2 fft.ihfftn fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
     """,
 )
-_family(Result("tensor", "same", "same"), "fft.fftshift fft.ifftshift")
-_family(Result("tensor", "some", "unknown"), "istft stft")
-_family(Result("tensor", "broadcast", "unknown"), "torch.complex torch.polar")
-_family(Result("same", "unknown", "unknown"), "torch.view_as_complex torch.view_as_real")
+_family(OperationResult("tensor", "same", "same"), "fft.fftshift fft.ifftshift")
+_family(OperationResult("tensor", "some", "unknown"), "istft stft")
+_family(OperationResult("tensor", "broadcast", "unknown"), "torch.complex torch.polar")
+_family(OperationResult("same", "unknown", "unknown"), "torch.view_as_complex torch.view_as_real")
 
 # Losses. The functions under torch take the reduction as a number, and mostly default to none.
 _family(
-    Result("tensor", "reduction", "same"),
+    OperationResult("tensor", "reduction", "same"),
     """
     F.cross_entropy F.ctc_loss F.hinge_embedding_loss F.huber_loss F.linear_cross_entropy
     F.multi_margin_loss F.multilabel_margin_loss F.nll_loss F.soft_margin_loss
     """,
 )
 _family(
-    Result("tensor", "reduction", "promote"),
+    OperationResult("tensor", "reduction", "promote"),
     """
     F.binary_cross_entropy F.gaussian_nll_loss F.kl_div F.l1_loss F.mse_loss
     F.multilabel_soft_margin_loss F.smooth_l1_loss
     """,
 )
 _family(
-    Result("tensor", "reduction", "promote-float"),
+    OperationResult("tensor", "reduction", "promote-float"),
     """
     F.cosine_embedding_loss F.margin_ranking_loss F.poisson_nll_loss F.triplet_margin_loss
     F.triplet_margin_with_distance_loss
     """,
 )
-_family(Result("tensor", "reduction", "unknown"), "F.binary_cross_entropy_with_logits")
-_family(Result("tensor", "unknown", "unknown"), "torch.binary_cross_entropy_with_logits")
-_family(Result("tensor", "unknown", "same"), "torch.ctc_loss torch.hinge_embedding_loss")
+_family(OperationResult("tensor", "reduction", "unknown"), "F.binary_cross_entropy_with_logits")
+_family(OperationResult("tensor", "unknown", "unknown"), "torch.binary_cross_entropy_with_logits")
+_family(OperationResult("tensor", "unknown", "same"), "torch.ctc_loss torch.hinge_embedding_loss")
 _family(
-    Result("tensor", "unknown", "promote-float"),
+    OperationResult("tensor", "unknown", "promote-float"),
     """
     torch.cosine_embedding_loss torch.kl_div torch.margin_ranking_loss torch.poisson_nll_loss
     torch.triplet_margin_loss
@@ -392,9 +410,9 @@ _family(
 )
 
 # Pooling, resampling, padding, lookup.
-_family(Result("tensor", "some", "float-of"), "F.lp_pool1d F.lp_pool2d F.lp_pool3d")
+_family(OperationResult("tensor", "some", "float-of"), "F.lp_pool1d F.lp_pool2d F.lp_pool3d")
 _family(
-    Result("tensor", "some", "same"),
+    OperationResult("tensor", "some", "same"),
     """
     torch.adaptive_avg_pool1d torch.avg_pool1d torch.channel_shuffle torch.constant_pad_nd
     torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.max_pool1d torch.max_pool2d
@@ -406,14 +424,14 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "some", "same", tuple_if=("return_indices",)),
+    OperationResult("tensor", "some", "same", tuple_if=("return_indices",)),
     """
     F.adaptive_max_pool1d F.adaptive_max_pool2d F.adaptive_max_pool3d F.fractional_max_pool2d
     F.fractional_max_pool3d F.max_pool1d F.max_pool2d F.max_pool3d
     """,
 )
 _family(
-    Result("tensors", "some", "same", count=2, dtypes=("same", "int64")),
+    OperationResult("tensors", "some", "same", count=2, dtypes=("same", "int64")),
     """
     torch.adaptive_max_pool1d torch.max_pool1d_with_indices
     F.adaptive_max_pool1d_with_indices F.adaptive_max_pool2d_with_indices
@@ -423,22 +441,25 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "some", "same"), "F.affine_grid F.fold F.unfold torch.affine_grid_generator"
+    OperationResult("tensor", "some", "same"),
+    "F.affine_grid F.fold F.unfold torch.affine_grid_generator",
 )
 # The indices are integers, so promotion gives the dtype of the weight.
-_family(Result("tensor", "some", "promote"), "F.embedding F.embedding_bag torch.embedding")
-_family(Result("tensors", "some", "unknown", count=4), "torch.embedding_bag")
+_family(OperationResult("tensor", "some", "promote"), "F.embedding F.embedding_bag torch.embedding")
+_family(OperationResult("tensors", "some", "unknown", count=4), "torch.embedding_bag")
 
 # Recurrent cells and layers, as functions.
-_family(Result("tensor", "same", "same"), "torch.gru_cell torch.rnn_relu_cell")
-_family(Result("tensor", "same", "float-of"), "torch.rnn_tanh_cell")
-_family(Result("tensors", "same", "same", count=2), "torch.lstm_cell")
-_family(Result("tensors", "some", "same", count=2), "torch.gru torch.rnn_relu torch.rnn_tanh")
-_family(Result("tensors", "some", "same", count=3), "torch.lstm")
+_family(OperationResult("tensor", "same", "same"), "torch.gru_cell torch.rnn_relu_cell")
+_family(OperationResult("tensor", "same", "float-of"), "torch.rnn_tanh_cell")
+_family(OperationResult("tensors", "same", "same", count=2), "torch.lstm_cell")
+_family(
+    OperationResult("tensors", "some", "same", count=2), "torch.gru torch.rnn_relu torch.rnn_tanh"
+)
+_family(OperationResult("tensors", "some", "same", count=3), "torch.lstm")
 
 # Shapes: views and copies of the same numbers.
 _family(
-    Result("same", "same", "same"),
+    OperationResult("same", "same", "same"),
     """
     adjoint conj detach moveaxis movedim narrow permute resolve_conj resolve_neg swapaxes swapdims t
     transpose
@@ -448,30 +469,30 @@ _family(
     """,
 )
 _family(
-    Result("same", "some", "same"),
+    OperationResult("same", "some", "same"),
     "flatten ravel unsqueeze .unfold torch.atleast_1d torch.atleast_2d torch.atleast_3d",
 )
-_family(Result("same", "sizes", "same"), "broadcast_to reshape .expand .view")
-_family(Result("tensor", "sizes", "same"), "tile .repeat")
+_family(OperationResult("same", "sizes", "same"), "broadcast_to reshape .expand .view")
+_family(OperationResult("tensor", "sizes", "same"), "tile .repeat")
 _family(
-    Result("same", "unknown", "same"),
+    OperationResult("same", "unknown", "same"),
     """
     as_strided diagonal select squeeze unflatten
     .__getitem__ .expand_as .reshape_as .view_as
     linalg.diagonal
     """,
 )
-_family(Result("tensor", "unknown", "same"), "take")
-_family(Result("tensor", "unknown", "long-of"), ".sum_to_size")
+_family(OperationResult("tensor", "unknown", "same"), "take")
+_family(OperationResult("tensor", "unknown", "long-of"), ".sum_to_size")
 _family(
-    Result("tensor", "some", "same"),
+    OperationResult("tensor", "some", "same"),
     """
     diag diag_embed diagflat repeat_interleave take_along_dim
     torch.combinations
     """,
 )
 _family(
-    Result("tensor", "same", "same"),
+    OperationResult("tensor", "same", "same"),
     """
     as_strided_scatter diagonal_scatter diff flip fliplr flipud gather index_add index_copy
     index_put index_reduce index_select masked_scatter narrow_copy roll rot90 scatter scatter_add
@@ -480,52 +501,54 @@ _family(
     """,
 )
 _family(
-    Result("tensor", "some", "promote"),
+    OperationResult("tensor", "some", "promote"),
     """
     torch.cat torch.column_stack torch.concat torch.concatenate torch.dstack torch.hstack
     torch.row_stack torch.stack torch.vstack
     """,
 )
 _family(
-    Result("tensors", "some", "same"),
+    OperationResult("tensors", "some", "same"),
     """
     chunk dsplit hsplit split split_with_sizes tensor_split unsafe_chunk unsafe_split
     unsafe_split_with_sizes vsplit
     torch.meshgrid
     """,
 )
-_family(Result("tensors", "unknown", "same"), "unbind .__iter__")
-_family(Result("tensors", "broadcast", "unknown"), "torch.broadcast_tensors")
-_family(Result("tensors", "unknown", "int64"), "torch.unravel_index")
+_family(OperationResult("tensors", "unknown", "same"), "unbind .__iter__")
+_family(OperationResult("tensors", "broadcast", "unknown"), "torch.broadcast_tensors")
+_family(OperationResult("tensors", "unknown", "int64"), "torch.unravel_index")
 
 # Copies under the name of the view.
 _family(
-    Result("tensor", "same", "same"),
+    OperationResult("tensor", "same", "same"),
     """
     torch.alias_copy torch.detach_copy torch.permute_copy torch.slice_copy torch.t_copy
     torch.transpose_copy
     """,
 )
 _family(
-    Result("tensor", "unknown", "same"),
+    OperationResult("tensor", "unknown", "same"),
     """
     torch.as_strided_copy torch.diagonal_copy torch.expand_copy torch.select_copy torch.squeeze_copy
     torch.unfold_copy torch.unsqueeze_copy torch.view_copy
     """,
 )
 _family(
-    Result("tensors", "unknown", "same"),
+    OperationResult("tensors", "unknown", "same"),
     "torch.split_copy torch.split_with_sizes_copy torch.unbind_copy",
 )
 
-RESULTS.update({name: Result("tensor", "same", dtype) for name, dtype in DTYPE_OF_CAST.items()})
-_family(Result("tensor", "same", "arg", device="arg"), ".to .type .type_as")
-_family(Result("tensor", "same", "same", device="arg"), ".cuda .ipu .mtia .xpu")
-_family(Result("tensor", "same", "same", device="cpu"), ".cpu")
+RESULTS.update(
+    {name: OperationResult("tensor", "same", dtype) for name, dtype in DTYPE_OF_CAST.items()}
+)
+_family(OperationResult("tensor", "same", "arg", device="arg"), ".to .type .type_as")
+_family(OperationResult("tensor", "same", "same", device="arg"), ".cuda .ipu .mtia .xpu")
+_family(OperationResult("tensor", "same", "same", device="cpu"), ".cpu")
 
 # What is no tensor. Those that read the device back to say so are in HOST_READS.
 _family(
-    Result("host:bool"),
+    OperationResult("host:bool"),
     """
     allclose equal is_complex is_conj is_distributed is_floating_point is_inference is_neg
     is_nonzero is_same_size is_signed
@@ -538,9 +561,9 @@ _family(
     torch.cuda.is_available torch.distributed.is_available torch.distributed.is_initialized
     """,
 )
-_family(Result("host:float"), ".__float__")
+_family(OperationResult("host:float"), ".__float__")
 _family(
-    Result("host:int"),
+    OperationResult("host:int"),
     """
     get_device numel
     .__index__ .__int__ .__len__ .const_data_ptr .data_ptr .dense_dim .dim .element_size .itemsize
@@ -551,24 +574,24 @@ _family(
     torch.seed
     """,
 )
-_family(Result("host:list"), ".tolist")
-_family(Result("host:number"), ".item")
-_family(Result("host:numpy"), ".__array__ .numpy")
+_family(OperationResult("host:list"), ".tolist")
+_family(OperationResult("host:number"), ".item")
+_family(OperationResult("host:numpy"), ".__array__ .numpy")
 _family(
-    Result("host:object"),
+    OperationResult("host:object"),
     """
     .grad_fn .layout .register_hook .register_post_accumulate_grad_hook .storage .untyped_storage
     torch.finfo torch.iinfo torch.manual_seed
     """,
 )
-_family(Result("host:size"), ".dim_order .shape .size .stride torch.broadcast_shapes")
+_family(OperationResult("host:size"), ".dim_order .shape .size .stride torch.broadcast_shapes")
 _family(
-    Result("host:str"),
+    OperationResult("host:str"),
     ".__format__ .__repr__ .__str__ torch.get_float32_matmul_precision torch.typename",
 )
-_family(Result("device"), ".device torch.get_default_device")
+_family(OperationResult("device"), ".device torch.get_default_device")
 _family(
-    Result("dtype"),
+    OperationResult("dtype"),
     """
     .dtype
     torch.get_autocast_cpu_dtype torch.get_autocast_dtype torch.get_autocast_gpu_dtype
@@ -576,7 +599,7 @@ _family(
     """,
 )
 _family(
-    Result("none"),
+    OperationResult("none"),
     """
     .__setitem__ .backward .record_stream .retain_grad
     torch.clear_autocast_cache torch.cuda.empty_cache torch.cuda.set_device torch.cuda.synchronize
@@ -586,16 +609,19 @@ _family(
     nn.utils.clip_grad_value_
     """,
 )
-_family(Result("tensor", "same", "same"), ".grad")
-_family(Result("tensor", "some", "uint8", device="cpu"), "torch.get_rng_state")
-_family(Result("tensor", "scalar", "promote"), "nn.utils.clip_grad_norm_ nn.utils.get_total_norm")
-_family(Result("tensor", "some", "promote"), "nn.utils.parameters_to_vector")
-_family(Result("tensor", "some", "same"), "nn.utils.rnn.pad_sequence")
-_family(Result("tensors", "unknown", "same"), "torch.autograd.grad")
+_family(OperationResult("tensor", "same", "same"), ".grad")
+_family(OperationResult("tensor", "some", "uint8", device="cpu"), "torch.get_rng_state")
+_family(
+    OperationResult("tensor", "scalar", "promote"),
+    "nn.utils.clip_grad_norm_ nn.utils.get_total_norm",
+)
+_family(OperationResult("tensor", "some", "promote"), "nn.utils.parameters_to_vector")
+_family(OperationResult("tensor", "some", "same"), "nn.utils.rnn.pad_sequence")
+_family(OperationResult("tensors", "unknown", "same"), "torch.autograd.grad")
 
 # In place: the very object comes back, and neither promotion nor autocast changes its dtype.
 _family(
-    Result("self", "same", "same"),
+    OperationResult("self", "same", "same"),
     """
     abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_
     atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_
@@ -623,7 +649,7 @@ _family(
     """,
 )
 _family(
-    Result("self", "unknown", "same"),
+    OperationResult("self", "unknown", "same"),
     "as_strided_ resize_as_ .resize_ .set_ .squeeze_ .unsqueeze_",
 )
 

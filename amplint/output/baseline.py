@@ -54,7 +54,7 @@ class Header(msgspec.Struct):
     version: int = msgspec.field(name="amplint-baseline")
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class EqualFindings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Findings that are equal except for their places."""
 
     path: str
@@ -64,10 +64,10 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     count: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1
 
 
-class Document(msgspec.Struct):
+class BaselineFile(msgspec.Struct):
     """The content of the file."""
 
-    findings: list[Entry]
+    findings: list[EqualFindings]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def read(file: Path) -> Baseline:
             + "; a newer amplint wrote it" * (version > FORMAT)
         )
     try:
-        entries = msgspec.json.decode(content, type=Document).findings
+        entries = msgspec.json.decode(content, type=BaselineFile).findings
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BaselineError(f"{shown(file)}: is damaged: {error}") from None
     known: Counter[Identity] = Counter()
@@ -180,7 +180,9 @@ def write(baseline: Baseline) -> None:
 def document(known: Mapping[Identity, int]) -> str:
     """The text of the file: an entry a line, sorted, so that diffs are short."""
     entries = (
-        json.dumps(msgspec.to_builtins(Entry(one.path, one.code, one.scope, one.line, count)))
+        json.dumps(
+            msgspec.to_builtins(EqualFindings(one.path, one.code, one.scope, one.line, count))
+        )
         for one, count in sorted(known.items())
     )
     lines = ",\n".join(f"    {entry}" for entry in entries)

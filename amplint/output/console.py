@@ -132,7 +132,7 @@ def is_counted(output: Output) -> bool:
     return output.format in STATISTICS.values()
 
 
-class Stream:
+class FindingStream:
     """Prints the findings of files as soon as they are known.
 
     Args:
@@ -155,10 +155,10 @@ class Stream:
         self.printed.update(outcome.files)
 
 
-def stream_of(outputs: Sequence[Output], order: str, request: Request) -> Stream | None:
+def stream_of(outputs: Sequence[Output], order: str, request: Request) -> FindingStream | None:
     """A stream to standard output, where a report goes there whose lines may come one by one."""
     format = next((output.format for output in outputs if output.file is None), "")
-    return Stream(format, request) if format in STREAMED and order == "path" else None
+    return FindingStream(format, request) if format in STREAMED and order == "path" else None
 
 
 def write(text: str, file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from amplint.analyses.hotness import Hotness
 from amplint.gradscaler.known_calls import KnownCalls
 from amplint.project.reading import Reading
-from amplint.run.inspection import Asked, Expression, Inspection, Verdict
+from amplint.run.inspection import AskedQuestion, Expression, Inspection, RuleVerdict
 from amplint.util.escaping import printable
 from amplint.util.text import UndecodableError
 from amplint.values.atoms import (
@@ -174,7 +174,7 @@ def of_training(known: KnownCalls, where: Where) -> Iterator[str]:
         yield "    not all of its paths could be kept apart"
 
 
-def of_verdict(verdict: Verdict, where: Where) -> Iterator[str]:
+def of_verdict(verdict: RuleVerdict, where: Where) -> Iterator[str]:
     head = f"{verdict.rule.code} {verdict.rule.name}"
     if verdict.problem:
         yield f"{head}: failed: {verdict.problem}"
@@ -193,13 +193,13 @@ def of_verdict(verdict: Verdict, where: Where) -> Iterator[str]:
     yield from (f"    asked last {question(asked, where)}" for asked in verdict.asked[-1:])
 
 
-def question(asked: Asked, where: Where) -> str:
+def question(asked: AskedQuestion, where: Where) -> str:
     """Ex) Hotness of `loss.item()`: nothing is known"""
     about = f" of `{shortened(asked.about, 60)}`" if asked.about else ""
     return f"{asked.fact.__name__}{about}: {shortened(answer(asked, where), LONGEST)}"
 
 
-def answer(asked: Asked, where: Where) -> str:
+def answer(asked: AskedQuestion, where: Where) -> str:
     """The answer of a fact in words."""
     found = asked.answer
     if found is None:

@@ -279,7 +279,7 @@ def check_words(chosen: Iterable[str], where: str, words: frozenset[str]) -> Non
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSettings:
     """The settings in a file, over those of the files that it extends.
 
     Args:
@@ -291,10 +291,10 @@ class Written:
     origins: Mapping[str, Path]
 
 
-NOTHING = Written({}, {})
+NOTHING = WrittenSettings({}, {})
 
 
-def written_in(file: Path) -> Written:
+def written_in(file: Path) -> WrittenSettings:
     """Read the settings of a file. Raises ConfigError."""
     values: dict[str, object] = {}
     origins: dict[str, Path] = {}
@@ -303,7 +303,7 @@ def written_in(file: Path) -> Written:
             values.setdefault(field_name, value)
         for key in table:
             origins.setdefault(key, each)
-    return Written(values, origins)
+    return WrittenSettings(values, origins)
 
 
 def chain(file: Path) -> Iterator[tuple[Path, dict[str, object]]]:

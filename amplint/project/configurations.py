@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from amplint.project.config import Configuration
-from amplint.project.discover import Project, Search, relative
+from amplint.project.discover import FileSearch, Project, relative
 from amplint.util import files
 from amplint.util.paths import slashes
 
@@ -42,7 +42,7 @@ class Configurations:
     def paths(self) -> list[str]:
         """Those of all projects, by root-relative path, which are not read for it."""
         root = slashes(str(self.project.root))
-        search = Search(self.settings)
+        search = FileSearch(self.settings)
         return [
             relative(path, root)
             for part in sorted({part for part in self.project.parts.values() if part})
@@ -65,16 +65,16 @@ class Configurations:
     @cached_property
     def _found(self) -> dict[str, dict[str, str]]:
         parts = sorted({part for part in self.project.parts.values() if part})
-        search = Search(self.settings)
+        search = FileSearch(self.settings)
         root = slashes(str(self.project.root))
         return {part: dict(self._in(part, search, root)) for part in parts}
 
-    def _in(self, part: str, search: Search, root: str) -> Iterator[tuple[str, str]]:
+    def _in(self, part: str, search: FileSearch, root: str) -> Iterator[tuple[str, str]]:
         """The texts of the files of a project, of no more than `MOST_FILES`."""
         for path in self._files_in(part, search):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 yield relative(path, root), files.read(path, MOST_BYTES).decode("utf-8-sig")
 
-    def _files_in(self, part: str, search: Search) -> list[str]:
+    def _files_in(self, part: str, search: FileSearch) -> list[str]:
         walked = search.walk(part, part, SUFFIXES)
         return sorted({*walked.files} - walked.links)[:MOST_FILES]

@@ -25,7 +25,7 @@ import pathspec
 from amplint.project.config import ConfigError, Configuration
 from amplint.project.hierarchy import Projects
 from amplint.project.patterns import spec
-from amplint.project.places import Places
+from amplint.project.places import Directories
 from amplint.util import files
 from amplint.util.errors import Failure
 from amplint.util.paths import join, lies_in, seen_from, slashes, upward
@@ -115,7 +115,7 @@ def project(
         force_exclude: leave out also files that are named, if a walk would leave them out.
         text_is_given: the one path is a file whose text is known, be it on disk or not.
     """
-    search = Search(settings)
+    search = FileSearch(settings)
     named_files, named_directories, problems = told_apart(paths, text_is_given)
     if force_exclude:
         named_files = [file for file in named_files if not search.leaves_out(file)]
@@ -201,10 +201,10 @@ def root_of(path: str) -> Path:
     """The root of the project around a path, or the directory itself where there is none."""
     place = absolute(path)
     directory = slashes(place if os.path.isdir(place) else os.path.dirname(place))
-    return Path(Places().root(directory) or directory)
+    return Path(Directories().root(directory) or directory)
 
 
-class Search:
+class FileSearch:
     """Finds Python files and notebooks.
 
     Args:

@@ -21,12 +21,12 @@ from amplint.project.config import (
     ConfigError,
     Configuration,
     Settings,
-    Written,
+    WrittenSettings,
     parse,
     table_of,
     written_in,
 )
-from amplint.project.places import OWN_FILES, PYPROJECT, Places
+from amplint.project.places import OWN_FILES, PYPROJECT, Directories
 from amplint.project.python_floor import PythonFloors
 from amplint.project.torch_floor import ANY, Floor, TorchFloors
 from amplint.util import files
@@ -35,7 +35,7 @@ from amplint.util.paths import inherited, join, lies_in, parent_of, slashes, upw
 NO_FILE = Path()
 
 
-class Hierarchy:
+class SettingsHierarchy:
     """The settings of every file: those of the nearest file of settings upward, with the options of
     the command line over them, and the lowest torch that its own project allows.
 
@@ -60,13 +60,13 @@ class Hierarchy:
         self._added = {ADDED[key]: value for key, value in (options or {}).items() if key in ADDED}
         self._config = config
         self._start = start
-        self._places = Places()
+        self._places = Directories()
         self._floors = TorchFloors(self._places)
         self._pythons = PythonFloors(self._places)
         self._nearest: dict[str, Path] = {}
-        self._written: dict[Path, Written] = {}
+        self._written: dict[Path, WrittenSettings] = {}
         self._at: dict[str, Settings] = {}
-        self._all: dict[Key, Settings] = {}
+        self._all: dict[SettingsKey, Settings] = {}
 
     def at(self, directory: str) -> Settings:
         """The settings of the files in a directory, which is given in full, with forward slashes.
@@ -76,16 +76,16 @@ class Hierarchy:
             found = self._at[directory] = self._of(self._key(directory))
         return found
 
-    def _key(self, directory: str) -> Key:
+    def _key(self, directory: str) -> SettingsKey:
         """All that the settings of a directory are made of."""
         file = self._config or self._nearest_file(directory)
         if file is not None and self._config is None:
             root = file.parent
         else:
             root = Path(self._places.root(directory) or self._start or directory)
-        return Key(file, root, self._floor(directory, file), self._pythons.of(directory))
+        return SettingsKey(file, root, self._floor(directory, file), self._pythons.of(directory))
 
-    def _of(self, key: Key) -> Settings:
+    def _of(self, key: SettingsKey) -> Settings:
         if key not in self._all:
             written = self._settings_in(key.file)
             given = {**written.values, **self._given}
@@ -131,7 +131,7 @@ class Hierarchy:
         """The values that the command line adds to those of keys."""
         return parse(self._added, COMMAND_LINE, Path())
 
-    def _settings_in(self, file: Path | None) -> Written:
+    def _settings_in(self, file: Path | None) -> WrittenSettings:
         if file is None:
             return NOTHING
         if file not in self._written:
@@ -186,7 +186,7 @@ class Hierarchy:
 
 
 @dataclass(frozen=True)
-class Key:
+class SettingsKey:
     """All that settings are made of, beside the command line.
 
     Args:
@@ -211,7 +211,7 @@ class Projects:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._places = Places()
+        self._places = Directories()
         self._known: dict[str, str | None] = {}
 
     def of(self, directory: str) -> str | None:

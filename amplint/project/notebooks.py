@@ -85,7 +85,7 @@ class NotANotebookError(UndecodableError):
     """The file is no notebook, or none that can be read."""
 
 
-class Value(NamedTuple):
+class JsonValue(NamedTuple):
     """A value in a JSON document, which stands at [start, end)."""
 
     value: Any
@@ -110,7 +110,7 @@ class Cell:
     source: str
     start: int
     end: int
-    strings: tuple[Value, ...]
+    strings: tuple[JsonValue, ...]
     code: str
     refused: tuple[Position, str] | None = None
 
@@ -284,7 +284,7 @@ def notebook(file: Text) -> Notebook:
 # ------------------------------------------------------------------------------- from the JSON
 
 
-def python_sources(file: Text) -> Iterator[tuple[int, str, Value, tuple[Value, ...]]]:
+def python_sources(file: Text) -> Iterator[tuple[int, str, JsonValue, tuple[JsonValue, ...]]]:
     """The number and the source of each cell that holds Python, with the place of the source and
     of its strings. Raises NotANotebookError."""
     document = file.text
@@ -338,23 +338,23 @@ def is_python(metadata: Any) -> bool:
     return next(said, "python").lower().startswith(("python", "ipython"))
 
 
-def members(document: str, start: int) -> Iterator[tuple[str, Value]]:
+def members(document: str, start: int) -> Iterator[tuple[str, JsonValue]]:
     """The members of the JSON object that begins at `start` of a document without mistakes."""
     at = past_blank(document, start + 1)
     while document[at] != "}":
         key, at = DECODER.raw_decode(document, at)
         at = past_blank(document, past_blank(document, at) + 1)
         value, end = DECODER.raw_decode(document, at)
-        yield key, Value(value, at, end)
+        yield key, JsonValue(value, at, end)
         at = past_comma(document, end)
 
 
-def elements(document: str, start: int) -> Iterator[Value]:
+def elements(document: str, start: int) -> Iterator[JsonValue]:
     """The elements of the JSON array that begins at `start` of a document without mistakes."""
     at = past_blank(document, start + 1)
     while document[at] != "]":
         value, end = DECODER.raw_decode(document, at)
-        yield Value(value, at, end)
+        yield JsonValue(value, at, end)
         at = past_comma(document, end)
 
 

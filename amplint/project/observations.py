@@ -58,7 +58,7 @@ class ObservedFunction(msgspec.Struct, omit_defaults=True, forbid_unknown_fields
         return " ".join(text.split())[:LONGEST_RUN] or "a program"
 
 
-class Document(msgspec.Struct, forbid_unknown_fields=True):
+class ObservationsFile(msgspec.Struct, forbid_unknown_fields=True):
     """The file: of which schema it is, and the functions by "path::qualified.name"."""
 
     schema: int
@@ -123,7 +123,7 @@ def parsed(content: bytes) -> Mapping[str, ObservedFunction]:
     if len(content) > files.MOST_OF_SETTINGS:
         raise UnusableError(str(files.too_large(files.MOST_OF_SETTINGS).strerror))
     try:
-        document = msgspec.json.decode(content, type=Document)
+        document = msgspec.json.decode(content, type=ObservationsFile)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableError(str(error)) from error
     if document.schema != SCHEMA:
@@ -140,5 +140,5 @@ def parsed(content: bytes) -> Mapping[str, ObservedFunction]:
 def written(functions: Mapping[str, ObservedFunction]) -> bytes:
     """The content of the file: sorted, so that a difference shows what has changed."""
     ordered = {name: functions[name] for name in sorted(functions)}
-    content = msgspec.json.encode(Document(SCHEMA, ordered), order="sorted")
+    content = msgspec.json.encode(ObservationsFile(SCHEMA, ordered), order="sorted")
     return msgspec.json.format(content, indent=1) + b"\n"

@@ -13,7 +13,7 @@ PYPROJECT = "pyproject.toml"  # has settings in its table [tool.amplint]
 OWN_FILES = (".amplint.toml", "amplint.toml")  # have them without a table
 
 
-class Places:
+class Directories:
     """Directories, each looked at once. They are given in full, with forward slashes."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amplint.claim.selectors import version
-from amplint.project.places import Places
+from amplint.project.places import Directories
 from amplint.util import files
 from amplint.util.paths import inherited, join, upward
 from amplint.util.toml import loads
@@ -54,7 +54,7 @@ class Floors(ABC):
         places: knows what stands in them.
     """
 
-    places: Places = field(default_factory=Places)
+    places: Directories = field(default_factory=Directories)
     _known: dict[str, Floor] = field(default_factory=dict)
 
     @abstractmethod

@@ -47,7 +47,7 @@ ELSEWHERE = frozenset(
 )
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """A rule, the number of one of its checks, and what a spot has to pass for it."""
 
     rule: Rule
@@ -59,32 +59,32 @@ class Entry(NamedTuple):
         return self.rule.checks[self.check].judge
 
 
-class Table:
+class WayTable:
     """The ways of rules that can hold in functions with certain traits, in which something is one
     of some library names; by operation, and by the names and the kinds of callees."""
 
     def __init__(
         self, rules: Iterable[Rule], traits: frozenset[Trait], symbols: frozenset[str]
     ) -> None:
-        self.by_op: dict[str, list[Entry]] = {}
-        self.by_name: dict[str, list[Entry]] = {}
-        self.by_kind: dict[type[Atom], list[Entry]] = {}
+        self.by_op: dict[str, list[TableEntry]] = {}
+        self.by_name: dict[str, list[TableEntry]] = {}
+        self.by_kind: dict[type[Atom], list[TableEntry]] = {}
         for rule in rules:
             for check, way in ways_of(rule):
                 if not way.traits <= traits or way.ops is None:
                     continue
                 if way.symbols is not None and way.symbols.isdisjoint(symbols):
                     continue
-                entry = Entry(rule, check, way.holds)
+                entry = TableEntry(rule, check, way.holds)
                 for name in way.names or ():
                     self.by_name.setdefault(name, []).append(entry)
                 for kind in way.kinds or ():
                     self.by_kind.setdefault(kind, []).append(entry)
                 for op in way.ops if way.of_callees is None else ():
                     self.by_op.setdefault(op, []).append(entry)
-        self._calls: dict[tuple[str | None, Value], Sequence[Entry]] = {}
+        self._calls: dict[tuple[str | None, Value], Sequence[TableEntry]] = {}
 
-    def of_call(self, callee: Node, value: Value) -> Sequence[Entry]:
+    def of_call(self, callee: Node, value: Value) -> Sequence[TableEntry]:
         """The entries for a call of what has this value: many calls are of the same."""
         key = callee.data if callee.op == ops.ATTR else None, value
         if key not in self._calls:
@@ -95,7 +95,7 @@ class Table:
 
 
 def ways_of(rule: Rule) -> Iterator[tuple[int, Way]]:
-    """The ways in which a node can be a candidate of a rule, as `Entry` has them."""
+    """The ways in which a node can be a candidate of a rule, as `TableEntry` has them."""
     for number, check in enumerate(rule.checks):
         yield from ((number, way) for way in check.condition.ways)
 
@@ -130,7 +130,7 @@ class FileCandidates:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
-class Search:
+class CandidateSearch:
     """The search for the candidates of some rules.
 
     Args:
@@ -150,7 +150,7 @@ class Search:
         self._files = files
         self._rules = rules
         self._may_find = may_find
-        self._tables: dict[tuple[frozenset[Trait], frozenset[str]], Table] = {}
+        self._tables: dict[tuple[frozenset[Trait], frozenset[str]], WayTable] = {}
         ways = [way for rule in rules for _, way in ways_of(rule)]
         self._symbols = frozenset[str]().union(*(way.symbols or () for way in ways))
         self._wanted = frozenset[Trait]().union(*(way.traits for way in ways))
@@ -233,11 +233,11 @@ class Search:
                         shown.append(Candidate(own or spot.location[0], code, check, spot))
         return FileCandidates(shown, faults)
 
-    def _table(self, identity: str) -> Table:
+    def _table(self, identity: str) -> WayTable:
         traits = self.facts.surviving(Traits, lambda: traits_of(self.facts, identity, self._wanted))
         key = traits, self._symbols_of(identity)
         if key not in self._tables:
-            self._tables[key] = Table(self._rules, *key)
+            self._tables[key] = WayTable(self._rules, *key)
         return self._tables[key]
 
     def _symbols_of(self, function: str) -> frozenset[str]:
@@ -252,8 +252,8 @@ class Search:
         return frozenset(found)
 
     def _spots(
-        self, identity: str, facts: FunctionFacts, state: State, table: Table
-    ) -> Iterator[tuple[Spot, Sequence[Entry]]]:
+        self, identity: str, facts: FunctionFacts, state: State, table: WayTable
+    ) -> Iterator[tuple[Spot, Sequence[TableEntry]]]:
         """The spots of a function that some rule may speak of."""
 
         def spot(number: int, block: int, location: Location) -> Spot:

@@ -16,19 +16,19 @@ from amplint.analyses.program import Program
 from amplint.analyses.questions import NotedView, same
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.claim.selectors import whole
-from amplint.frameworks.configuration import Told
+from amplint.frameworks.configuration import StatedPrecision
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project.observations import ObservedFunction
 from amplint.rule.rule import Rule
-from amplint.rule.search import Search, may_find
-from amplint.run.indexing import Indexer, Store
+from amplint.rule.search import CandidateSearch, may_find
+from amplint.run.indexing import Indexer, IndexStore
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
 from amplint.run.news import Indexed, Judged
 from amplint.run.seen import Seen
-from amplint.run.timing import Judging, Measured, Watch, processor_time
+from amplint.run.timing import Judging, Measured, Stopwatch, processor_time
 from amplint.run.unreadable import why_unread
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
@@ -97,12 +97,12 @@ class Task:
     project: str = "."
     assumes_autocast: bool | None = None
     models: tuple[str, ...] = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[StatedPrecision, ...] = ()
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict)
     lowest_python: tuple[str, str] | None = None
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
-    store: Store | None = None
+    store: IndexStore | None = None
     linker: Linking | None = None
     progress: Progress = SILENT
     timed: bool = False
@@ -194,7 +194,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
     paths = [path for path in files.own if path in task.reported]
-    candidates = Search(files, program.facts, task.rules, may_find)
+    candidates = CandidateSearch(files, program.facts, task.rules, may_find)
     failures = program.failures
     told = set(failures)
     kept = task.store if linker is not None else None
@@ -209,7 +209,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         return size // KNOWN if known else size
 
     def look(path: str) -> tuple[Seen, Judging | None, Judgement | None]:
-        watch = Watch(path) if task.timed else None
+        watch = Stopwatch(path) if task.timed else None
         seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements, watch)
         # What an analysis has failed on since. (Another process may tell of the same.)
         new = [failure for failure in program.failures if failure not in told]
@@ -255,10 +255,10 @@ def widened_in(program: Program, rules: Sequence[Rule]) -> tuple[str, ...]:
 def look_at(
     file: File,
     program: Program,
-    candidates: Search,
+    candidates: CandidateSearch,
     task: Task,
     judgements: Judgements | None,
-    watch: Watch | None,
+    watch: Stopwatch | None,
 ) -> tuple[Seen, Judgement | None]:
     """Let the rules look at one file, unless they would say what they have said before; and what is
     to be kept of it. What fails there is a problem of this file alone."""

@@ -20,7 +20,7 @@ from amplint.util.text import Text
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RulesInUse:
     """The rules of the files with some settings.
 
     Args:
@@ -49,7 +49,7 @@ class Filter:
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
     unfixed: dict[str, Newer] = field(default_factory=dict, compare=False)
-    _chosen: dict[Settings, Chosen] = field(default_factory=dict, compare=False)
+    _chosen: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
 
     def is_complete(self, path: str, unread: Collection[str]) -> bool:
         """Whether all files that belong together with this one could be read.
@@ -127,13 +127,15 @@ class Filter:
             return "another rule speaks in its place"
         return "a comment allows it"
 
-    def _rules_of(self, settings: Settings) -> Chosen:
+    def _rules_of(self, settings: Settings) -> RulesInUse:
         """The rules of files with these settings, which many files have."""
         if settings not in self._chosen:
             own = self.request.rules_of(settings)
             by_default = (r for r in settings.rules(self.request.rules) if r.group.default)
             codes = frozenset(rule.code for rule in own)
-            self._chosen[settings] = Chosen(own, codes, all(map(settings.may_report, by_default)))
+            self._chosen[settings] = RulesInUse(
+                own, codes, all(map(settings.may_report, by_default))
+            )
         return self._chosen[settings]
 
 
@@ -173,11 +175,11 @@ def without_superseded(
         if finding.code in superseded and settings.selects_finding(finding):
             for code in superseded[finding.code]:
                 speakers.setdefault(code, []).append(finding)
-    places = {code: Places(those) for code, those in speakers.items()}
+    places = {code: FindingPlaces(those) for code, those in speakers.items()}
     return [f for f in findings if f.code not in places or f not in places[f.code]]
 
 
-class Places:
+class FindingPlaces:
     """The places at which some findings speak."""
 
     def __init__(self, findings: Collection[Finding]) -> None:

@@ -30,7 +30,7 @@ class Pack(msgspec.Struct, array_like=True):
 
 
 @dataclass
-class Store:
+class IndexStore:
     """The records of indexed files in the cache.
 
     Args:
@@ -131,7 +131,7 @@ class Indexer:
     texts: Mapping[str, Text]
     indexed: dict[tuple[str, str], File]
     tree_cache: TreeCache | None
-    store: Store | None
+    store: IndexStore | None
     progress: Progress
 
     def file(self, path: str) -> File:

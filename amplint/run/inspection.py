@@ -26,7 +26,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
 from amplint.rule.rule import Rule
-from amplint.rule.search import Candidate, FileCandidates, Search
+from amplint.rule.search import Candidate, CandidateSearch, FileCandidates
 from amplint.run import observing
 from amplint.run.analysis import deeply, index_part
 from amplint.run.filtering import Filter
@@ -38,7 +38,7 @@ from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
 from amplint.util.text import Text, span_in
 from amplint.values.atoms import UNKNOWN, Heat, Region, Value
-from amplint.view.view import Code
+from amplint.view.view import FileCode
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Expression:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuestion:
     """A question of a rule, and its answer.
 
     Args:
@@ -74,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RuleVerdict:
     """The verdict of a rule on the line.
 
     Args:
@@ -91,7 +91,7 @@ class Verdict:
     reported: tuple[Finding, ...] = ()
     hidden: tuple[tuple[Finding, str], ...] = ()
     about: str = ""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[AskedQuestion, ...] = ()
     lacking: tuple[str, ...] = ()
     problem: str = ""
 
@@ -114,7 +114,7 @@ class Inspection:
     row: int
     line: str
     expressions: tuple[Expression, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[RuleVerdict, ...] = ()
     notices: tuple[str, ...] = ()
     training: KnownCalls | None = None
 
@@ -148,7 +148,9 @@ def inspect(
         found = Filter(request, task.texts, request.rules)
         linker = linker_of(task) if len(part) == len(task.texts) else None
         link = linker.link if linker is not None else None
-        return deeply(lambda: Line(path, row, indexed.files, found, link).inspected(wanted))
+        return deeply(
+            lambda: InspectedLine(path, row, indexed.files, found, link).inspected(wanted)
+        )
 
 
 def row_in(text: Text, *numbers: int) -> int | None:
@@ -169,7 +171,7 @@ def line_of(text: Text, row: int) -> str:
     return part.text.line(row - part.above)
 
 
-class Line:
+class InspectedLine:
     """One line of a linked project.
 
     Args:
@@ -189,12 +191,12 @@ class Line:
         self._text = found.texts[path]
         self._file = files.own[path]
         self._program = Program(files, link=link)
-        self._search = Search(files, self._program.facts, self._rules)
+        self._search = CandidateSearch(files, self._program.facts, self._rules)
 
     def inspected(self, wanted: Sequence[Rule]) -> Inspection:
         """Tell what is known of the line, and what these rules, else all, say of it."""
         verdicts = [self.verdict(rule, rule in wanted) for rule in wanted or self._rules]
-        told = [each for each in verdicts if wanted or each != Verdict(each.rule)]
+        told = [each for each in verdicts if wanted or each != RuleVerdict(each.rule)]
         view = self._program.about(self.path)
         return Inspection(
             self.path,
@@ -215,24 +217,26 @@ class Line:
         asked = any(rule.violation is not None for rule in wanted)
         return known if here or asked else None
 
-    def verdict(self, rule: Rule, is_wanted: bool) -> Verdict:
+    def verdict(self, rule: Rule, is_wanted: bool) -> RuleVerdict:
         """The verdict of a rule on the line. One that was asked for is shown the line even where
         it has no candidate."""
         found = self._findings_of(rule)
         if found:
             shown = [each for each in self._reported if each in found]
             hidden = (each for each in found if each not in shown)
-            return Verdict(rule, tuple(shown), tuple((each, self._hider(each)) for each in hidden))
+            return RuleVerdict(
+                rule, tuple(shown), tuple((each, self._hider(each)) for each in hidden)
+            )
         looks = any(True for _ in self._shown(rule))
         lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
         conditions = tuple(dict.fromkeys(lacking))
         if not looks and not is_wanted:
-            return Verdict(rule, lacking=conditions)
+            return RuleVerdict(rule, lacking=conditions)
         try:
             about, asked, withheld = self._farthest(rule)
         except Exception as error:
-            return Verdict(rule, problem=describe(error))
-        return Verdict(rule, about=about, asked=asked, lacking=(*conditions, *withheld))
+            return RuleVerdict(rule, problem=describe(error))
+        return RuleVerdict(rule, about=about, asked=asked, lacking=(*conditions, *withheld))
 
     @cached_property
     def _candidates(self) -> FileCandidates:
@@ -275,14 +279,14 @@ class Line:
             if finding.code == rule.code and finding.span.start.row == self.row
         )
 
-    def _farthest(self, rule: Rule) -> tuple[str, tuple[Asked, ...], Sequence[str]]:
+    def _farthest(self, rule: Rule) -> tuple[str, tuple[AskedQuestion, ...], Sequence[str]]:
         """The node of the line about which a rule asks most, and what: it gives up at the first
         answer that does not do, so that it has come farthest there. And where it comes to a finding
         nevertheless: the condition without which that is not reported."""
         view = TracedView(self._file, self._program.facts)
         source = source_of(self.path, self._text, view, self._span)
-        farthest: tuple[str, tuple[Asked, ...], Sequence[str]] = ("", (), ())
-        for at, judges in views_of(self._about(rule), {rule.code: rule}, Code(source, view)):
+        farthest: tuple[str, tuple[AskedQuestion, ...], Sequence[str]] = ("", (), ())
+        for at, judges in views_of(self._about(rule), {rule.code: rule}, FileCode(source, view)):
             view.asked = {}
             withheld = [condition for found in judges(at) if (condition := lacking(found, at))]
             if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
@@ -302,12 +306,12 @@ class TracedView(FileView):
 
     def __init__(self, file: File, facts: Facts) -> None:
         super().__init__(file, facts)
-        self.asked: dict[tuple[type[Fact], str], Asked] = {}
+        self.asked: dict[tuple[type[Fact], str], AskedQuestion] = {}
 
     def note(self, kind: type[Fact], about: str, answer: object) -> None:
         """Take down a question: one that is asked again is the last once more."""
         self.asked.pop((kind, about), None)
-        self.asked[kind, about] = Asked(kind, about, answer)
+        self.asked[kind, about] = AskedQuestion(kind, about, answer)
 
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the project, whose questions are taken down."""

@@ -19,10 +19,10 @@ from amplint.rule.search import Candidate, FileCandidates
 from amplint.source import Source, Spans
 from amplint.util.errors import describe
 from amplint.util.text import Text, span_in
-from amplint.view.view import Code, View
+from amplint.view.view import FileCode, View
 
 if TYPE_CHECKING:
-    from amplint.run.timing import Watch
+    from amplint.run.timing import Stopwatch
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ def judge(
     found: FileCandidates,
     rules: Sequence[Rule],
     spans: Spans = lambda place: span_in(None, place),
-    watch: Watch | None = None,
+    watch: Stopwatch | None = None,
 ) -> JudgedFile:
     """Show the candidates in a file to the rules whose candidates they are.
 
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = source_of(path, text, facts, spans)
-    return show(Code(source, facts), found.shown, rules, watch)
+    return show(FileCode(source, facts), found.shown, rules, watch)
 
 
 def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
@@ -66,7 +66,10 @@ def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
 
 
 def show(
-    code: Code, candidates: Iterable[Candidate], rules: Sequence[Rule], watch: Watch | None = None
+    code: FileCode,
+    candidates: Iterable[Candidate],
+    rules: Sequence[Rule],
+    watch: Stopwatch | None = None,
 ) -> JudgedFile:
     """Show candidates of rules in one file to their checks."""
     source = code.source
@@ -127,7 +130,7 @@ def by_unit(
 
 
 def views_of(
-    candidates: Iterable[Candidate], rules: Mapping[str, Rule], code: Code
+    candidates: Iterable[Candidate], rules: Mapping[str, Rule], code: FileCode
 ) -> Iterator[tuple[View, Judge]]:
     """The candidates of rules as Views with the code at hand, each with the check that it is for.
 

@@ -18,7 +18,7 @@ from amplint.claim.finding import Finding
 from amplint.rule.rule import Rule
 from amplint.rule.search import FileCandidates
 from amplint.run.cache import key_of
-from amplint.run.indexing import Store, environment_digest
+from amplint.run.indexing import IndexStore, environment_digest
 
 # Those with candidates, each with the nodes that checks are shown.
 Rows = list[tuple[int, list[str]]]
@@ -41,7 +41,7 @@ class Judgement(msgspec.Struct, array_like=True):
     notices: tuple[str, ...]
 
 
-class Entry(msgspec.Struct, array_like=True):
+class KeptJudgements(msgspec.Struct, array_like=True):
     """The judgements of some rules, by path."""
 
     environment: str
@@ -59,7 +59,7 @@ class Judgements:
         with_observations: whether it is the analysis with those: what the other one keeps stays.
     """
 
-    store: Store
+    store: IndexStore
     rules: Sequence[Rule]
     project: str
     with_observations: bool = False
@@ -81,7 +81,9 @@ class Judgements:
         if not self.are_kept or not new:
             return
         kept = {path: known for path, known in self._known.items() if path in existing}
-        self.store.cache.put_packed({self._key: Entry(environment_digest(), {**kept, **new})})
+        self.store.cache.put_packed(
+            {self._key: KeptJudgements(environment_digest(), {**kept, **new})}
+        )
 
     @cached_property
     def _key(self) -> str:
@@ -90,14 +92,14 @@ class Judgements:
 
     @cached_property
     def _known(self) -> dict[str, Judgement]:
-        entry = self.store.cache.get_packed(self._key, Entry)
+        entry = self.store.cache.get_packed(self._key, KeptJudgements)
         if entry is None or entry.environment != environment_digest():
             return {}
         return entry.judgements
 
 
 def judgements_of(
-    store: Store | None, rules: Sequence[Rule], project: str, with_observations: bool
+    store: IndexStore | None, rules: Sequence[Rule], project: str, with_observations: bool
 ) -> Judgements | None:
     """Where findings are kept; None where that is not possible. Rules that other packages bring may
     rest on what they do not ask amplint for."""

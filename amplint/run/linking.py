@@ -20,7 +20,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project import observations
 from amplint.run.cache import key_of
-from amplint.run.indexing import Store, environment_digest
+from amplint.run.indexing import IndexStore, environment_digest
 from amplint.util.progress import Progress
 
 # With so many changed files, what is known now is kept. Until then, what was known before stays:
@@ -29,7 +29,7 @@ MANY_CHANGED = 8
 DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files raises
 
 
-class Entry(msgspec.Struct, array_like=True):
+class KeptValues(msgspec.Struct, array_like=True):
     """The snapshot of the files with these digests."""
 
     environment: list[str]
@@ -67,14 +67,14 @@ class Linker:
             None where all was linked anew.
     """
 
-    store: Store
+    store: IndexStore
     project: str = "."
     changed: Collection[str] | None = None
 
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
         digests = {path: self.store.digest_of(path) for path in files.own}
-        entry = self.store.cache.get_packed(self._key(files), Entry)
+        entry = self.store.cache.get_packed(self._key(files), KeptValues)
         if entry is not None and entry.environment == environment_of(files):
             changed = sorted(different(entry.digests, digests))
             known = self._resumed(files, entry.snapshot, changed)
@@ -101,7 +101,7 @@ class Linker:
         snapshot = taken(inference) if not self.store.is_read_only else None
         if snapshot is None:
             return
-        entry = Entry(environment_of(inference.files), digests, snapshot)
+        entry = KeptValues(environment_of(inference.files), digests, snapshot)
         self.store.cache.put_packed({self._key(inference.files): entry})
 
     def _key(self, files: Files) -> str:

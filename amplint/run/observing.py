@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundObservations:
     """The observations of the projects of a run.
 
     Args:
@@ -41,7 +41,7 @@ class Found:
     notices: tuple[str, ...] = ()
 
 
-def found(request: Request) -> Found:
+def found(request: Request) -> FoundObservations:
     """The observations of the projects whose files are reported."""
     project = request.project
     root = slashes(str(project.root))
@@ -58,10 +58,10 @@ def found(request: Request) -> Found:
             continue
         for name, function in told.items():
             functions[f"{prefix}{name}"] = function
-    return Found(functions, tuple(notices))
+    return FoundObservations(functions, tuple(notices))
 
 
-def with_observations(request: Request, seen: Found) -> Request:
+def with_observations(request: Request, seen: FoundObservations) -> Request:
     """The request to the second analysis, of which nobody is told before it is done."""
     return replace(
         request,
@@ -72,7 +72,7 @@ def with_observations(request: Request, seen: Found) -> Request:
     )
 
 
-def joined(plain: AnalysisResult, other: AnalysisResult, seen: Found) -> AnalysisResult:
+def joined(plain: AnalysisResult, other: AnalysisResult, seen: FoundObservations) -> AnalysisResult:
     """The findings of the analysis without observations, and what only the other one finds."""
     places = {place_of(finding) for finding in plain.findings}
     still = {place_of(each) for each in other.findings if is_about_comments(each)}
@@ -128,7 +128,7 @@ def is_about_comments(finding: Finding) -> bool:
     return finding.code == UNUSED.code
 
 
-def marked(finding: Finding, seen: Found) -> Finding:
+def marked(finding: Finding, seen: FoundObservations) -> Finding:
     """A finding that rests on a run: it names the run, and its fix is not safe."""
     message = f"as `{run_of(finding, seen)}` has shown: {finding.message}"
     fix = finding.fix
@@ -138,7 +138,7 @@ def marked(finding: Finding, seen: Found) -> Finding:
     return replace(finding, message=message, fix=fix)
 
 
-def run_of(finding: Finding, seen: Found) -> str:
+def run_of(finding: Finding, seen: FoundObservations) -> str:
     """The program that has shown what a finding rests on: the one that has run its function."""
     here = seen.functions.get(f"{finding.path}::{finding.scope}")
     others = (each for name, each in seen.functions.items() if name.startswith(finding.path))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from amplint.analyses.limits import Limited, united
 from amplint.claim.finding import Finding
 from amplint.cst.newer_syntax import newer_syntax
-from amplint.frameworks.configuration import Told, told
+from amplint.frameworks.configuration import StatedPrecision, told
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
@@ -26,7 +26,7 @@ from amplint.rule.rule import Rule
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Task, analyse_part
 from amplint.run.filtering import Filter
-from amplint.run.indexing import LEAST_KEPT, Store
+from amplint.run.indexing import LEAST_KEPT, IndexStore
 from amplint.run.linking import Linker
 from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.parts import divide
@@ -137,14 +137,14 @@ def decoded(reading: Reading, request: Request) -> tuple[dict[str, Text], Analys
     return texts, Analysed(seen, unread=frozenset(seen))
 
 
-def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> Store | None:
+def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> IndexStore | None:
     """Where the index of files is kept, if that pays."""
     if request.cache is None:
         return None
     size = sum(len(text.text) for text in texts.values())
     if size < LEAST_KEPT:
         return None
-    return Store(request.cache, reading.digest, request.overlays.keys())
+    return IndexStore(request.cache, reading.digest, request.overlays.keys())
 
 
 def rules_of(request: Request, paths: Iterable[str]) -> list[Rule]:
@@ -212,7 +212,7 @@ def analyse_parts(
         return [analyse_part(part, replace(one, linker=linker), jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
-        part: Memory(replace(one, tree_cache=tree_cache, linker=disk), request, reading)
+        part: AnalysisCache(replace(one, tree_cache=tree_cache, linker=disk), request, reading)
         for part, one, disk in divided
         if not task.reported.isdisjoint(part)
     }
@@ -276,7 +276,7 @@ def told_in(
     own_models: tuple[str, ...],
     configurations: Configurations,
     directory: str,
-) -> tuple[Told, ...]:
+) -> tuple[StatedPrecision, ...]:
     """The precisions that the configuration files of a project tell frameworks. JSON files are
     looked for only where the project names one that has such."""
     models = models_with(own_models)
@@ -287,7 +287,7 @@ def told_in(
 
 
 @dataclass(frozen=True)
-class Question:
+class TextQuestion:
     """A question that an analysis asked of the texts of other files: see `file_set.QUESTIONS`.
 
     Args:
@@ -303,7 +303,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptAnalysis:
     """The analysis of one part, as it is kept.
 
     Args:
@@ -317,20 +317,20 @@ class Kept:
 
     digests: dict[str, str]
     others: dict[str, str]
-    questions: tuple[Question, ...]
+    questions: tuple[TextQuestion, ...]
     seen: dict[str, Seen]
     unread: frozenset[str]
     limited: Limited
 
 
 @dataclass
-class Memory:
+class AnalysisCache:
     """The analyses of parts in the cache."""
 
     task: Task
     request: Request
     reading: Reading
-    valid: dict[tuple[str, ...], Kept] = field(default_factory=dict)
+    valid: dict[tuple[str, ...], KeptAnalysis] = field(default_factory=dict)
 
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
@@ -342,7 +342,7 @@ class Memory:
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:
         cache = self.request.cache
-        kept = cache.get(self.key(part), Kept) if cache is not None else None
+        kept = cache.get(self.key(part), KeptAnalysis) if cache is not None else None
         if kept is None or not self.holds(kept):
             return None
         self.valid[part] = kept
@@ -350,7 +350,7 @@ class Memory:
             return None
         return Analysed(kept.seen, unread=kept.unread, limited=kept.limited)
 
-    def holds(self, kept: Kept) -> bool:
+    def holds(self, kept: KeptAnalysis) -> bool:
         """Whether nothing has changed that the analysis depends on."""
         if any(self.reading.digest(path) != known for path, known in kept.digests.items()):
             return False
@@ -373,10 +373,10 @@ class Memory:
         others = [path for path in self.task.texts if path not in used]
         numbers = {path: number for number, path in enumerate(others)}
         questions = [
-            Question(kind, about, *numbered(answers, numbers))
+            TextQuestion(kind, about, *numbered(answers, numbers))
             for (kind, about), answers in result.asked.items()
         ]
-        kept = Kept(
+        kept = KeptAnalysis(
             {path: self.reading.digest(path) for path in sorted(used)},
             {path: self.reading.digest(path) for path in others},
             tuple(questions),

@@ -29,7 +29,7 @@ EVERY = 0.5  # seconds; Windows hands on Ctrl-C between two waits alone
 
 
 @dataclass(frozen=True)
-class Done:
+class RunEnded:
     """The run has ended by itself."""
 
     outcome: Outcome
@@ -81,11 +81,11 @@ def run(
             nothing can change them any more. What comes of the cache is not among them.
     """
     heard: queue.SimpleQueue[object] = queue.SimpleQueue()
-    known = Known(request)
+    known = KnownSoFar(request)
 
     def work() -> None:
         try:
-            heard.put(Done(engine.run(replace(request, outlet=Outlet(heard.put)))))
+            heard.put(RunEnded(engine.run(replace(request, outlet=Outlet(heard.put)))))
         except BaseException as error:
             heard.put(Failed(error))
 
@@ -93,7 +93,7 @@ def run(
         start(work)
         while True:
             match message(heard, limit):
-                case Done(outcome):
+                case RunEnded(outcome):
                     return outcome
                 case Failed(error):
                     raise error
@@ -148,7 +148,7 @@ def signals(put: Callable[[Stop], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Known:
+class KnownSoFar:
     """All that is known of a run that is not done.
 
     Args:

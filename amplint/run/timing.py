@@ -98,7 +98,7 @@ class Timing:
     limited: Limited = field(default_factory=dict)
 
 
-class Watch:
+class Stopwatch:
     """Measures while one file is judged, in the process that does it.
 
     `is_known` is set where the findings of an earlier run hold.

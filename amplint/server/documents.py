@@ -16,7 +16,7 @@ from amplint.util.text import Text
 
 
 @dataclass(frozen=True)
-class Change:
+class TextChange:
     """A change of a text.
 
     Args:
@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Document:
+class OpenText:
     """A text that is open.
 
     Args:
@@ -43,7 +43,7 @@ class Document:
     content: Text
 
     @classmethod
-    def opened(cls, uri: str, version: int, text: str) -> Document:
+    def opened(cls, uri: str, version: int, text: str) -> OpenText:
         return cls(uri, version, Text(text))
 
     @property
@@ -59,7 +59,7 @@ class Document:
         """The text for a look."""
         return Open(encodable(self.content.text))
 
-    def changed(self, version: int, changes: Iterable[Change], encoding: Encoding) -> Document:
+    def changed(self, version: int, changes: Iterable[TextChange], encoding: Encoding) -> OpenText:
         """The document after changes, of which each is about the text that the last one left."""
         content = self.content
         for change in changes:
@@ -67,7 +67,7 @@ class Document:
         return replace(self, version=version, content=content)
 
 
-def applied(text: Text, change: Change, encoding: Encoding) -> Text:
+def applied(text: Text, change: TextChange, encoding: Encoding) -> Text:
     """The text after one change."""
     if change.range is None:
         return Text(change.text)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from amplint.output import inspection as page
 from amplint.project import discover
-from amplint.project.hierarchy import Hierarchy, Projects
+from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import read
 from amplint.rule import registry
@@ -48,7 +48,7 @@ def run_of(request: Explain) -> tuple[Request, str]:
     if not path:
         run = alone(opened)
         return run, run.project.files[0]
-    settings = Hierarchy()
+    settings = SettingsHierarchy()
     projects = Projects(settings)
     together = open_in(group_of(path, projects), request.opened, projects)
     project = discover.project([*together], settings, force_exclude=True, text_is_given=True)

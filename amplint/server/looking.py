@@ -11,7 +11,7 @@ from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.project.hierarchy import Hierarchy, Projects
+from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
 from amplint.rule import registry
@@ -21,7 +21,7 @@ from amplint.run.indexing import read
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
 from amplint.server.addresses import path_of
-from amplint.server.messages import Answer, Done, Judged, Look, Open, Repaired, Told
+from amplint.server.messages import Answer, JudgedText, LogLine, Look, LookEnded, Open, Repaired
 from amplint.server.showing import Showing
 from amplint.util.errors import Failure, describe
 from amplint.util.escaping import lines_without_controls
@@ -42,7 +42,7 @@ class SupersededError(BaseException):
 
 
 @dataclass
-class Memory:
+class ProjectMemory:
     """All that is kept in memory of a project between two looks.
 
     Args:
@@ -87,7 +87,7 @@ class Looker:
 
     check: Callable[[], None] = lambda: None
     _group: str | None = None
-    _memory: Memory = field(init=False)
+    _memory: ProjectMemory = field(init=False)
 
     def look(self, look: Look) -> Iterator[Answer]:
         """The findings in a text, then those in the other open ones of its project, then the end.
@@ -97,7 +97,7 @@ class Looker:
         done = [look.uri]
         try:
             for answer in self._looked(look):
-                if isinstance(answer, Judged) and answer.uri != look.uri:
+                if isinstance(answer, JudgedText) and answer.uri != look.uri:
                     done.append(answer.uri)
                 yield answer
         except SupersededError:
@@ -107,29 +107,29 @@ class Looker:
         except Exception as error:
             self._group = None  # what is kept may be the reason
             yield told(look, f"amplint failed on {look.uri}: {describe(error)}", True)
-        yield Done(look.number, done)
+        yield LookEnded(look.number, done)
 
     def _looked(self, look: Look) -> Iterator[Answer]:
         opened = look.opened[look.uri]
         if look.uri.startswith(CELL):
-            yield Judged(look.number, look.uri, [], {})
+            yield JudgedText(look.number, look.uri, [], {})
             return
         path = file_of(look.uri, opened)
         if not path:
             run = alone(opened)
             yield from self._judged(look, run, dict.fromkeys(run.project.files, look.uri))
             return
-        settings = Hierarchy()
+        settings = SettingsHierarchy()
         projects = Projects(settings)
         group = group_of(path, projects)
         together = open_in(group, look.opened, projects)
         project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
         uris = {name_of(path, project): uri for path, uri in together.items()}
         for name in uris.keys() - project.reported:
-            yield Judged(look.number, uris[name], [], {})
+            yield JudgedText(look.number, uris[name], [], {})
             yield Repaired(look.number, uris[name], {}, {})
         if group != self._group:
-            self._group, self._memory = group, Memory(LiveLinker(self.check))
+            self._group, self._memory = group, ProjectMemory(LiveLinker(self.check))
         memory = self._memory
         texts = {name: look.opened[uris[name]].text for name in project.reported}
         refused = {name for name, text in texts.items() if not memory.can_be_read(name, text)}
@@ -179,9 +179,9 @@ class Looker:
                 yield showing.repaired(name)
 
 
-def told(look: Look, text: str, is_error: bool) -> Told:
+def told(look: Look, text: str, is_error: bool) -> LogLine:
     """A sentence for the log. Names of files may hold what no message carries."""
-    return Told(look.number, lines_without_controls(text), is_error)
+    return LogLine(look.number, lines_without_controls(text), is_error)
 
 
 def file_of(uri: str, opened: Open) -> str:

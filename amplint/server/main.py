@@ -15,23 +15,23 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from amplint import __version__
 from amplint.server import presentation
 from amplint.server.analyst import Analyst
-from amplint.server.documents import Change, Document, encodable
+from amplint.server.documents import OpenText, TextChange, encodable
 from amplint.server.explainer import Explainer
 from amplint.server.messages import (
     Answer,
-    Done,
     Explained,
-    Judged,
+    JudgedText,
+    LogLine,
     Look,
+    LookEnded,
     Open,
     Repaired,
     Supersede,
-    Told,
     reserved_output,
 )
 from amplint.server.notebooks import OpenNotebook
 from amplint.server.positions import ENCODINGS, Encoding
-from amplint.server.presentation import Found, own_place, own_range
+from amplint.server.presentation import KnownText, own_place, own_range
 from amplint.server.schedule import Schedule
 from amplint.server.under_way import UnderWay
 
@@ -56,7 +56,7 @@ CELLS = types.NotebookDocumentSyncOptions(
 )
 
 
-class Protocol(LanguageServerProtocol):
+class LanguageProtocol(LanguageServerProtocol):
     """The protocol, without the texts that pygls keeps.
 
     It ends lines where `str.splitlines` does, and then moves the places of a change into the lines
@@ -88,15 +88,15 @@ class Protocol(LanguageServerProtocol):
         yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_CLOSE], (params,), None
 
 
-class Server(LanguageServer):
+class EditorSession(LanguageServer):
     """The state of a session with an editor."""
 
     def __init__(self) -> None:
         super().__init__(
-            "amplint", __version__, protocol_cls=Protocol, notebook_document_sync=CELLS
+            "amplint", __version__, protocol_cls=LanguageProtocol, notebook_document_sync=CELLS
         )
-        self.documents: dict[str, Document | OpenNotebook] = {}
-        self.found: dict[str, Found] = {}
+        self.documents: dict[str, OpenText | OpenNotebook] = {}
+        self.found: dict[str, KnownText] = {}
         self.schedule = Schedule()
         self.analyst = Analyst(self.answered, self.analyst_ended)
         self.explainer = Explainer(self.explained, self.explainer_ended)
@@ -126,7 +126,7 @@ class Server(LanguageServer):
         """Have all texts looked at: something has changed that they may depend on."""
         self.touch(*self.documents)
 
-    def put(self, document: Document | OpenNotebook) -> None:
+    def put(self, document: OpenText | OpenNotebook) -> None:
         """Take a text as it is now."""
         if any(encodable(uri) != uri for uri in (document.uri, *document.versions)):
             self.tell(f"{document.uri!a} is no address, or has a cell without one")
@@ -148,7 +148,7 @@ class Server(LanguageServer):
             self.clear(each)
         self.touch_all()
 
-    def document_of(self, uri: str) -> Document | OpenNotebook | None:
+    def document_of(self, uri: str) -> OpenText | OpenNotebook | None:
         """The open text or notebook that is shown under an address."""
         found = self.documents.get(uri)
         if found is not None:
@@ -190,17 +190,17 @@ class Server(LanguageServer):
 
     def answered(self, answer: Answer) -> None:
         """Show an answer, if the text is still the one that it is about."""
-        if isinstance(answer, Told):
+        if isinstance(answer, LogLine):
             if answer.text != self.told:  # a wrong setting is met once for each open text
                 self.tell(answer.text, answer.is_error)
             self.told = answer.text
-        elif isinstance(answer, Done):
+        elif isinstance(answer, LookEnded):
             self.schedule.done(answer.number, answer.uris)
             self.wake()
             self.look()
-        elif isinstance(answer, Judged | Repaired) and self.is_current(answer.uri):
+        elif isinstance(answer, JudgedText | Repaired) and self.is_current(answer.uri):
             self.told = ""
-            if isinstance(answer, Judged):
+            if isinstance(answer, JudgedText):
                 self.show(answer)
             else:
                 self.offer(answer)
@@ -209,9 +209,11 @@ class Server(LanguageServer):
         document = self.documents.get(uri)
         return document is not None and document.version == self.sent.get(uri)
 
-    def show(self, judged: Judged) -> None:
+    def show(self, judged: JudgedText) -> None:
         document = self.documents[judged.uri]
-        found = Found(judged.uri, document.version, document.versions, judged.items, judged.pages)
+        found = KnownText(
+            judged.uri, document.version, document.versions, judged.items, judged.pages
+        )
         self.found[judged.uri] = found
         for uri, version in found.versions.items():
             self.text_document_publish_diagnostics(
@@ -270,7 +272,7 @@ class Server(LanguageServer):
         kind = types.MessageType.Error if is_error else types.MessageType.Info
         self.window_log_message(types.LogMessageParams(kind, text))
 
-    def known(self, uri: str) -> Found | None:
+    def known(self, uri: str) -> KnownText | None:
         """The findings in a text as it is now; None where it was not looked at since it changed."""
         document = self.document_of(uri)
         found = self.found.get(document.uri) if document is not None else None
@@ -285,7 +287,7 @@ class Server(LanguageServer):
         found = self.known(uri)
         return found is not None and found.is_complete
 
-    async def settled(self, uri: str, patience: float) -> Found | None:
+    async def settled(self, uri: str, patience: float) -> KnownText | None:
         """The findings in a text and their fixes, once they are known.
 
         Findings are shown before their fixes are computed, and editors ask for these at once. After
@@ -301,15 +303,15 @@ class Server(LanguageServer):
         return self.known(uri)
 
 
-def create() -> Server:
+def create() -> EditorSession:
     """A server that answers all that an editor asks it."""
-    server = Server()
+    server = EditorSession()
     for register in (texts, notebooks, files, questions):
         register(server)
     return server
 
 
-def texts(server: Server) -> None:
+def texts(server: EditorSession) -> None:
     """Register what is done when a text is opened, changed, saved or closed."""
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
@@ -325,7 +327,7 @@ def texts(server: Server) -> None:
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         uri, version = params.text_document.uri, params.text_document.version
         document = server.documents.get(uri)
-        if isinstance(document, Document):
+        if isinstance(document, OpenText):
             changes = map(own_change, params.content_changes)
             server.put(document.changed(version, changes, server.encoding))
 
@@ -335,11 +337,11 @@ def texts(server: Server) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
-        if isinstance(server.documents.get(params.text_document.uri), Document):
+        if isinstance(server.documents.get(params.text_document.uri), OpenText):
             server.drop(params.text_document.uri)
 
 
-def notebooks(server: Server) -> None:
+def notebooks(server: EditorSession) -> None:
     """Register what is done when a notebook is opened, changed, saved or closed cell by cell."""
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
@@ -368,7 +370,7 @@ def notebooks(server: Server) -> None:
             server.drop(params.notebook_document.uri)
 
 
-def files(server: Server) -> None:
+def files(server: EditorSession) -> None:
     """Register what is done when files or settings change behind the open texts."""
     python = types.FileOperationFilter(types.FileOperationPattern("**/*.{py,pyw,ipynb}"), "file")
     folders = types.FileOperationFilter(
@@ -414,7 +416,7 @@ def files(server: Server) -> None:
         server.gone(file.uri for file in params.files)
 
 
-def questions(server: Server) -> None:
+def questions(server: EditorSession) -> None:
     """Register the answers to what the editor asks."""
     quick_fix = types.CodeActionKind.QuickFix
     kinds = [
@@ -453,12 +455,12 @@ def questions(server: Server) -> None:
         server.explainer.stop()
 
 
-def own_document(item: types.TextDocumentItem) -> Document:
+def own_document(item: types.TextDocumentItem) -> OpenText:
     """A text, as `documents` has it."""
-    return Document.opened(item.uri, item.version, item.text)
+    return OpenText.opened(item.uri, item.version, item.text)
 
 
-def python_cells(items: Iterable[types.TextDocumentItem]) -> list[Document]:
+def python_cells(items: Iterable[types.TextDocumentItem]) -> list[OpenText]:
     """The texts of those cells that hold Python."""
     return [own_document(item) for item in items if item.language_id == "python"]
 
@@ -482,11 +484,11 @@ def changed_notebook(
     return notebook
 
 
-def own_change(change: types.TextDocumentContentChangeEvent) -> Change:
+def own_change(change: types.TextDocumentContentChangeEvent) -> TextChange:
     """A change of a text, as `documents` has it."""
     if isinstance(change, types.TextDocumentContentChangePartial):
-        return Change(change.text, own_range(change.range))
-    return Change(change.text)
+        return TextChange(change.text, own_range(change.range))
+    return TextChange(change.text)
 
 
 def serve() -> None:

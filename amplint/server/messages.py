@@ -66,7 +66,7 @@ class Explain(msgspec.Struct, tag=True):
     opened: dict[str, Open]
 
 
-class Edit(msgspec.Struct):
+class TextEdit(msgspec.Struct):
     """A replacement of a range of a text."""
 
     uri: str
@@ -79,7 +79,7 @@ class Repair(msgspec.Struct):
 
     title: str
     safety: str
-    edits: list[Edit]
+    edits: list[TextEdit]
 
 
 class Elsewhere(msgspec.Struct):
@@ -119,7 +119,7 @@ class Page(msgspec.Struct):
     address: str
 
 
-class Judged(msgspec.Struct, tag=True):
+class JudgedText(msgspec.Struct, tag=True):
     """The findings in one text, or in the cells of one notebook."""
 
     number: int
@@ -140,10 +140,10 @@ class Repaired(msgspec.Struct, tag=True):
     number: int
     uri: str
     repairs: dict[int, Repair]
-    all_safe: dict[str, list[Edit]]
+    all_safe: dict[str, list[TextEdit]]
 
 
-class Told(msgspec.Struct, tag=True):
+class LogLine(msgspec.Struct, tag=True):
     """A sentence for the log of the editor."""
 
     number: int
@@ -151,7 +151,7 @@ class Told(msgspec.Struct, tag=True):
     is_error: bool
 
 
-class Done(msgspec.Struct, tag=True):
+class LookEnded(msgspec.Struct, tag=True):
     """The end of a look.
 
     Args:
@@ -175,7 +175,7 @@ class Explained(msgspec.Struct, tag=True):
 
 
 Request = Look | Supersede | Explain
-Answer = Judged | Repaired | Told | Done | Explained
+Answer = JudgedText | Repaired | LogLine | LookEnded | Explained
 
 
 def framed(message: Request | Answer) -> bytes:

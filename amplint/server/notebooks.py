@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from amplint.server.documents import Change, Document, encodable
+from amplint.server.documents import OpenText, TextChange, encodable
 from amplint.server.messages import Open
 from amplint.server.positions import Encoding
 from amplint.util.text import Text
@@ -31,10 +31,10 @@ class OpenNotebook:
     uri: str
     version: int
     order: tuple[str, ...]
-    texts: Mapping[str, Document]
+    texts: Mapping[str, OpenText]
 
     @property
-    def cells(self) -> list[Document]:
+    def cells(self) -> list[OpenText]:
         """The cells with Python, from top to bottom."""
         return [self.texts[uri] for uri in dict.fromkeys(self.order) if uri in self.texts]
 
@@ -48,7 +48,7 @@ class OpenNotebook:
         start: int,
         removed: int,
         added: Sequence[str],
-        opened: Iterable[Document],
+        opened: Iterable[OpenText],
         closed: Collection[str] = (),
     ) -> OpenNotebook:
         """The notebook with other cells in the place of some.
@@ -68,7 +68,7 @@ class OpenNotebook:
         return OpenNotebook(self.uri, self.version + 1, order, kept)
 
     def changed(
-        self, cell: str, version: int, changes: Iterable[Change], encoding: Encoding
+        self, cell: str, version: int, changes: Iterable[TextChange], encoding: Encoding
     ) -> OpenNotebook:
         """The notebook after changes of the text of a cell."""
         text = self.texts.get(cell)

@@ -15,7 +15,7 @@ Encoding = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 
 
-class Place(NamedTuple):
+class EditorPlace(NamedTuple):
     """A place as editors count."""
 
     line: int
@@ -25,8 +25,8 @@ class Place(NamedTuple):
 class Range(NamedTuple):
     """A stretch of text as editors count; the end is exclusive."""
 
-    start: Place
-    end: Place
+    start: EditorPlace
+    end: EditorPlace
 
 
 def units(text: str, encoding: Encoding) -> int:
@@ -50,10 +50,10 @@ def characters(text: str, count: int, encoding: Encoding) -> int:
     return len(text)
 
 
-def place_of(text: Text, position: Position, encoding: Encoding) -> Place:
+def place_of(text: Text, position: Position, encoding: Encoding) -> EditorPlace:
     """The place of a position."""
     row, column = position
-    return Place(row - 1, units(text.line(row)[: column - 1], encoding))
+    return EditorPlace(row - 1, units(text.line(row)[: column - 1], encoding))
 
 
 def range_of(text: Text, span: Span, encoding: Encoding) -> Range:
@@ -66,7 +66,7 @@ def range_between(text: Text, start: int, end: int, encoding: Encoding) -> Range
     return range_of(text, Span(text.position(start), text.position(end)), encoding)
 
 
-def offset_of(text: Text, place: Place, encoding: Encoding) -> int:
+def offset_of(text: Text, place: EditorPlace, encoding: Encoding) -> int:
     """The offset of a place. One behind the end of its line means that end, as the protocol has
     it, and one behind the last line means the end of the text."""
     row = place.line + 1

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from lsprotocol import types
 
-from amplint.server.messages import Edit, Item, Page, Repair
-from amplint.server.positions import Place, Range
+from amplint.server.messages import Item, Page, Repair, TextEdit
+from amplint.server.positions import EditorPlace, Range
 from amplint.util.text import Text
 
 SOURCE = "amplint"
@@ -21,7 +21,7 @@ SAFETY = {"safe": "safe", "unsafe": "unsafe: results may change"}
 
 
 @dataclass(frozen=True)
-class Found:
+class KnownText:
     """All that is known of a text of one version, or of a notebook that is open in cells.
 
     Args:
@@ -40,11 +40,11 @@ class Found:
     items: Sequence[Item]
     pages: Mapping[str, Page]
     repairs: Mapping[int, Repair] = field(default_factory=dict)
-    all_safe: Mapping[str, Sequence[Edit]] = field(default_factory=dict)
+    all_safe: Mapping[str, Sequence[TextEdit]] = field(default_factory=dict)
     is_complete: bool = False
 
 
-def diagnostics(found: Found, uri: str) -> list[types.Diagnostic]:
+def diagnostics(found: KnownText, uri: str) -> list[types.Diagnostic]:
     """The findings in one text as diagnostics."""
     return [diagnostic(item, found.pages.get(item.code)) for item in found.items if item.uri == uri]
 
@@ -72,7 +72,7 @@ def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
 
 
 def actions(
-    found: Found, uri: str, at: Range, only: Sequence[str] | None
+    found: KnownText, uri: str, at: Range, only: Sequence[str] | None
 ) -> list[types.CodeAction]:
     """The actions for the findings in a range, and for all of the text.
 
@@ -86,7 +86,7 @@ def actions(
     return [action for action in offered if is_asked_for(str(action.kind), only)]
 
 
-def quick_fixes(found: Found, uri: str, at: Range) -> Iterator[types.CodeAction]:
+def quick_fixes(found: KnownText, uri: str, at: Range) -> Iterator[types.CodeAction]:
     """The fixes of the findings in a range: each says whether it is safe."""
     for number, repair in found.repairs.items():
         item = found.items[number]
@@ -100,7 +100,7 @@ def quick_fixes(found: Found, uri: str, at: Range) -> Iterator[types.CodeAction]
             )
 
 
-def fix_all(found: Found, uri: str) -> Iterator[types.CodeAction]:
+def fix_all(found: KnownText, uri: str) -> Iterator[types.CodeAction]:
     """The actions that apply all safe fixes of a text; or of a cell, and of its notebook."""
     title = "Fix all safe amplint problems"
     if uri == found.uri:
@@ -133,7 +133,7 @@ def is_asked_for(kind: str, only: Iterable[str] | None) -> bool:
     return only is None or any(f"{kind}.".startswith(f"{asked}.") for asked in only)
 
 
-def workspace_edit(found: Found, edits: Iterable[Edit]) -> types.WorkspaceEdit:
+def workspace_edit(found: KnownText, edits: Iterable[TextEdit]) -> types.WorkspaceEdit:
     """Edits of texts, for the versions that they were made for alone."""
     by_text: dict[str, list[types.TextEdit]] = {}
     for edit in edits:
@@ -148,7 +148,7 @@ def workspace_edit(found: Found, edits: Iterable[Edit]) -> types.WorkspaceEdit:
     )
 
 
-def hover(found: Found, uri: str, at: Place) -> types.Hover | None:
+def hover(found: KnownText, uri: str, at: EditorPlace) -> types.Hover | None:
     """The pages of the rules of the findings at a place of a text, and what to consider there.
 
     Without the messages: an editor that shows diagnostics on hover would show them twice.
@@ -173,8 +173,8 @@ def lsp_range(range_: Range) -> types.Range:
     return types.Range(types.Position(*range_.start), types.Position(*range_.end))
 
 
-def own_place(position: types.Position) -> Place:
-    return Place(position.line, position.character)
+def own_place(position: types.Position) -> EditorPlace:
+    return EditorPlace(position.line, position.character)
 
 
 def own_range(range_: types.Range) -> Range:

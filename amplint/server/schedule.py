@@ -16,7 +16,7 @@ class Schedule:
     _touched: dict[str, int] = field(default_factory=dict)  # by URI: when, the last one last
     _clock: int = 0
     _number: int = 0
-    _under_way: Running | None = None
+    _under_way: RunningLook | None = None
 
     def touch(self, uris: Iterable[str]) -> None:
         """Note that texts have changed, or something that they depend on."""
@@ -43,7 +43,7 @@ class Schedule:
             return None
         self._number += 1
         uri = next(reversed(self._touched))
-        self._under_way = Running(self._number, uri, self._clock)
+        self._under_way = RunningLook(self._number, uri, self._clock)
         return self._number, uri
 
     def done(self, number: int, uris: Iterable[str]) -> None:
@@ -69,7 +69,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningLook:
     """A look that is under way."""
 
     number: int

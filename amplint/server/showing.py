@@ -16,7 +16,7 @@ from amplint.project.reading import text_of
 from amplint.rule import registry
 from amplint.run.request import Outcome, Request
 from amplint.server.addresses import uri_of
-from amplint.server.messages import Edit, Elsewhere, Item, Judged, Page, Repair, Repaired
+from amplint.server.messages import Elsewhere, Item, JudgedText, Page, Repair, Repaired, TextEdit
 from amplint.server.positions import Encoding, Range, range_between, range_of
 from amplint.util.escaping import without_controls
 from amplint.util.line_diff import changes
@@ -44,11 +44,13 @@ class Showing:
     cells: Mapping[str, Sequence[str]]
     encoding: Encoding
 
-    def judged(self, path: str) -> Judged:
+    def judged(self, path: str) -> JudgedText:
         """The findings in one file, with the pages of their rules."""
         findings = self._findings(path)
         pages = {finding.code: page_of(finding.code) for finding in findings}
-        return Judged(self.number, self.uris[path], [self._item(one) for one in findings], pages)
+        return JudgedText(
+            self.number, self.uris[path], [self._item(one) for one in findings], pages
+        )
 
     def repaired(self, path: str) -> Repaired:
         """The fixes of the findings in one file."""
@@ -116,7 +118,7 @@ class Showing:
 
     def _edits(
         self, findings: Sequence[Finding], path: str, allow: frozenset[Safety]
-    ) -> list[Edit]:
+    ) -> list[TextEdit]:
         """The edits of those fixes that may be applied, and that do not clash."""
         fixable = tuple(one for one in findings if one.fix is not None and one.fix.safety in allow)
         if not fixable:
@@ -125,7 +127,7 @@ class Showing:
         if path not in changes.fixed:
             return []
         return [
-            Edit(uri, range_between(file, start, end, self.encoding), text)
+            TextEdit(uri, range_between(file, start, end, self.encoding), text)
             for uri, file, edits in self._changes(path, changes.fixed[path].text)
             for start, end, text in edits
         ]

@@ -122,7 +122,7 @@ def shown(stream: TextIO, wanted: bool = True) -> Iterator[Progress]:
     if not wanted or not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield SILENT
         return
-    line, begun = Line(stream), time.monotonic()
+    line, begun = TerminalLine(stream), time.monotonic()
     progress = Progress(watched=True, hidden=line.hidden)
 
     def tell() -> None:
@@ -136,7 +136,7 @@ def shown(stream: TextIO, wanted: bool = True) -> Iterator[Progress]:
         line.erase()
 
 
-class Line:
+class TerminalLine:
     """The line of a terminal in which the cursor is."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -79,7 +79,7 @@ class NeedsCodeError(BaseException):
     """A check asks for what the value graph does not tell. (No check is to catch it.)"""
 
 
-class Code(NamedTuple):
+class FileCode(NamedTuple):
     """A file at hand: how it is written, and what is known of it, asked so that it is noted."""
 
     source: Source
@@ -121,7 +121,7 @@ class View:
         self,
         rule: Claim,
         spot: Spot,
-        code: Code | None = None,
+        code: FileCode | None = None,
         thing: ast.AST | None = None,
         op: str = "",
         node: libcst.CSTNode | None = None,
@@ -579,7 +579,7 @@ class View:
         return self.source.span(self.cst)
 
     @property
-    def _with_code(self) -> Code:
+    def _with_code(self) -> FileCode:
         if self._code is None:
             raise NeedsCodeError
         return self._code

@@ -30,7 +30,7 @@ class Aspect(Enum):
     TIME = "time and memory"
 
 
-class Shows(Enum):
+class AspectShown(Enum):
     """Whether a back end shows an aspect."""
 
     YES = "yes"
@@ -38,7 +38,7 @@ class Shows(Enum):
     NO = "no"
 
 
-YES, PARTLY, NO = Shows.YES, Shows.PARTLY, Shows.NO
+YES, PARTLY, NO = AspectShown.YES, AspectShown.PARTLY, AspectShown.NO
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Backend:
     name: str
     title: str
     device: str
-    shows: Mapping[Aspect, Shows]
+    shows: Mapping[Aspect, AspectShown]
     notes: Mapping[Aspect, str]
 
 

@@ -58,7 +58,7 @@ class Trace:
         return count
 
 
-class Reads(TorchFunctionMode):
+class CudaReads(TorchFunctionMode):
     """Counts what reads the device, or copies to it, and passes no dispatcher.
 
     Printing switches the modes off that see operations, and so does making a tensor of a list
@@ -160,7 +160,7 @@ def recorded(recorder: Recorder) -> Iterator[None]:
     recorder.on_device = on_cuda
     with ExitStack() as stack:
         stack.enter_context(recorder)
-        stack.enter_context(Reads(recorder))
+        stack.enter_context(CudaReads(recorder))
         for each in (torch.cuda.Stream, torch.cuda.Event):
             stack.enter_context(synchronizing(recorder, each))
         stack.enter_context(waiting_functions(recorder, call=True))

@@ -241,7 +241,7 @@ WITHOUT_FAKE: Mapping[Any, Callable[..., Any]] = {
 # ------------------------------------------------------------------------------- what torch calls
 
 
-class Reads(TorchFunctionMode):
+class SimReads(TorchFunctionMode):
     """Answers methods of fake tensors that hand out their values, which passes no dispatcher."""
 
     def __init__(self, sim: Simulator, recorder: Recorder) -> None:
@@ -381,7 +381,7 @@ def simulated(recorder: Recorder, simulator: Simulator) -> Iterator[None]:
         enter(recorder)
         enter(waiting_functions(recorder, call=False))
         enter(standin.Redirect(standin.first_gpu))
-        enter(Reads(simulator, recorder))
+        enter(SimReads(simulator, recorder))
         yield
 
 

@@ -22,7 +22,7 @@ class NotSimulableError(Exception):
     """The program needs something that only a GPU can do."""
 
 
-class Event:
+class EventStandIn:
     """Stands for `torch.cuda.Event`: it has always happened, and no time has passed."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -48,7 +48,7 @@ def synchronize(*_: Any) -> None:
     torch.cuda.synchronize()  # counted there
 
 
-class Stream(Event):
+class StreamStandIn(EventStandIn):
     """Stands for `torch.cuda.Stream`."""
 
     def wait_stream(self, *_: Any) -> None:
@@ -57,14 +57,14 @@ class Stream(Event):
     def wait_event(self, *_: Any) -> None:
         pass
 
-    def record_event(self, *_: Any) -> Event:
-        return Event()
+    def record_event(self, *_: Any) -> EventStandIn:
+        return EventStandIn()
 
     def is_capturing(self) -> bool:
         return False
 
 
-class Device(contextlib.nullcontext[None]):
+class DeviceStandIn(contextlib.nullcontext[None]):
     """Stands for `torch.cuda.device`: a class, since torch asks what is one."""
 
 
@@ -105,12 +105,12 @@ CUDA: dict[str, Any] = {
     "set_rng_state": _constant(None),
     "set_rng_state_all": _constant(None),
     "is_current_stream_capturing": _constant(False),
-    "Event": Event,
-    "Stream": Stream,
-    "current_stream": _constant(Stream()),
-    "default_stream": _constant(Stream()),
+    "Event": EventStandIn,
+    "Stream": StreamStandIn,
+    "current_stream": _constant(StreamStandIn()),
+    "default_stream": _constant(StreamStandIn()),
     "stream": _constant(contextlib.nullcontext()),
-    "device": Device,
+    "device": DeviceStandIn,
 }
 # `torch.accelerator`, since 2.6. Optimizers ask its stream in a build for CUDA, where every answer
 # needs a driver.
@@ -122,7 +122,7 @@ ACCELERATOR: dict[str, Any] = {
     "current_device_idx": _constant(0),
     "set_device_index": _constant(None),
     "set_device_idx": _constant(None),
-    "current_stream": _constant(Stream()),
+    "current_stream": _constant(StreamStandIn()),
     "set_stream": _constant(None),
     "synchronize": synchronize,
 }

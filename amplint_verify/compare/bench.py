@@ -18,11 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from amplint_verify.backends.choice import Aspect, Backend, Shows
-from amplint_verify.compare.ratios import Claim, Ratio, claim, ratio
+from amplint_verify.backends.choice import Aspect, AspectShown, Backend
+from amplint_verify.compare.ratios import Ratio, RatioClaim, claim, ratio
 from amplint_verify.compare.verdicts import ending
 from amplint_verify.recording.observation import Observation, RunOutcome, to_json
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.drivers import StartKind, UserProgram
 from amplint_verify.runs.spec import Spec
 
 PRECISIONS = ("fp32", "fp16", "bf16")
@@ -65,12 +65,12 @@ class Times:
     after: float
     measured: Ratio
     control: Ratio
-    claim: Claim
+    claim: RatioClaim
     peak: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
-class Point:
+class BenchPoint:
     """A program under one setting on one back end.
 
     Args:
@@ -132,10 +132,10 @@ class Bench:
     seconds: float
     memory: int
 
-    def points(self, subject: Subject) -> Iterator[Point]:
+    def points(self, subject: Subject) -> Iterator[BenchPoint]:
         """All settings, on all back ends."""
         for backend in self.backends:
-            sized = subject.program.kind is Kind.ENTRY and self.takes_size(subject, backend)
+            sized = subject.program.kind is StartKind.ENTRY and self.takes_size(subject, backend)
             for size in self.sizes if sized else (None,):
                 for precision in subject.precisions:
                     yield self.point(subject, backend, precision, size)
@@ -145,11 +145,13 @@ class Bench:
         found = self.observe(subject, backend, "takes", args)
         return found.outcome is RunOutcome.OK and bool(value(found))
 
-    def point(self, subject: Subject, backend: Backend, precision: str, size: int | None) -> Point:
+    def point(
+        self, subject: Subject, backend: Backend, precision: str, size: int | None
+    ) -> BenchPoint:
         """One setting. What goes wrong in it is reported in its `missing`."""
         given = {**subject.program.given, **({} if size is None else {SIZE: size})}
         asked = replace(subject, program=replace(subject.program, given=given))
-        empty = Point(subject.name, backend.name, precision, size)
+        empty = BenchPoint(subject.name, backend.name, precision, size)
         args = (to_json(asked.program), str(subject.of), "{device}", precision)
         # Counts do not depend on what else runs, and a process for CUDA takes seconds to start.
         with ThreadPoolExecutor() as pool:
@@ -162,7 +164,7 @@ class Bench:
             return replace(empty, missing="no region of autocast was on")
         before, after = (counts(run, backend) for run in runs)
         found = replace(empty, before=before, after=after)
-        if backend.shows[Aspect.TIME] is Shows.NO:
+        if backend.shows[Aspect.TIME] is AspectShown.NO:
             return found
         timed = self.observe(asked, backend, "durations", args)
         if timed.outcome is not RunOutcome.OK:
@@ -212,13 +214,13 @@ def value(run: Observation) -> Any:
 
 def counts(run: Observation, backend: Backend) -> Counts:
     """The counts of a run of `measure.count`, as far as the back end shows them."""
-    waits = backend.shows[Aspect.WAITS] is not Shows.NO
-    gradients = backend.shows[Aspect.GRADIENTS] is Shows.YES
+    waits = backend.shows[Aspect.WAITS] is not AspectShown.NO
+    gradients = backend.shows[Aspect.GRADIENTS] is AspectShown.YES
     told = value(run)
     return Counts(
         steps=told["steps"],
         waits=run.blocking.total if waits else None,
-        to_device=run.to_device if backend.shows[Aspect.DEVICES] is Shows.YES else None,
+        to_device=run.to_device if backend.shows[Aspect.DEVICES] is AspectShown.YES else None,
         peak=told["peak"] if gradients else None,
     )
 
@@ -239,19 +241,19 @@ def times(told: Any) -> Times:
 # ------------------------------------------------------------------------------- words
 
 
-def text(points: Sequence[Point]) -> Iterator[str]:
+def text(points: Sequence[BenchPoint]) -> Iterator[str]:
     """Lines for a terminal: counts, and then what may be claimed of durations."""
     for point in points:
         yield f"{setting(point)}: {'; '.join(findings(point)) or 'nothing measured'}"
 
 
-def setting(point: Point) -> str:
+def setting(point: BenchPoint) -> str:
     """Ex) "train:main on sim, fp16, batches of 8" """
     size = "" if point.size is None else f", batches of {point.size}"
     return f"{point.subject} on {point.backend}, {point.precision}{size}"
 
 
-def findings(point: Point) -> Iterator[str]:
+def findings(point: BenchPoint) -> Iterator[str]:
     before, after = point.before, point.after
     if before is not None and after is not None:
         for name in ("waits", "to_device", "peak"):

@@ -74,7 +74,7 @@ def rows_of_edits(text: Text, edits: Iterable[Edit]) -> tuple[set[int], set[int]
 
 
 @dataclass(frozen=True, order=True)
-class Point:
+class SourcePoint:
     """A row from 1 and a column in bytes, as `ast` has them."""
 
     row: int
@@ -82,21 +82,21 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Span:
+class SourceSpan:
     """A stretch of a text, for the place of an instruction too."""
 
-    start: Point
-    end: Point
+    start: SourcePoint
+    end: SourcePoint
 
-    def holds(self, other: Span) -> bool:
+    def holds(self, other: SourceSpan) -> bool:
         return self.start <= other.start and other.end <= self.end
 
-    def meets(self, other: Span) -> bool:
+    def meets(self, other: SourceSpan) -> bool:
         return self.start <= other.end and other.start <= self.end
 
 
 @dataclass(frozen=True)
-class Part:
+class ProgramPart:
     """A part of a program that runs as one, if it runs.
 
     Args:
@@ -104,8 +104,8 @@ class Part:
         before: and before which they begin; the body of a block begins there.
     """
 
-    span: Span
-    before: Point
+    span: SourceSpan
+    before: SourcePoint
 
     def ran(self, places: Iterable[Sequence[int]]) -> bool:
         """Whether an instruction of it is among these places, as the tracer writes them down."""
@@ -114,11 +114,11 @@ class Part:
     def has(self, row: int, column: int, end_row: int, end_column: int) -> bool:
         if column == NO_COLUMN:
             return self.span.start.row <= row <= min(self.before.row, self.span.end.row)
-        place = Span(Point(row, column), Point(end_row, end_column))
+        place = SourceSpan(SourcePoint(row, column), SourcePoint(end_row, end_column))
         return self.span.holds(place) and place.start < self.before
 
 
-def edited(text: Text, edits: Iterable[Edit]) -> list[Span]:
+def edited(text: Text, edits: Iterable[Edit]) -> list[SourceSpan]:
     """The stretches of the rows that edits change or remove; a whole row where only blanks of it
     change."""
     lines, found = lines_of(text.text), []
@@ -134,7 +134,7 @@ def edited(text: Text, edits: Iterable[Edit]) -> list[Span]:
     return found
 
 
-def whole_rows(text: str, rows: Iterable[int]) -> list[Span]:
+def whole_rows(text: str, rows: Iterable[int]) -> list[SourceSpan]:
     lines = lines_of(text)
     return [span_in(lines[row - 1], row, stretch(lines[row - 1])) for row in sorted(rows)]
 
@@ -144,13 +144,13 @@ def stretch(line: str) -> range:
     return range(len(line) - len(line.lstrip()), len(line.rstrip()))
 
 
-def span_in(line: str, row: int, columns: range) -> Span:
+def span_in(line: str, row: int, columns: range) -> SourceSpan:
     """Some columns of a row, in bytes."""
     start, end = (len(line[:column].encode()) for column in (columns.start, columns.stop))
-    return Span(Point(row, start), Point(row, end))
+    return SourceSpan(SourcePoint(row, start), SourcePoint(row, end))
 
 
-def unrun(text: str, spans: Iterable[Span], ran: Iterable[Sequence[int]]) -> list[int]:
+def unrun(text: str, spans: Iterable[SourceSpan], ran: Iterable[Sequence[int]]) -> list[int]:
     """The rows of those spans that did not run. Blank rows and comments count not, nor do imports
     that nothing mentions any more."""
     tree, lines, places = ast.parse(text), lines_of(text), tuple(ran)
@@ -164,7 +164,7 @@ def unrun(text: str, spans: Iterable[Span], ran: Iterable[Sequence[int]]) -> lis
     return left
 
 
-def part_of(tree: ast.Module, span: Span) -> Part | None:
+def part_of(tree: ast.Module, span: SourceSpan) -> ProgramPart | None:
     """The smallest part that runs as one and holds a span of one row; None where nothing runs."""
     statement = innermost(tree, span)
     if statement is None or not runs(tree, statement):
@@ -173,11 +173,11 @@ def part_of(tree: ast.Module, span: Span) -> Part | None:
     for node in ast.walk(statement):  # from the outside in
         for child in left_out(node):
             if span_of(child).holds(span):
-                part = Part(span_of(child), span_of(child).end)
+                part = ProgramPart(span_of(child), span_of(child).end)
     return part
 
 
-def innermost(tree: ast.AST, span: Span) -> ast.stmt | None:
+def innermost(tree: ast.AST, span: SourceSpan) -> ast.stmt | None:
     """The smallest statement on the row of a span, and not beside it."""
     found: ast.stmt | None = None
     row = span.start.row
@@ -200,7 +200,7 @@ def runs(tree: ast.Module, statement: ast.stmt) -> bool:
     return not is_unused_import(tree, statement)
 
 
-def own_part(statement: ast.stmt, span: Span) -> Part:
+def own_part(statement: ast.stmt, span: SourceSpan) -> ProgramPart:
     """Of a statement with others in it, the part around a span that lies in none of them."""
     own = span_of(statement)
     inside = sorted(
@@ -208,15 +208,15 @@ def own_part(statement: ast.stmt, span: Span) -> Part:
         key=lambda each: each.start,
     )[1:]
     if not inside:
-        return Part(own, own.end)
+        return ProgramPart(own, own.end)
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return Part(Span(inside[0].start, own.end), own.end)
+        return ProgramPart(SourceSpan(inside[0].start, own.end), own.end)
     after = [each for each in inside if each.start > span.start]
     if after and after[0] == inside[0]:
-        return Part(own, inside[0].start)
+        return ProgramPart(own, inside[0].start)
     # `else`, `except`, `finally`: they run if what they begin runs.
     until = after[0].end if after else own.end
-    return Part(Span(span.start, until), until)
+    return ProgramPart(SourceSpan(span.start, until), until)
 
 
 def left_out(node: ast.AST) -> Sequence[ast.expr]:
@@ -236,12 +236,12 @@ def left_out(node: ast.AST) -> Sequence[ast.expr]:
     return ()
 
 
-def span_of(node: ast.stmt | ast.expr) -> Span:
+def span_of(node: ast.stmt | ast.expr) -> SourceSpan:
     """The text of a node, with its decorators."""
     decorators: Sequence[ast.expr] = getattr(node, "decorator_list", ())
-    starts = [Point(each.lineno, each.col_offset) for each in (*decorators, node)]
-    end = Point(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
-    return Span(min(starts), end)
+    starts = [SourcePoint(each.lineno, each.col_offset) for each in (*decorators, node)]
+    end = SourcePoint(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+    return SourceSpan(min(starts), end)
 
 
 def is_unused_import(tree: ast.AST, statement: ast.stmt) -> bool:

@@ -26,8 +26,8 @@ from amplint_verify.backends.choice import Backend
 from amplint_verify.compare import executed, verdicts
 from amplint_verify.compare.operations import Place
 from amplint_verify.compare.verdict import MEANINGS, Verdict
-from amplint_verify.compare.verdicts import Judgement, Runs
-from amplint_verify.recording.observation import Observation, Row, RunOutcome, to_json
+from amplint_verify.compare.verdicts import GroundedVerdict, Runs
+from amplint_verify.recording.observation import Observation, OperationRow, RunOutcome, to_json
 from amplint_verify.runs import launcher
 from amplint_verify.runs.drivers import UnstartedError, UserProgram
 from amplint_verify.runs.mirrors import mirror
@@ -38,10 +38,10 @@ Texts = Mapping[str, str]  # new texts by path, relative to the root
 
 
 @dataclass(frozen=True)
-class Step:
+class SourceStep:
     """An operation and the source line that asked for it, "" if it is none of the project's."""
 
-    row: Row
+    row: OperationRow
     line: str
 
 
@@ -63,9 +63,9 @@ class JudgedFix:
     line: str
     part: Part
     text: Text
-    judgement: Judgement
-    by_backend: Mapping[str, Judgement]
-    partings: Mapping[str, tuple[tuple[Step, ...], tuple[Step, ...]]]
+    judgement: GroundedVerdict
+    by_backend: Mapping[str, GroundedVerdict]
+    partings: Mapping[str, tuple[tuple[SourceStep, ...], tuple[SourceStep, ...]]]
 
 
 @dataclass
@@ -194,7 +194,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     Raises OSError if the tree cannot be copied, NotStartedError if the program cannot be started.
     """
     allow = fixing.UNSAFE if unsafe else fixing.SAFE
-    first = current = Round(request, engine.run(request), allow, {}, lab)
+    first = current = LabRound(request, engine.run(request), allow, {}, lab)
     if not fixing.fixable(first.outcome.findings, allow):
         return Verified((), first.outcome, {}, first.outcome, {})
     lab.trace(first.outcome.findings)
@@ -244,15 +244,15 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     )
 
 
-def spoilt(judged: JudgedFix, together: Judgement) -> JudgedFix:
+def spoilt(judged: JudgedFix, together: GroundedVerdict) -> JudgedFix:
     """A fix that is good by itself, of several that are not good together."""
     words = MEANINGS[judged.judgement.verdict].words
     reason = f"{words} by itself, but with the others: {together.reason}"
-    return replace(judged, judgement=Judgement(Verdict.INCONCLUSIVE, reason))
+    return replace(judged, judgement=GroundedVerdict(Verdict.INCONCLUSIVE, reason))
 
 
 @dataclass(frozen=True)
-class Round:
+class LabRound:
     """The fixes of one text, before any of them is applied.
 
     Args:
@@ -280,7 +280,7 @@ class Round:
     def part_of(self, finding: Finding) -> Part:
         return self.outcome.texts[finding.path].part(finding.span.start.row)
 
-    def after(self, findings: Iterable[Finding]) -> Round:
+    def after(self, findings: Iterable[Finding]) -> LabRound:
         """The next round, with the fixes of these findings applied."""
         texts = self.texts_with(findings)
         files = {path: self.outcome.texts[path].written(text) for path, text in texts.items()}
@@ -314,7 +314,7 @@ class Round:
             return [*self.solve(findings[:middle]), *self.solve(findings[middle:])]
         return [self.judged(finding, after, by_backend) for finding in findings]
 
-    def judge(self, after: Texts, findings: Iterable[Finding]) -> dict[str, Judgement]:
+    def judge(self, after: Texts, findings: Iterable[Finding]) -> dict[str, GroundedVerdict]:
         """The verdict of each back end on the new texts, which hold the fixes of these findings."""
         changes = frozenset[Change]().union(*(self.declared(finding) for finding in findings))
         same_line = partial(self.same_line, after)
@@ -380,7 +380,7 @@ class Round:
         return self.outcome.texts[path].text
 
     def judged(
-        self, finding: Finding, after: Texts, by_backend: Mapping[str, Judgement]
+        self, finding: Finding, after: Texts, by_backend: Mapping[str, GroundedVerdict]
     ) -> JudgedFix:
         """The verdict of one fix among those that were tried together: theirs, if it ran."""
         mine = {
@@ -410,24 +410,24 @@ class Round:
         known = self.outcome.all_texts.get(path)
         return known.line(int(row)) if known is not None else ""
 
-    def steps(self, rows: Iterable[Row], texts: Texts) -> tuple[Step, ...]:
+    def steps(self, rows: Iterable[OperationRow], texts: Texts) -> tuple[SourceStep, ...]:
         """Operations with the lines of these texts."""
         found = []
         for row in rows:
             known = self.outcome.texts.get(row.path)
             text = texts.get(row.path, known.text if known else "")
-            found.append(Step(row, Text(text).line(row.row).strip() if text else ""))
+            found.append(SourceStep(row, Text(text).line(row.row).strip() if text else ""))
         return tuple(found)
 
     def if_it_ran(
-        self, finding: Finding, after: Texts, backend: str, judgement: Judgement
-    ) -> Judgement:
+        self, finding: Finding, after: Texts, backend: str, judgement: GroundedVerdict
+    ) -> GroundedVerdict:
         if not judgement.good:
             return judgement
         assert finding.fix is not None
         path = finding.path
         if self.part_of(finding).cell is not None:
-            return Judgement(Verdict.NOT_EXECUTED, "the cells of notebooks are not run")
+            return GroundedVerdict(Verdict.NOT_EXECUTED, "the cells of notebooks are not run")
         before = self.outcome.texts[path]
         new = executed.rows_after(before.text, after[path], finding.fix.edits)
         original, fixed = (self.lab.observe(texts, backend) for texts in (self.texts, after))
@@ -439,5 +439,5 @@ class Round:
             if missed:
                 line = executed.lines_of(text)[missed[0] - 1].strip()
                 reason = f"what is edited of `{line}` did not run ({path}:{missed[0]})"
-                return Judgement(Verdict.NOT_EXECUTED, reason)
+                return GroundedVerdict(Verdict.NOT_EXECUTED, reason)
         return judgement

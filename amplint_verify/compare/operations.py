@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from amplint_verify.recording.observation import Leaf, Row, Tensor, sample_step
+from amplint_verify.recording.observation import Leaf, OperationRow, ReturnedTensor, sample_step
 
 GROWTH = 1.1  # by how much an error may grow and still count as the same
 ROUNDINGS = 4  # units of the last place that no error needs to stay below
@@ -34,7 +34,7 @@ WINDOW = 400  # operations, in which the first difference of two traces is looke
 
 
 @dataclass(frozen=True)
-class Difference:
+class LeafDifference:
     """One leaf that is not the same.
 
     Args:
@@ -57,44 +57,44 @@ class Difference:
         return f"{self.where}: {self.what} {self.before} -> {self.after}"
 
 
-Compare = Callable[[Leaf, Leaf], "Difference | None"]
+Compare = Callable[[Leaf, Leaf], "LeafDifference | None"]
 
 # ------------------------------------------------------------------------------------- leaves
 
 
 def differences(
     before: Sequence[Leaf], after: Sequence[Leaf], compare: Compare
-) -> tuple[Difference, ...]:
+) -> tuple[LeafDifference, ...]:
     """The leaves that `compare` does not take for the same, and those that only one side has."""
     ours, theirs = {leaf.where: leaf for leaf in before}, {leaf.where: leaf for leaf in after}
-    found: list[Difference | None] = []
+    found: list[LeafDifference | None] = []
     for where in {**ours, **theirs}:
         one, other = ours.get(where), theirs.get(where)
         if one is None or other is None:
-            found.append(Difference(where, "presence", brief(one), brief(other)))
+            found.append(LeafDifference(where, "presence", brief(one), brief(other)))
         else:
             found.append(compare(one, other))
     return tuple(difference for difference in found if difference is not None)
 
 
-def bits(before: Leaf, after: Leaf) -> Difference | None:
+def bits(before: Leaf, after: Leaf) -> LeafDifference | None:
     """Equal in every property and every bit."""
     return kinds(before, after) or by_value(before, after, same_bits)
 
 
-def kinds(before: Leaf, after: Leaf) -> Difference | None:
+def kinds(before: Leaf, after: Leaf) -> LeafDifference | None:
     """Equal in every property, of runs whose values are guesses."""
     return differing(before, after, ())
 
 
-def after_cast(before: Leaf, after: Leaf) -> Difference | None:
+def after_cast(before: Leaf, after: Leaf) -> LeafDifference | None:
     """Equal once the first has the dtype of the second, which is another floating one."""
     return differing(before, after, ("dtype",)) or by_value(before, after, within_an_ulp)
 
 
 def accurate(
     reference: Mapping[str, Leaf], eps: float, before: Leaf, after: Leaf
-) -> Difference | None:
+) -> LeafDifference | None:
     """No further from the reference, the leaf of the same name in a float64 run, than before.
 
     Args:
@@ -109,17 +109,17 @@ def accurate(
     return differing(before, after, ("dtype",)) or by_value(before, after, compare)
 
 
-def close(before: Leaf, after: Leaf) -> Difference | None:
+def close(before: Leaf, after: Leaf) -> LeafDifference | None:
     """As close as `torch.testing.assert_close` demands of the dtype."""
     return kinds(before, after) or by_value(before, after, nearly_equal)
 
 
-def differing(before: Leaf, after: Leaf, but: Iterable[str]) -> Difference | None:
+def differing(before: Leaf, after: Leaf, but: Iterable[str]) -> LeafDifference | None:
     """The first property, except for some, that is not the same."""
     ours, theirs = properties(before), properties(after)
     for name in ours:
         if name not in but and ours[name] != theirs.get(name):
-            return Difference(before.where, name, ours[name], theirs.get(name, "none"))
+            return LeafDifference(before.where, name, ours[name], theirs.get(name, "none"))
     return None
 
 
@@ -141,7 +141,7 @@ def properties(leaf: Leaf) -> dict[str, str]:
 
 def by_value(
     before: Leaf, after: Leaf, alike: Callable[[torch.Tensor, torch.Tensor], str | None]
-) -> Difference | None:
+) -> LeafDifference | None:
     """The objection of `alike` to two values; texts and hashes decide where they can."""
     if before.tensor is None or after.tensor is None:
         if before.text == after.text:
@@ -152,7 +152,7 @@ def by_value(
     objection = by_sample(before, after) if one is None or other is None else alike(one, other)
     if objection is None:
         return None
-    return Difference(before.where, "value", brief(before), f"{brief(after)} ({objection})")
+    return LeafDifference(before.where, "value", brief(before), f"{brief(after)} ({objection})")
 
 
 def by_sample(before: Leaf, after: Leaf) -> str:
@@ -219,17 +219,17 @@ def values(leaf: Leaf) -> torch.Tensor | None:
 BOOLS = {"True": 1.0, "False": 0.0}
 
 
-def decode(tensor: Tensor) -> torch.Tensor | None:
+def decode(tensor: ReturnedTensor) -> torch.Tensor | None:
     """The tensor whose bytes were kept; None if they were not."""
     return None if tensor.data is None else numbers(tensor.data, tensor).reshape(tensor.shape)
 
 
-def sampled(tensor: Tensor) -> torch.Tensor | None:
+def sampled(tensor: ReturnedTensor) -> torch.Tensor | None:
     """The elements of a tensor that were kept in place of all."""
     return None if tensor.sample is None else numbers(tensor.sample, tensor)
 
 
-def numbers(kept: str, tensor: Tensor) -> torch.Tensor:
+def numbers(kept: str, tensor: ReturnedTensor) -> torch.Tensor:
     """Bytes of elements of a tensor as numbers."""
     data = bytearray(base64.b64decode(kept))
     dtype: torch.dtype = getattr(torch, tensor.dtype)
@@ -325,16 +325,18 @@ class Divergence:
     Either may be empty: an operation was added, or is gone.
     """
 
-    before: tuple[Row, ...]
-    after: tuple[Row, ...]
+    before: tuple[OperationRow, ...]
+    after: tuple[OperationRow, ...]
 
 
-def signature(row: Row) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def signature(row: OperationRow) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The identity of an operation, wherever in the text it stands."""
     return row.op, row.inputs, row.outputs
 
 
-def first_divergence(before: Sequence[Row], after: Sequence[Row]) -> Divergence | None:
+def first_divergence(
+    before: Sequence[OperationRow], after: Sequence[OperationRow]
+) -> Divergence | None:
     """The first stretch of operations that is not the same; None for traces that are."""
     ours, theirs = list(map(signature, before)), list(map(signature, after))
     pairs = zip_longest(ours, theirs)
@@ -353,7 +355,7 @@ Place = tuple[str, int]  # a path below the root and a row
 CASTS = ("aten._to_copy.", "aten.copy_.", "aten.to.", "aten.clone.", "aten.detach.")
 
 
-def operations(rows: Iterable[Row]) -> dict[Place, set[tuple[str, ...]]]:
+def operations(rows: Iterable[OperationRow]) -> dict[Place, set[tuple[str, ...]]]:
     """The operations of each line, without casts."""
     found: dict[Place, set[tuple[str, ...]]] = {}
     for row in rows:
@@ -364,7 +366,7 @@ def operations(rows: Iterable[Row]) -> dict[Place, set[tuple[str, ...]]]:
     return found
 
 
-def draws(rows: Iterable[Row]) -> Counter[tuple[str, str]]:
+def draws(rows: Iterable[OperationRow]) -> Counter[tuple[str, str]]:
     """How often each operation drew random numbers on each device."""
     return Counter(
         (family(row.op), row.outputs[0].partition("@")[2].partition(":")[0])

@@ -38,7 +38,7 @@ class Ratio:
         return f"{self.median:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-class Claim(Enum):
+class RatioClaim(Enum):
     """The claim that may be made about the second."""
 
     LESS = "less"
@@ -67,15 +67,15 @@ def ratio(pairs: Iterable[tuple[float, float]]) -> Ratio:
     )
 
 
-def claim(measured: Ratio, control: Ratio) -> Claim:
+def claim(measured: Ratio, control: Ratio) -> RatioClaim:
     """The difference between pairs of before and after, and pairs of before and before.
 
     The interval has to exclude 1 and to lie outside that of the control.
     """
     if min(measured.pairs, control.pairs) < LEAST:
-        return Claim.NOTHING
+        return RatioClaim.NOTHING
     if measured.high < min(1.0, control.low):
-        return Claim.LESS
+        return RatioClaim.LESS
     if measured.low > max(1.0, control.high):
-        return Claim.MORE
-    return Claim.NOTHING
+        return RatioClaim.MORE
+    return RatioClaim.NOTHING

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint.claim.claim import Change
-from amplint_verify.backends.choice import Aspect, Backend, Shows
+from amplint_verify.backends.choice import Aspect, AspectShown, Backend
 from amplint_verify.compare.operations import (
     Compare,
-    Difference,
     Divergence,
+    LeafDifference,
     Place,
     accurate,
     after_cast,
@@ -39,7 +39,7 @@ KEPT_IN_TRAINING = ("type", "dtype", "device", "shape")
 
 
 @dataclass(frozen=True)
-class Judgement:
+class GroundedVerdict:
     """A verdict and what it rests on.
 
     Args:
@@ -55,7 +55,7 @@ class Judgement:
 
     verdict: Verdict
     reason: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[LeafDifference, ...] = ()
     divergence: Divergence | None = None
     undeclared: Change | None = None
     of_original: bool = False
@@ -88,7 +88,7 @@ class Runs:
     same_line: Callable[[Place], Place | None]
 
 
-def judge(runs: Runs, changes: frozenset[Change]) -> Judgement:
+def judge(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict:
     """The verdict of runs on one back end, for a change that declares some effects."""
     found = (
         by_outcome(runs)
@@ -103,7 +103,7 @@ def judge(runs: Runs, changes: frozenset[Change]) -> Judgement:
 # ------------------------------------------------------------------------------- without results
 
 
-def by_original(original: Observation) -> Judgement | None:
+def by_original(original: Observation) -> GroundedVerdict | None:
     """That nothing can be said of any change, since the original shows nothing to hold it against.
 
     One that raises does: a change may be what it needs.
@@ -121,29 +121,31 @@ def by_original(original: Observation) -> Judgement | None:
     return undecidable(f"the original {ending(original)}")
 
 
-def undecidable(reason: str, found: tuple[Difference, ...] = ()) -> Judgement:
-    return Judgement(Verdict.INCONCLUSIVE, reason, found, of_original=True)
+def undecidable(reason: str, found: tuple[LeafDifference, ...] = ()) -> GroundedVerdict:
+    return GroundedVerdict(Verdict.INCONCLUSIVE, reason, found, of_original=True)
 
 
-def by_outcome(runs: Runs) -> Judgement | None:
+def by_outcome(runs: Runs) -> GroundedVerdict | None:
     """A verdict where one of the runs did not come to its end."""
     before, after = runs.original, runs.fixed
     nothing = by_original(before)
     if nothing is not None:
         return nothing
     if after.outcome is RunOutcome.NOT_SIMULABLE:
-        return Judgement(Verdict.INCONCLUSIVE, f"this cannot be simulated: {after.text}")
+        return GroundedVerdict(Verdict.INCONCLUSIVE, f"this cannot be simulated: {after.text}")
     if before.outcome is RunOutcome.OK:
         if after.outcome is RunOutcome.OK:
             return None
-        return Judgement(Verdict.CRASHES, f"the fixed program {ending(after)}")
+        return GroundedVerdict(Verdict.CRASHES, f"the fixed program {ending(after)}")
     if (runs.again.outcome, runs.again.error) != (before.outcome, before.error):
         return undecidable(f"the original {ending(before)}, and then {ending(runs.again)}")
     if after.outcome is RunOutcome.OK:
-        return Judgement(Verdict.IMPROVED, f"the original {ending(before)}; the fixed program runs")
+        return GroundedVerdict(
+            Verdict.IMPROVED, f"the original {ending(before)}; the fixed program runs"
+        )
     if (after.outcome, after.error) == (before.outcome, before.error):
         return undecidable(f"both programs {ending(before, many=True)}")
-    return Judgement(
+    return GroundedVerdict(
         Verdict.CRASHES, f"the original {ending(before)}, the fixed program {ending(after)}"
     )
 
@@ -162,7 +164,7 @@ def ending(run: Observation, *, many: bool = False) -> str:
     return f"raise{s} {run.error}{place}: {first}"
 
 
-def by_noise(runs: Runs) -> Judgement | None:
+def by_noise(runs: Runs) -> GroundedVerdict | None:
     """No verdict on a program that differs from itself."""
     if runs.again.outcome is not RunOutcome.OK:
         return undecidable(f"the original runs, and then {ending(runs.again)}")
@@ -178,38 +180,38 @@ def by_noise(runs: Runs) -> Judgement | None:
     return None
 
 
-def by_waits(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
+def by_waits(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict | None:
     """More waits of the host are a mistake, wherever they come from: except for a fix that lets the
     training do what it left out, such as a step of the scaler, which waits."""
     reason = more_waits(runs)
     if not reason or Change.TRAINING in changes:
         return None
-    return Judgement(Verdict.DIFFERS, reason)
+    return GroundedVerdict(Verdict.DIFFERS, reason)
 
 
 def more_waits(runs: Runs) -> str:
     """That the host waits more often, in words; "" if it does not, as far as is known."""
     before, after = runs.original.blocking.total, runs.fixed.blocking.total
-    if after <= before or runs.backend.shows[Aspect.WAITS] is Shows.NO:
+    if after <= before or runs.backend.shows[Aspect.WAITS] is AspectShown.NO:
         return ""
     return f"the host waits {after} times instead of {before}"
 
 
-def by_flags(runs: Runs) -> Judgement | None:
+def by_flags(runs: Runs) -> GroundedVerdict | None:
     """New operations that a fake kernel let pass, and a real one would not."""
     known = {(flag.op, flag.dtypes) for flag in runs.original.flags}
     for flag in runs.fixed.flags:
         if (flag.op, flag.dtypes) not in known:
             dtypes = " and ".join(flag.dtypes)
             reason = f"{flag.op} of {dtypes} at {flag.path}:{flag.row} raises with real kernels"
-            return Judgement(Verdict.CRASHES, reason)
+            return GroundedVerdict(Verdict.CRASHES, reason)
     return None
 
 
 # ------------------------------------------------------------------------------- results
 
 
-def by_results(runs: Runs, changes: frozenset[Change]) -> Judgement:
+def by_results(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict:
     """Bitwise equal, or else what the change declares, tried from the strictest on."""
     found = compared(runs.original, runs.fixed, strictest(runs))
     if not found:
@@ -218,7 +220,7 @@ def by_results(runs: Runs, changes: frozenset[Change]) -> Judgement:
     if stream is not None:
         return stream
     if Change.DTYPE in changes and not compared(runs.original, runs.fixed, after_cast):
-        return Judgement(Verdict.DECLARED_CHANGE, "equal after the declared cast", found)
+        return GroundedVerdict(Verdict.DECLARED_CHANGE, "equal after the declared cast", found)
     by_error = None
     if changes & {Change.DTYPE, Change.ROUNDING}:
         by_error = by_reference(runs, changes, found)
@@ -226,10 +228,12 @@ def by_results(runs: Runs, changes: frozenset[Change]) -> Judgement:
             return by_error
     if Change.TRAINING in changes:
         return by_training(runs, changes, found)
-    return by_error or Judgement(Verdict.DIFFERS, str(found[0]), found)
+    return by_error or GroundedVerdict(Verdict.DIFFERS, str(found[0]), found)
 
 
-def by_training(runs: Runs, changes: frozenset[Change], found: tuple[Difference, ...]) -> Judgement:
+def by_training(
+    runs: Runs, changes: frozenset[Change], found: tuple[LeafDifference, ...]
+) -> GroundedVerdict:
     """Other values, where the rule says that the original trains on wrong ones.
 
     No run can show that the new values are the right ones. It shows that dtypes, devices and
@@ -238,12 +242,14 @@ def by_training(runs: Runs, changes: frozenset[Change], found: tuple[Difference,
     kept = set(KEPT_IN_TRAINING) - ({"dtype"} if Change.DTYPE in changes else set())
     for each in found:
         if each.what in kept:
-            return Judgement(Verdict.DIFFERS, str(each), found)
+            return GroundedVerdict(Verdict.DIFFERS, str(each), found)
     told = filter(None, (str(found[0]), more_waits(runs)))
-    return Judgement(Verdict.DECLARED_CHANGE, "; ".join(told), found)
+    return GroundedVerdict(Verdict.DECLARED_CHANGE, "; ".join(told), found)
 
 
-def compared(before: Observation, after: Observation, compare: Compare) -> tuple[Difference, ...]:
+def compared(
+    before: Observation, after: Observation, compare: Compare
+) -> tuple[LeafDifference, ...]:
     return differences(leaves(before), leaves(after), compare)
 
 
@@ -253,14 +259,14 @@ def strictest(runs: Runs) -> Compare:
 
 
 def has_values(backend: Backend) -> bool:
-    return backend.shows[Aspect.VALUES] is Shows.YES
+    return backend.shows[Aspect.VALUES] is AspectShown.YES
 
 
 def leaves(run: Observation) -> Sequence[Leaf]:
     return (*run.result, *run.state)
 
 
-def by_stream(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
+def by_stream(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict | None:
     """Equal results, and generators that were used otherwise: what is drawn later will differ."""
     drawn = draws(runs.original.rows), draws(runs.fixed.rows)
     if runs.original.rng == runs.fixed.rng and drawn[0] == drawn[1]:
@@ -269,7 +275,7 @@ def by_stream(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
     return stream_changed(runs, changes, rest)
 
 
-def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> Judgement | None:
+def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict | None:
     """Other random numbers, where these are all that makes the difference."""
     drawn = draws(runs.original.rows) != draws(runs.fixed.rows)
     if not drawn and runs.original.rng == runs.fixed.rng:
@@ -281,7 +287,7 @@ def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> Judgement |
     return stream_changed(runs, changes, "otherwise exact")
 
 
-def stream_changed(runs: Runs, changes: frozenset[Change], rest: str) -> Judgement:
+def stream_changed(runs: Runs, changes: frozenset[Change], rest: str) -> GroundedVerdict:
     drawn = draws(runs.original.rows), draws(runs.fixed.rows)
     gone, new = (
         sorted({device for _, device in one - other}) for one, other in (drawn, drawn[::-1])
@@ -291,10 +297,10 @@ def stream_changed(runs: Runs, changes: frozenset[Change], rest: str) -> Judgeme
     else:
         where = "other random numbers"
     undeclared = None if Change.STREAM in changes else Change.STREAM
-    return Judgement(Verdict.STREAM_CHANGED, f"{where}; {rest}", undeclared=undeclared)
+    return GroundedVerdict(Verdict.STREAM_CHANGED, f"{where}; {rest}", undeclared=undeclared)
 
 
-def by_dtypes(runs: Runs, changes: frozenset[Change]) -> Judgement:
+def by_dtypes(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict:
     """Equal results: did lines that were not edited compute with other dtypes or devices?"""
     before, after = operations(runs.original.rows), operations(runs.fixed.rows)
     for place, now in after.items():
@@ -307,9 +313,9 @@ def by_dtypes(runs: Runs, changes: frozenset[Change]) -> Judgement:
                 where = f"{place[0]}:{place[1]}"
                 reason = f"{op} at {where} computes with {shown(new)}, not {shown(old)}"
                 if Change.DTYPE in changes:
-                    return Judgement(Verdict.DECLARED_CHANGE, reason)
-                return Judgement(Verdict.DIFFERS, reason)
-    return Judgement(Verdict.EXACT, "")
+                    return GroundedVerdict(Verdict.DECLARED_CHANGE, reason)
+                return GroundedVerdict(Verdict.DIFFERS, reason)
+    return GroundedVerdict(Verdict.EXACT, "")
 
 
 def shown(done: Iterable[tuple[str, ...]]) -> str:
@@ -318,8 +324,8 @@ def shown(done: Iterable[tuple[str, ...]]) -> str:
 
 
 def by_reference(
-    runs: Runs, changes: frozenset[Change], found: tuple[Difference, ...]
-) -> Judgement:
+    runs: Runs, changes: frozenset[Change], found: tuple[LeafDifference, ...]
+) -> GroundedVerdict:
     """Hold the errors of both programs, on the same random numbers, against a float64 run."""
     if not has_values(runs.backend):
         return by_properties(changes, found)
@@ -327,24 +333,26 @@ def by_reference(
     before, after = runs.more(False, NORMALISED), runs.more(True, NORMALISED)
     for run, name in ((exact, "the float64 run"), (before, "the original"), (after, "the fix")):
         if run.outcome is not RunOutcome.OK:
-            return Judgement(Verdict.INCONCLUSIVE, f"no reference: {name} {ending(run)}", found)
+            return GroundedVerdict(
+                Verdict.INCONCLUSIVE, f"no reference: {name} {ending(run)}", found
+            )
     reference = {leaf.where: leaf for leaf in leaves(exact)}
     worse = compared(before, after, partial(accurate, reference, 0.0))
     if not worse and Change.ROUNDING in changes:
-        return Judgement(Verdict.IMPROVED, "no further from a float64 reference", found)
+        return GroundedVerdict(Verdict.IMPROVED, "no further from a float64 reference", found)
     if worse and Change.DTYPE in changes:
         eps = max((EPS.get(name, 0.0) for name in dtypes_in(runs.fixed)), default=0.0)
         worse = compared(before, after, partial(accurate, reference, eps))
     if worse:
-        return Judgement(Verdict.DIFFERS, str(worse[0]), worse)
-    return Judgement(Verdict.DECLARED_CHANGE, "within the declared dtype's rounding", found)
+        return GroundedVerdict(Verdict.DIFFERS, str(worse[0]), worse)
+    return GroundedVerdict(Verdict.DECLARED_CHANGE, "within the declared dtype's rounding", found)
 
 
-def by_properties(changes: frozenset[Change], found: tuple[Difference, ...]) -> Judgement:
+def by_properties(changes: frozenset[Change], found: tuple[LeafDifference, ...]) -> GroundedVerdict:
     """Where there are no values: dtypes may differ if that is declared, and nothing else."""
     if Change.DTYPE in changes and all(each.what == "dtype" for each in found):
-        return Judgement(Verdict.DECLARED_CHANGE, str(found[0]), found)
-    return Judgement(Verdict.DIFFERS, str(found[0]), found)
+        return GroundedVerdict(Verdict.DECLARED_CHANGE, str(found[0]), found)
+    return GroundedVerdict(Verdict.DIFFERS, str(found[0]), found)
 
 
 def dtypes_in(run: Observation) -> set[str]:
@@ -354,7 +362,9 @@ def dtypes_in(run: Observation) -> set[str]:
 # ------------------------------------------------------------------------------- all back ends
 
 
-def overall(judgements: Mapping[str, Judgement], backends: Sequence[Backend]) -> Judgement:
+def overall(
+    judgements: Mapping[str, GroundedVerdict], backends: Sequence[Backend]
+) -> GroundedVerdict:
     """One verdict for all back ends: the worst; but what one could not decide, another may have,
     unless that was for want of time.
 
@@ -369,11 +379,11 @@ def overall(judgements: Mapping[str, Judgement], backends: Sequence[Backend]) ->
         if each.unended:
             return each
     if not with_values:
-        return Judgement(Verdict.INCONCLUSIVE, "no back end with values ran it")
+        return GroundedVerdict(Verdict.INCONCLUSIVE, "no back end with values ran it")
     if not all(each.good for each in with_values):
         return max(with_values, key=severity)
     return max((each for each in everything if each.good), key=severity)
 
 
-def severity(judgement: Judgement) -> int:
+def severity(judgement: GroundedVerdict) -> int:
     return ORDER.index(judgement.verdict)

@@ -121,9 +121,11 @@ def report(watcher: LiveWatcher, error: BaseException | None) -> tuple[Finding, 
     import click
 
     from amplint.output.console import tell_notices
-    from amplint_verify.observing.reporting import Watched, notices, reported
+    from amplint_verify.observing.reporting import WatchedCode, notices, reported
 
-    watched = Watched(Path(watcher.places.root), [watcher.observation(error)], watcher.places.cells)
+    watched = WatchedCode(
+        Path(watcher.places.root), [watcher.observation(error)], watcher.places.cells
+    )
     outcome, text = reported(watched)
     if text:
         click.echo(text, err=True)

@@ -19,7 +19,7 @@ ALL = ("sim", *VALUES)
 
 
 @dataclass(frozen=True)
-class Claim:
+class ActMeaning:
     """The meaning of an act.
 
     Args:
@@ -35,49 +35,49 @@ class Claim:
     every_step: bool = False
 
 
-CLAIMS: Mapping[Act, Claim] = {
-    Act.READ: Claim("AMP101", "made the host wait", DEVICES, every_step=True),
-    Act.TRUTH: Claim("AMP103", "made the host wait for a test", DEVICES, every_step=True),
-    Act.FORMATTED: Claim("AMP104", "made the host wait for a text", DEVICES, every_step=True),
-    Act.AS_NUMBER: Claim(
+CLAIMS: Mapping[Act, ActMeaning] = {
+    Act.READ: ActMeaning("AMP101", "made the host wait", DEVICES, every_step=True),
+    Act.TRUTH: ActMeaning("AMP103", "made the host wait for a test", DEVICES, every_step=True),
+    Act.FORMATTED: ActMeaning("AMP104", "made the host wait for a text", DEVICES, every_step=True),
+    Act.AS_NUMBER: ActMeaning(
         "AMP105", "made the host wait for a number on the device", DEVICES, every_step=True
     ),
-    Act.SHAPE: Claim(
+    Act.SHAPE: ActMeaning(
         "AMP106", "made the host wait for the shape of its result", DEVICES, every_step=True
     ),
-    Act.SYNCHRONIZE: Claim("AMP108", "made the host wait for the device", every_step=True),
-    Act.EMPTY_CACHE: Claim("AMP111", "gave the cached memory back", every_step=True),
-    Act.MIXED_WHERE: Claim("AMP203", "mixed {detail}: the result is float32"),
-    Act.FLOAT64: Claim("AMP208", "made float64 of {detail}, which no region casts", DEVICES),
-    Act.BACKWARD_IN_REGION: Claim("AMP301", "ran in an autocast region of {detail}"),
-    Act.STEP_IN_REGION: Claim("AMP303", "stepped in an autocast region of {detail}"),
-    Act.STEP_PAST_SCALER: Claim("AMP401", "used gradients that are still scaled"),
-    Act.STEP_AGAIN: Claim(
+    Act.SYNCHRONIZE: ActMeaning("AMP108", "made the host wait for the device", every_step=True),
+    Act.EMPTY_CACHE: ActMeaning("AMP111", "gave the cached memory back", every_step=True),
+    Act.MIXED_WHERE: ActMeaning("AMP203", "mixed {detail}: the result is float32"),
+    Act.FLOAT64: ActMeaning("AMP208", "made float64 of {detail}, which no region casts", DEVICES),
+    Act.BACKWARD_IN_REGION: ActMeaning("AMP301", "ran in an autocast region of {detail}"),
+    Act.STEP_IN_REGION: ActMeaning("AMP303", "stepped in an autocast region of {detail}"),
+    Act.STEP_PAST_SCALER: ActMeaning("AMP401", "used gradients that are still scaled"),
+    Act.STEP_AGAIN: ActMeaning(
         "AMP401", "stepped again with gradients that the scaler has made a step with"
     ),
-    Act.BACKWARD_PAST_SCALER: Claim(
+    Act.BACKWARD_PAST_SCALER: ActMeaning(
         "AMP402", "made gradients of a loss that was not scaled, which the scaler then divided"
     ),
-    Act.STALE_WEIGHTS: Claim(
+    Act.STALE_WEIGHTS: ActMeaning(
         "AMP302", "keeps casts of weights that were written to after they were made"
     ),
-    Act.SCALER_MADE: Claim("AMP409", "made a scaler", every_step=True),
-    Act.MOVED_FACTORY: Claim(
+    Act.SCALER_MADE: ActMeaning("AMP409", "made a scaler", every_step=True),
+    Act.MOVED_FACTORY: ActMeaning(
         "AMP501", "was built on the host, and then moved", DEVICES, every_step=True
     ),
-    Act.COPIED: Claim("AMP503", "built a tensor from a tensor"),
-    Act.SCALED_CLIP: Claim("AMP404", "clipped gradients that are still scaled"),
-    Act.BEYOND: Claim("AMP801", "was given {detail}"),
-    Act.VANISHING: Claim("AMP802", "used {detail}, which is 0 in float16"),
-    Act.ADAM_ON_HALF: Claim(
+    Act.COPIED: ActMeaning("AMP503", "built a tensor from a tensor"),
+    Act.SCALED_CLIP: ActMeaning("AMP404", "clipped gradients that are still scaled"),
+    Act.BEYOND: ActMeaning("AMP801", "was given {detail}"),
+    Act.VANISHING: ActMeaning("AMP802", "used {detail}, which is 0 in float16"),
+    Act.ADAM_ON_HALF: ActMeaning(
         "AMP804", "stepped on float16 parameters, where its `eps` of {detail} is 0"
     ),
     # Seen only where there are values: not on sim.
-    Act.ROUNDED_INTEGERS: Claim("AMP207", "made other integers of some, in {detail}", VALUES),
-    Act.MERGED_POSITIONS: Claim(
+    Act.ROUNDED_INTEGERS: ActMeaning("AMP207", "made other integers of some, in {detail}", VALUES),
+    Act.MERGED_POSITIONS: ActMeaning(
         "AMP805", "made equal positions of unequal ones, in {detail}", VALUES
     ),
-    Act.OVERFLOW: Claim(
+    Act.OVERFLOW: ActMeaning(
         "AMP807", "left the range of {detail}; in float32 the result is finite", VALUES
     ),
 }

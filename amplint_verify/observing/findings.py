@@ -21,10 +21,10 @@ from amplint_verify.observing.claims import (
     OF_FUNCTION,
     REFUSALS,
     UNEQUAL,
-    Claim,
+    ActMeaning,
 )
 from amplint_verify.recording.observation import Observation
-from amplint_verify.recording.sightings import Act, ModulePath, Sighting, Site
+from amplint_verify.recording.sightings import Act, ModulePath, Sighting, UserExpression
 
 LONGEST = 60  # characters of an expression in a message
 REFUSED = "torch refuses this: "
@@ -47,7 +47,7 @@ def findings_of(
         name = flag.op.split(".")[1] if flag.op.startswith("aten.") else flag.op
         if name in FLAGGED and flag.path in texts:
             message = f"{REFUSED}`{name}` of {' and '.join(flag.dtypes)}"
-            site = Site(flag.path, flag.row, flag.row)
+            site = UserExpression(flag.path, flag.row, flag.row)
             yield finding(by_code[FLAGGED[name]], site, message, texts[flag.path])
     refused = refusal(observation, texts)
     if refused is not None:
@@ -56,7 +56,9 @@ def findings_of(
         yield finding(by_code[code], site, message, texts[site.path])
 
 
-def refusal(observation: Observation, texts: Mapping[str, Text]) -> tuple[str, Site] | None:
+def refusal(
+    observation: Observation, texts: Mapping[str, Text]
+) -> tuple[str, UserExpression] | None:
     """The code of the rule that explains the error that ended a run, and the place to show."""
     site = raised_at(observation)
     if site is None or site.path not in texts:
@@ -76,7 +78,7 @@ def is_known_refusal(text: str) -> bool:
     return any(words in text for words in (*REFUSALS, *UNEQUAL))
 
 
-def forward_of(site: Site, text: Text) -> Site | None:
+def forward_of(site: UserExpression, text: Text) -> UserExpression | None:
     """The `def` of the forward pass, of a row in the backward pass of an `autograd.Function`."""
     for node in ast.walk(parsed(text.text)):
         if not isinstance(node, ast.ClassDef) or not any(map(is_function, node.bases)):
@@ -86,7 +88,7 @@ def forward_of(site: Site, text: Text) -> Site | None:
         if backward is None or forward is None:
             continue
         if backward.lineno <= site.row <= (backward.end_lineno or 0):
-            return Site(site.path, forward.lineno, forward.lineno)
+            return UserExpression(site.path, forward.lineno, forward.lineno)
     return None
 
 
@@ -95,7 +97,7 @@ def is_function(base: ast.expr) -> bool:
     return ast.unparse(base).rpartition(".")[2] == "Function"
 
 
-def speaks(claim: Claim, sighting: Sighting, observation: Observation) -> bool:
+def speaks(claim: ActMeaning, sighting: Sighting, observation: Observation) -> bool:
     """Whether a claim can be made of what was seen.
 
     What is a mistake only in every step has to be seen in two of them, and in at least half: a loop
@@ -107,13 +109,13 @@ def speaks(claim: Claim, sighting: Sighting, observation: Observation) -> bool:
     return not claim.every_step or sighting.steps >= enough
 
 
-def code_of(claim: Claim, sighting: Sighting, text: Text) -> str:
+def code_of(claim: ActMeaning, sighting: Sighting, text: Text) -> str:
     """The code of the rule: that of Python's functions over a tensor where one of these asked."""
     at_builtin = expression(sighting.site, text).startswith(BUILTINS)
     return "AMP107" if at_builtin and sighting.act in (Act.READ, Act.TRUTH) else claim.code
 
 
-def said(claim: Claim, sighting: Sighting, text: Text, observation: Observation) -> str:
+def said(claim: ActMeaning, sighting: Sighting, text: Text, observation: Observation) -> str:
     """The message: the expression, what it was seen to do, and how often."""
     shown = brief(expression(sighting.site, text))
     seen = claim.seen.format(detail=sighting.detail)
@@ -122,7 +124,7 @@ def said(claim: Claim, sighting: Sighting, text: Text, observation: Observation)
     return f"`{shown}` {seen} ({times}{among}{megabytes(sighting)}){where(claim, sighting)}"
 
 
-def where(claim: Claim, sighting: Sighting) -> str:
+def where(claim: ActMeaning, sighting: Sighting) -> str:
     """The modules, and the first step where it is not the first of all.
 
     Ex) , in `layers.3` (Block) and 2 more modules, first in step 2
@@ -151,17 +153,17 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-def raised_at(observation: Observation) -> Site | None:
+def raised_at(observation: Observation) -> UserExpression | None:
     """The line of the user's at which the run ended by an error."""
     path, _, row = observation.place.rpartition(":")
-    return Site(path, int(row), int(row)) if path else None
+    return UserExpression(path, int(row), int(row)) if path else None
 
 
 # ------------------------------------------------------------------------------- one finding
 
 
 def finding(
-    rule: Rule, site: Site, message: str, text: Text, sighting: Sighting | None = None
+    rule: Rule, site: UserExpression, message: str, text: Text, sighting: Sighting | None = None
 ) -> Finding:
     callers = sighting.callers if sighting is not None else ()
     return Finding(
@@ -179,14 +181,14 @@ def finding(
     )
 
 
-def related(callers: Iterable[Site]) -> Iterator[Related]:
+def related(callers: Iterable[UserExpression]) -> Iterator[Related]:
     """The calls that led to a place, the nearest first."""
     for site in callers:
         row = Position(site.row, 1)
         yield Related(site.path, Span(row, row), "called here", leads=True)
 
 
-def span_of(site: Site, text: Text) -> Span:
+def span_of(site: UserExpression, text: Text) -> Span:
     """The expression; where Python does not say which one it is, the row without its margins."""
     if site.column < 0:
         line = text.line(site.row)
@@ -197,7 +199,7 @@ def span_of(site: Site, text: Text) -> Span:
     return Span(start, text.position(text.offset(site.end_row, site.end_column)))
 
 
-def expression(site: Site, text: Text) -> str:
+def expression(site: UserExpression, text: Text) -> str:
     """The text of an expression; the whole row where Python does not say which it is."""
     if site.column < 0:
         return text.line(site.row).strip()
@@ -205,7 +207,7 @@ def expression(site: Site, text: Text) -> str:
     return text.text[start : text.offset(site.end_row, site.end_column)]
 
 
-def narrowed(site: Site, text: Text) -> Site:
+def narrowed(site: UserExpression, text: Text) -> UserExpression:
     """The test alone, of a statement that tests, and the first context of a `with`: Python gives
     the statement's place."""
     for node in ast.walk(parsed(text.text)):
@@ -216,7 +218,7 @@ def narrowed(site: Site, text: Text) -> Site:
     return site
 
 
-def at(node: ast.expr, site: Site) -> Site:
+def at(node: ast.expr, site: UserExpression) -> UserExpression:
     """The place of an expression in the file of a place."""
     end_row, end_column = node.end_lineno or node.lineno, node.end_col_offset or -1
     return replace(
@@ -224,7 +226,7 @@ def at(node: ast.expr, site: Site) -> Site:
     )
 
 
-def begins_at(node: ast.stmt, site: Site) -> bool:
+def begins_at(node: ast.stmt, site: UserExpression) -> bool:
     return (node.lineno, node.col_offset) == (site.row, site.column)
 
 
@@ -234,7 +236,7 @@ def brief(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def scope_of(site: Site, text: Text) -> str:
+def scope_of(site: UserExpression, text: Text) -> str:
     """The qualified name of the definition that holds a row; "" of none."""
     names: list[str] = []
     pending: list[ast.AST] = [parsed(text.text)]

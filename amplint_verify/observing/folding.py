@@ -15,7 +15,7 @@ NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
-class Group:
+class EventGroup:
     """Events that follow each other in one module, or outside of any."""
 
     module: ModulePath | None
@@ -29,7 +29,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Block:
+class FoldedBlock:
     """Groups that follow each other, as they are, and again in other modules.
 
     Args:
@@ -37,7 +37,7 @@ class Block:
         again: what holds the modules, each time they come again: "layers.1"; "" if nothing does.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[EventGroup, ...]
     again: tuple[str, ...]
 
 
@@ -46,12 +46,12 @@ def alike(module: ModulePath | None) -> ModulePath | None:
     return module and replace(module, path=NUMBER.sub("#", module.path))
 
 
-def groups_of(events: Iterable[Event]) -> list[Group]:
+def groups_of(events: Iterable[Event]) -> list[EventGroup]:
     runs = groupby(events, key=lambda event: event.module)
-    return [Group(module, tuple(run)) for module, run in runs]
+    return [EventGroup(module, tuple(run)) for module, run in runs]
 
 
-def blocks_of(groups: Sequence[Group]) -> Iterator[Block]:
+def blocks_of(groups: Sequence[EventGroup]) -> Iterator[FoldedBlock]:
     """The groups, those that repeat folded: of what fits, the fold that covers the most."""
     numbers: dict[object, int] = {}
     keys = [numbers.setdefault(group.key, len(numbers)) for group in groups]
@@ -59,7 +59,7 @@ def blocks_of(groups: Sequence[Group]) -> Iterator[Block]:
     while at < len(groups):
         length, times = longest_fold(keys, at)
         parts = [groups[at + length * n : at + length * (n + 1)] for n in range(times)]
-        yield Block(tuple(parts[0]), tuple(holder(part) for part in parts[1:]))
+        yield FoldedBlock(tuple(parts[0]), tuple(holder(part) for part in parts[1:]))
         at += length * times
 
 
@@ -77,7 +77,7 @@ def longest_fold(keys: Sequence[int], at: int) -> tuple[int, int]:
     return best
 
 
-def holder(groups: Iterable[Group]) -> str:
+def holder(groups: Iterable[EventGroup]) -> str:
     """The begin of all paths: "layers.1" of "layers.1.norm" and "layers.1.mlp"."""
     paths = [group.module.path.split(".") for group in groups if group.module is not None]
     common: list[str] = []

@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from amplint_verify.backends.cuda import recorded
 from amplint_verify.observing import cells
-from amplint_verify.recording.observation import Observation, Row, RunOutcome
+from amplint_verify.recording.observation import Observation, OperationRow, RunOutcome
 from amplint_verify.recording.raised import message, place
-from amplint_verify.recording.record import HARNESS, Places, Recorder, copy_of, wait_of
+from amplint_verify.recording.record import HARNESS, LineFinder, Recorder, copy_of, wait_of
 from amplint_verify.recording.watching import Watcher, watching
 
 # A home directory may be the root of a notebook, and have a Python below it.
@@ -49,7 +49,7 @@ class NestedError(Exception):
     """The code is watched already."""
 
 
-class LivePlaces(Places):
+class LivePlaces(LineFinder):
     """Finds lines in files as they lie on the disk, and in cells of a notebook.
 
     `cells`: the texts of those that were met, by the names that readers know.
@@ -96,7 +96,7 @@ class LiveWatcher(Watcher):
         wait = copied[0] if copied else wait
         if wait is not None:
             path, row, direct, _ = self.places.here()
-            self.write(Row(path, row, str(func), (), (), wait, direct))
+            self.write(OperationRow(path, row, str(func), (), (), wait, direct))
         if isinstance(result, torch.Tensor):
             self.backend = "cuda" if result.is_cuda else self.backend
         self.examine(func, args, kwargs, result)

@@ -31,7 +31,7 @@ FIRST = ("cuda", "sim", "policy", "cpu")  # the back end that shows most comes f
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedRun:
     """The run of a program, and what is to be reported.
 
     Args:
@@ -62,7 +62,7 @@ class Wanted:
 
 def observed(
     request: Request, options: Options, has_page: bool = False, saves: bool = False
-) -> Observed:
+) -> ObservedRun:
     """Run the program in a copy of the project.
 
     Args:
@@ -98,7 +98,7 @@ def observed(
         key="",
     )
     telling = [run for run in runs if run.backend != "cpu"] if saves else ()
-    return Observed(outcome, main, saving.observed(telling, str(options.program), texts))
+    return ObservedRun(outcome, main, saving.observed(telling, str(options.program), texts))
 
 
 def run_on(

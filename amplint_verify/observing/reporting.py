@@ -11,8 +11,8 @@ from pathlib import Path
 from amplint.output import baseline
 from amplint.output.console import columns
 from amplint.output.formats import Report, render
-from amplint.project.discover import Project, Search
-from amplint.project.hierarchy import Hierarchy
+from amplint.project.discover import FileSearch, Project
+from amplint.project.hierarchy import SettingsHierarchy
 from amplint.rule.registry import AllRules
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
@@ -23,11 +23,11 @@ from amplint_verify.observing.claims import CLAIMS, FLAGGED
 from amplint_verify.observing.findings import findings_of, is_known_refusal, raised_at, speaks
 from amplint_verify.observing.selection import selected
 from amplint_verify.recording.observation import Observation
-from amplint_verify.recording.sightings import Site
+from amplint_verify.recording.sightings import UserExpression
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedCode:
     """The watched code.
 
     Args:
@@ -45,7 +45,7 @@ class Watched:
         return sum(each.steps for each in self.observations)
 
 
-def reported(watched: Watched) -> tuple[Outcome, str]:
+def reported(watched: WatchedCode) -> tuple[Outcome, str]:
     """The findings, and the text that shows them. Raises Failure."""
     paths = set(chain.from_iterable(map(paths_of, watched.observations)))
     if not paths:
@@ -72,10 +72,10 @@ def paths_of(observation: Observation) -> Iterator[str]:
         yield raised.path
 
 
-def request_for(watched: Watched, paths: Iterable[str]) -> Request:
+def request_for(watched: WatchedCode, paths: Iterable[str]) -> Request:
     """The request to `check` these files, each by itself, in this process, without a trace."""
-    settings = Hierarchy(start=watched.root)
-    search = Search(settings)
+    settings = SettingsHierarchy(start=watched.root)
+    search = FileSearch(settings)
     root = slashes(str(watched.root))
     files = {path: join(root, path) for path in paths if path not in watched.cells}
     kept = {path: file for path, file in files.items() if not search.leaves_out(file)}
@@ -97,11 +97,11 @@ def fitting(observation: Observation, texts: Mapping[str, Text]) -> Observation:
     return replace(observation, sightings=tuple(fits))
 
 
-def there(site: Site, texts: Mapping[str, Text]) -> bool:
+def there(site: UserExpression, texts: Mapping[str, Text]) -> bool:
     return site.column < len(texts[site.path].line(site.row).encode("utf-8", "surrogatepass"))
 
 
-def notices(watched: Watched, what: str, outcome: Outcome) -> Iterator[str]:
+def notices(watched: WatchedCode, what: str, outcome: Outcome) -> Iterator[str]:
     """Remarks on the run.
 
     Args:

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from amplint.output.page import escape
-from amplint_verify.recording.events import Event, Kind
+from amplint_verify.recording.events import Event, EventKind
 
-LANES: Mapping[str, tuple[Kind, ...]] = {
-    "autocast's casts": (Kind.CAST, Kind.GRADIENT_CAST),
-    "other casts": (Kind.OWN_CAST,),
-    "waits": (Kind.WAIT,),
-    "backward": (Kind.BACKWARD,),
-    "scaler": (Kind.SCALE, Kind.UNSCALE, Kind.SCALER_STEP, Kind.UPDATE),
-    "clip, optimizer": (Kind.CLIP, Kind.STEP, Kind.ZERO_GRAD),
+LANES: Mapping[str, tuple[EventKind, ...]] = {
+    "autocast's casts": (EventKind.CAST, EventKind.GRADIENT_CAST),
+    "other casts": (EventKind.OWN_CAST,),
+    "waits": (EventKind.WAIT,),
+    "backward": (EventKind.BACKWARD,),
+    "scaler": (EventKind.SCALE, EventKind.UNSCALE, EventKind.SCALER_STEP, EventKind.UPDATE),
+    "clip, optimizer": (EventKind.CLIP, EventKind.STEP, EventKind.ZERO_GRAD),
 }
 LEFT, WIDTH, TALL, GAP = 130, 870, 20, 6  # pixels: of the names, of the lanes, of one lane
 COLUMNS = 290  # marks beside each other; of more events, neighbours share one

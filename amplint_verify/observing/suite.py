@@ -32,12 +32,12 @@ def register(config: pytest.Config) -> None:
         check_torch("--amplint-observe")
     except ImportError as error:
         raise pytest.UsageError(str(error)) from error
-    found = Found(config)
+    found = SuiteRecord(config)
     config.pluginmanager.register(found, "amplint-found")
-    config.pluginmanager.register(Watching(found), "amplint-watching")
+    config.pluginmanager.register(TestWatcher(found), "amplint-watching")
 
 
-class Found:
+class SuiteRecord:
     """The record of what the tests have shown, and the report of it.
 
     Args:
@@ -74,10 +74,10 @@ class Found:
 
     def _report(self) -> bool:
         """Make the report, and say whether it has findings."""
-        from amplint_verify.observing.reporting import Watched, notices, reported
+        from amplint_verify.observing.reporting import WatchedCode, notices, reported
 
         root = Path(os.path.realpath(self._config.rootpath))
-        watched = Watched(root, self.observations, {})
+        watched = WatchedCode(root, self.observations, {})
         try:
             outcome, self.text = reported(watched)
         except Failure as failure:
@@ -108,14 +108,14 @@ class Found:
             terminalreporter.write_line(f"amplint: {printable_lines(notice)}")
 
 
-class Watching:
+class TestWatcher:
     """Watches the tests of this process.
 
     Args:
         found: is told what they show.
     """
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: SuiteRecord) -> None:
         self._found = found
         self._watcher: LiveWatcher | None = None
         self._error: BaseException | None = None

@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from amplint.output.formats import Report
 from amplint.output.page import Section, escape
 from amplint.util.wording import counted
-from amplint_verify.observing.folding import Block, Group, blocks_of, groups_of, modules_alike
+from amplint_verify.observing.folding import (
+    EventGroup,
+    FoldedBlock,
+    blocks_of,
+    groups_of,
+    modules_alike,
+)
 from amplint_verify.observing.step_picture import picture
-from amplint_verify.recording.events import Event, Kind, ModuleDtypes, Timeline
+from amplint_verify.recording.events import Event, EventKind, ModuleDtypes, Timeline
 from amplint_verify.recording.observation import Observation, Wait
 from amplint_verify.recording.sightings import ModulePath
 
@@ -44,22 +50,22 @@ NO_TIMES: Mapping[str, str] = {
     "cuda": "Times are not shown. What counts is the order.",
 }
 ON_THE_CPU = "There are no times: the CPU's are not those of a GPU. What counts is the order."
-LABELS: Mapping[Kind, str] = {
-    Kind.CALL: "call",
-    Kind.REGION_ON: "region",
-    Kind.REGION_OFF: "region",
-    Kind.CAST: "cast by autocast",
-    Kind.OWN_CAST: "cast by the program",
-    Kind.GRADIENT_CAST: "cast in the backward pass",
-    Kind.WAIT: "wait",
-    Kind.SCALE: "scaler",
-    Kind.BACKWARD: "backward",
-    Kind.UNSCALE: "scaler",
-    Kind.CLIP: "clip",
-    Kind.SCALER_STEP: "scaler",
-    Kind.STEP: "optimizer",
-    Kind.UPDATE: "scaler",
-    Kind.ZERO_GRAD: "optimizer",
+LABELS: Mapping[EventKind, str] = {
+    EventKind.CALL: "call",
+    EventKind.REGION_ON: "region",
+    EventKind.REGION_OFF: "region",
+    EventKind.CAST: "cast by autocast",
+    EventKind.OWN_CAST: "cast by the program",
+    EventKind.GRADIENT_CAST: "cast in the backward pass",
+    EventKind.WAIT: "wait",
+    EventKind.SCALE: "scaler",
+    EventKind.BACKWARD: "backward",
+    EventKind.UNSCALE: "scaler",
+    EventKind.CLIP: "clip",
+    EventKind.SCALER_STEP: "scaler",
+    EventKind.STEP: "optimizer",
+    EventKind.UPDATE: "scaler",
+    EventKind.ZERO_GRAD: "optimizer",
 }
 WAITS: Mapping[Wait, str] = {
     Wait.SCALAR_READ: "for a value of the device",
@@ -128,7 +134,7 @@ def folded(identity: str, summary: str, rows: int, content: str) -> str:
 
 def listed(timeline: Timeline, report: Report) -> Iterator[str]:
     """The events by module, those of modules that are alike once."""
-    shown_in = Shown(report, first_findings(report), has_several_roots(timeline))
+    shown_in = ShownPage(report, first_findings(report), has_several_roots(timeline))
     shown, rows, hidden = [], 0, timeline.left_out
     for block in blocks_of(groups_of(timeline.events)):
         own = sum(len(group.events) for group in block.groups)
@@ -152,7 +158,7 @@ def first_findings(report: Report) -> dict[tuple[str, int], tuple[int, str]]:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPage:
     """The page that events stand on.
 
     Args:
@@ -169,12 +175,12 @@ def has_several_roots(timeline: Timeline) -> bool:
     return len({each.module.root for each in timeline.modules if each.module.path}) > 1
 
 
-def in_block(block: Block, page: Shown) -> str:
+def in_block(block: FoldedBlock, page: ShownPage) -> str:
     groups = "".join(in_group(group, page) for group in block.groups)
     return f"<ol>{groups}</ol>{again(block)}"
 
 
-def again(block: Block) -> str:
+def again(block: FoldedBlock) -> str:
     """Ex) The same 3 more times: in `layers.1`, `layers.2`, `layers.3`."""
     if not block.again:
         return ""
@@ -186,7 +192,7 @@ def again(block: Block) -> str:
     return f'<p class="quiet">{said}{": in " + where if where else ""}.</p>'
 
 
-def in_group(group: Group, page: Shown) -> str:
+def in_group(group: EventGroup, page: ShownPage) -> str:
     events = "".join(in_event(event, page) for event in group.events)
     return f"<li><h4>{heading(group.module, page.has_several_roots)}</h4><ol>{events}</ol></li>"
 
@@ -205,12 +211,12 @@ def named(module: ModulePath, path: str, has_several_roots: bool) -> str:
     return f"{code(path)} of {code(module.root)}" if has_several_roots else code(path)
 
 
-def in_event(event: Event, page: Shown) -> str:
+def in_event(event: Event, page: ShownPage) -> str:
     label = LABELS[event.kind]
-    if event.kind is Kind.OWN_CAST and not event.direct:
+    if event.kind is EventKind.OWN_CAST and not event.direct:
         label = "cast by a library"
     said = [text_of(event)]
-    if event.kind is Kind.WAIT and not event.direct:
+    if event.kind is EventKind.WAIT and not event.direct:
         said.append("in a library")
     if event.count > 1:
         said.append(f"{event.count:,} times")
@@ -232,28 +238,28 @@ def text_of(event: Event) -> str:
     detail, asked = escape(event.detail), code(event.asked) if event.asked else ""
     in_region = f"in a region of {escape(event.region)}" if event.region else ""
     match event.kind:
-        case Kind.CALL:
+        case EventKind.CALL:
             return f"with {detail}" if detail else "without tensors"
-        case Kind.REGION_ON:
+        case EventKind.REGION_ON:
             return f"autocast to {detail} begins" if detail else "autocast is switched off"
-        case Kind.REGION_OFF:
+        case EventKind.REGION_OFF:
             return f"autocast to {detail} ends" if detail else "the end of where it is off"
-        case Kind.CAST | Kind.OWN_CAST:
+        case EventKind.CAST | EventKind.OWN_CAST:
             return f"{detail} for {asked}" if asked else detail
-        case Kind.GRADIENT_CAST:
+        case EventKind.GRADIENT_CAST:
             return detail
-        case Kind.WAIT:
+        case EventKind.WAIT:
             waits = WAITS[Wait(event.detail)]
             return f"{asked} waits {waits}" if asked else waits
-        case Kind.BACKWARD:
+        case EventKind.BACKWARD:
             return f"the backward pass {in_region}".strip()
-        case Kind.CLIP:
+        case EventKind.CLIP:
             return "gradients are clipped"
-        case Kind.ZERO_GRAD:
+        case EventKind.ZERO_GRAD:
             return code(f"{event.detail}.zero_grad()")
-        case Kind.STEP:
+        case EventKind.STEP:
             return f"{code(f'{event.detail}.step()')} {in_region}".strip()
-    calls = {Kind.SCALE: "scale", Kind.UNSCALE: "unscale_", Kind.UPDATE: "update"}
+    calls = {EventKind.SCALE: "scale", EventKind.UNSCALE: "unscale_", EventKind.UPDATE: "update"}
     return code(f"{calls.get(event.kind, 'step')}({event.detail})")
 
 

@@ -40,7 +40,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class Spot:
+class ReportedPlace:
     """A place that `check` reports.
 
     Args:
@@ -64,7 +64,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Function:
+class UnreachedFunction:
     """A function with calls that a run could judge.
 
     Args:
@@ -85,11 +85,11 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunQuestions:
     """The questions to a run."""
 
-    spots: Sequence[Spot]
-    functions: Sequence[Function]
+    spots: Sequence[ReportedPlace]
+    functions: Sequence[UnreachedFunction]
 
     @property
     def rows(self) -> Mapping[str, tuple[int, ...]]:
@@ -100,7 +100,9 @@ class Asked:
         return {path: tuple(sorted(rows)) for path, rows in sorted(found.items())}
 
 
-def asked_of(findings: Iterable[Finding], texts: Mapping[str, Text], paths: Iterable[str]) -> Asked:
+def asked_of(
+    findings: Iterable[Finding], texts: Mapping[str, Text], paths: Iterable[str]
+) -> RunQuestions:
     """The questions to a run.
 
     Args:
@@ -111,10 +113,12 @@ def asked_of(findings: Iterable[Finding], texts: Mapping[str, Text], paths: Iter
     spots = (spot_at(path, row, parsed(texts[path].text)) for path, row in places if path in texts)
     readable = [path for path in sorted(paths) if path in texts and not path.endswith(SUFFIX)]
     functions = [one for path in readable for one in functions_of(path, texts[path].text)]
-    return Asked([spot for spot in spots if spot and not spot.path.endswith(SUFFIX)], functions)
+    return RunQuestions(
+        [spot for spot in spots if spot and not spot.path.endswith(SUFFIX)], functions
+    )
 
 
-def spot_at(path: str, row: int, tree: ast.Module) -> Spot | None:
+def spot_at(path: str, row: int, tree: ast.Module) -> ReportedPlace | None:
     """The place on a row; None if no statement stands there."""
     found: ast.stmt | None = None
     for node in ast.walk(tree):  # from the outside in
@@ -124,10 +128,10 @@ def spot_at(path: str, row: int, tree: ast.Module) -> Spot | None:
         return None
     body = getattr(found, "body", None) or getattr(found, "cases", None)
     if not body:
-        return Spot(path, row, tuple(range(found.lineno, (found.end_lineno or row) + 1)))
+        return ReportedPlace(path, row, tuple(range(found.lineno, (found.end_lineno or row) + 1)))
     if isinstance(found, Definition) and row >= found.lineno:
-        return Spot(path, row, (), first_row(found))
-    return Spot(path, row, (row,))  # the head of a block, or a decorator
+        return ReportedPlace(path, row, (), first_row(found))
+    return ReportedPlace(path, row, (row,))  # the head of a block, or a decorator
 
 
 def first_row(node: ast.stmt) -> int:
@@ -136,13 +140,13 @@ def first_row(node: ast.stmt) -> int:
     return min([node.lineno, *(each.lineno for each in decorators)])
 
 
-def functions_of(path: str, text: str) -> Iterator[Function]:
+def functions_of(path: str, text: str) -> Iterator[UnreachedFunction]:
     """The functions of a file with calls that a run could judge."""
     tree = parsed(text)
     if not any(map(imports_torch, ast.walk(tree))):
         return
-    found: dict[Function, None] = {}
-    pending: list[tuple[ast.AST, Function | None, str]] = [(tree, None, "")]
+    found: dict[UnreachedFunction, None] = {}
+    pending: list[tuple[ast.AST, UnreachedFunction | None, str]] = [(tree, None, "")]
     while pending:
         node, around, scope = pending.pop()
         for child in ast.iter_child_nodes(node):
@@ -150,7 +154,7 @@ def functions_of(path: str, text: str) -> Iterator[Function]:
             if isinstance(child, Definition | ast.ClassDef):
                 name = f"{scope}.{child.name}".lstrip(".")
             if isinstance(child, Definition):
-                function = Function(path, name, first_row(child))
+                function = UnreachedFunction(path, name, first_row(child))
             elif function is not None and is_judged(child):
                 found[function] = None
             pending.append((child, function, name))
@@ -173,7 +177,7 @@ def is_judged(node: ast.AST) -> bool:
 # ------------------------------------------------------------------------------- what is said
 
 
-def unreached(asked: Asked, observations: Iterable[Observation]) -> Iterator[str]:
+def unreached(asked: RunQuestions, observations: Iterable[Observation]) -> Iterator[str]:
     """Sentences on what no run has reached. Of a run that was killed nothing is known."""
     runs = [each for each in observations if each.entered]
     if not runs:

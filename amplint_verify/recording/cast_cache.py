@@ -17,13 +17,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from amplint_verify.recording.half_range import HALF
-from amplint_verify.recording.sightings import Site
+from amplint_verify.recording.sightings import UserExpression
 from amplint_verify.recording.timeline import CASTING
 
 aten = torch.ops.aten
 
 
-class Kept(NamedTuple):
+class KeptCast(NamedTuple):
     """A cast that a region keeps.
 
     Args:
@@ -35,15 +35,15 @@ class Kept(NamedTuple):
     writes: int
 
 
-class CastCache:
+class KeptCasts:
     """The casts that the outermost region keeps.
 
     `region`: where it was entered; None outside of any, or where no code of the user's has.
     """
 
     def __init__(self) -> None:
-        self.region: Site | None = None
-        self.kept: MutableMapping[torch.Tensor, Kept] = WeakTensorKeyDictionary()
+        self.region: UserExpression | None = None
+        self.kept: MutableMapping[torch.Tensor, KeptCast] = WeakTensorKeyDictionary()
         self.writes = 0
         self.written: dict[int, int] = {}  # by storage: the number of its last write
 
@@ -67,7 +67,7 @@ class CastCache:
         """
         if func.overloadpacket is aten._to_copy:
             if region and function not in CASTING and is_weight(args[0]) and result.dtype in HALF:
-                self.kept[args[0]] = Kept(function, self.writes)
+                self.kept[args[0]] = KeptCast(function, self.writes)
         elif func._schema.is_mutable:
             self.writes += 1
             for changed in changed_by(func, args):
@@ -109,7 +109,7 @@ def changed_by(func: Any, args: Any) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def keeping(cache: CastCache, here: Callable[[], Site | None]) -> Iterator[None]:
+def keeping(cache: KeptCasts, here: Callable[[], UserExpression | None]) -> Iterator[None]:
     """Tell a cache when the outermost region begins and ends.
 
     Args:

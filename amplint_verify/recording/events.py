@@ -8,7 +8,7 @@ from enum import Enum
 from amplint_verify.recording.sightings import ModulePath
 
 
-class Kind(Enum):
+class EventKind(Enum):
     """The kinds of events that a page shows."""
 
     CALL = "call"  # of a module, from outside of any
@@ -44,7 +44,7 @@ class Event:
         size: bytes of what they made.
     """
 
-    kind: Kind
+    kind: EventKind
     detail: str = ""
     asked: str = ""
     path: str = ""

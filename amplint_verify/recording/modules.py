@@ -20,7 +20,7 @@ from amplint_verify.recording.sightings import ModulePath
 Told = Callable[..., None]
 
 
-class Modules:
+class ModuleCalls:
     """The calls of modules that are under way, and the names of modules."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Modules:
 
 
 @contextmanager
-def following(modules: Modules, entered: Told, left: Told) -> Iterator[None]:
+def following(modules: ModuleCalls, entered: Told, left: Told) -> Iterator[None]:
     """Follow the calls of modules.
 
     Args:

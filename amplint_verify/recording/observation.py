@@ -62,7 +62,7 @@ class Wait(Enum):
 
 
 @dataclass(frozen=True)
-class Row:
+class OperationRow:
     """One operation that was dispatched.
 
     Args:
@@ -85,7 +85,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Count:
+class Occurrences:
     """How often something happened.
 
     Args:
@@ -106,7 +106,7 @@ class Flag:
     """An operation on operands whose dtypes real kernels do not take together.
 
     Args:
-        path, row, op: as in `Row`.
+        path, row, op: as in `OperationRow`.
         dtypes: those of the operands that clash.
     """
 
@@ -117,7 +117,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class ReturnedTensor:
     """A tensor that a program gave back.
 
     Args:
@@ -165,7 +165,7 @@ class Leaf:
     where: str
     kind: str
     text: str = ""
-    tensor: Tensor | None = None
+    tensor: ReturnedTensor | None = None
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ class Observation:
     error: str = ""
     text: str = ""
     place: str = ""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[OperationRow, ...] = ()
     dropped: int = 0
-    waits: Mapping[str, Count] = dataclasses.field(default_factory=dict)
+    waits: Mapping[str, Occurrences] = dataclasses.field(default_factory=dict)
     counters: Mapping[str, int] = dataclasses.field(default_factory=dict)
     to_device: int = 0
     to_host: int = 0
@@ -238,18 +238,18 @@ class Observation:
     schema: int = SCHEMA
 
     @property
-    def blocking(self) -> Count:
+    def blocking(self) -> Occurrences:
         """How often the host stood still."""
         return self._sum(wait for wait in Wait if wait.blocks)
 
     @property
-    def reads(self) -> Count:
+    def reads(self) -> Occurrences:
         """How often the host stood still for what the device had computed."""
         return self._sum(wait for wait in Wait if wait.reads)
 
-    def _sum(self, kinds: Iterable[Wait]) -> Count:
+    def _sum(self, kinds: Iterable[Wait]) -> Occurrences:
         counts = [self.waits[kind.value] for kind in kinds if kind.value in self.waits]
-        return Count(sum(c.user for c in counts), sum(c.library for c in counts))
+        return Occurrences(sum(c.user for c in counts), sum(c.library for c in counts))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it: numbers, strings, lists and dicts."""

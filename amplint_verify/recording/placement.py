@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from amplint_verify.recording.sightings import Site
+from amplint_verify.recording.sightings import UserExpression
 
 # Not those of random numbers, which in a small run stand for the data of the host; nor `empty`,
 # into whose memory somebody writes them.
@@ -18,7 +18,7 @@ MOVES = frozenset({"cuda", "to"})
 COPIES = frozenset({"new_tensor", "tensor"})
 
 
-class Built:
+class BuiltTensors:
     """The tensors of the host that factories have built, where, and as which version: one that is
     written to afterwards holds data. Ex) out = torch.zeros(n, m); out[i, :k] = row
 
@@ -26,19 +26,21 @@ class Built:
     """
 
     def __init__(self) -> None:
-        self.where: MutableMapping[torch.Tensor, tuple[Site, int]] = WeakTensorKeyDictionary()
+        self.where: MutableMapping[torch.Tensor, tuple[UserExpression, int]] = (
+            WeakTensorKeyDictionary()
+        )
 
     def clear(self) -> None:
         self.where.clear()
 
-    def built(self, name: str, result: Any, site: Site | None) -> None:
+    def built(self, name: str, result: Any, site: UserExpression | None) -> None:
         """Write down what a function of torch has built; others build nothing."""
         if name not in FACTORIES or site is None or not on_host(result):
             return
         if not result.is_inference():  # those have no version
             self.where[result] = site, result._version
 
-    def moved(self, name: str, args: Any, result: Any) -> Site | None:
+    def moved(self, name: str, args: Any, result: Any) -> UserExpression | None:
         """Where the tensor was built that a function has moved to the device; None of others."""
         if name not in MOVES or not self.where or on_host(result):
             return None

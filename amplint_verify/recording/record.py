@@ -24,8 +24,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from amplint_verify.recording.observation import Count, Flag, Row, Wait
-from amplint_verify.recording.sightings import Site
+from amplint_verify.recording.observation import Flag, Occurrences, OperationRow, Wait
+from amplint_verify.recording.sightings import UserExpression
 
 MAX_ROWS = 200_000
 HARNESS = str(Path(__file__).parents[2]) + os.sep  # amplint
@@ -258,7 +258,7 @@ class SourceLine(NamedTuple):
     of_host: bool
 
 
-class Places:
+class LineFinder:
     """Finds the line below the root that asks for an operation."""
 
     def __init__(self, root: Path) -> None:
@@ -294,7 +294,7 @@ class Places:
             of_host = of_host or name.startswith(OF_THE_HOST)
         return SourceLine("", 0, False, of_host)
 
-    def sites(self) -> Iterator[Site]:
+    def sites(self) -> Iterator[UserExpression]:
         """The expressions below the root that are being evaluated, the innermost first."""
         for frame in frames():
             path = self.path(frame.f_code)
@@ -310,14 +310,14 @@ def frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def site_of(frame: FrameType, path: str) -> Site:
+def site_of(frame: FrameType, path: str) -> UserExpression:
     """The expression that a frame evaluates; its row alone before Python 3.11."""
     positions: Any = getattr(frame.f_code, "co_positions", None)
     found = next(islice(positions(), frame.f_lasti // 2, None), None) if positions else None
     if found is None or None in found:
-        return Site(path, frame.f_lineno, frame.f_lineno)
+        return UserExpression(path, frame.f_lineno, frame.f_lineno)
     row, end_row, column, end_column = found
-    return Site(path, row, end_row, column, end_column)
+    return UserExpression(path, row, end_row, column, end_column)
 
 
 # ------------------------------------------------------------------------------- the recorder
@@ -342,7 +342,7 @@ class Recorder(TorchDispatchMode):
         strict: bool = False,
     ) -> None:
         super().__init__()
-        self.places = Places(root)
+        self.places = LineFinder(root)
         self.on_device = on_device
         self.perform = perform
         self.strict = strict
@@ -350,7 +350,7 @@ class Recorder(TorchDispatchMode):
 
     def clear(self) -> None:
         """Forget all that was recorded."""
-        self.rows: list[Row] = []
+        self.rows: list[OperationRow] = []
         self.dropped = 0
         self.waits: Counter[tuple[Wait, bool]] = Counter()
         self.bytes: Counter[Wait] = Counter()
@@ -371,7 +371,7 @@ class Recorder(TorchDispatchMode):
         if copied:
             wait = copied[0]
             self.bytes[wait] += copied[1]
-        self.write(Row(path, row, str(func), inputs, described(result), wait, direct))
+        self.write(OperationRow(path, row, str(func), inputs, described(result), wait, direct))
         return result
 
     def waited(
@@ -383,9 +383,9 @@ class Recorder(TorchDispatchMode):
             return
         self.bytes[wait] += size
         inputs = () if tensor is None else described(tensor)
-        self.write(Row(path, row, op, inputs, (), wait, direct))
+        self.write(OperationRow(path, row, op, inputs, (), wait, direct))
 
-    def write(self, row: Row) -> None:
+    def write(self, row: OperationRow) -> None:
         """Keep what was seen of one operation."""
         if row.wait is not None:
             self.waits[row.wait, row.direct] += 1
@@ -401,7 +401,8 @@ class Recorder(TorchDispatchMode):
             "rows": tuple(self.rows),
             "dropped": self.dropped,
             "waits": {
-                kind.value: Count(self.waits[kind, True], self.waits[kind, False]) for kind in kinds
+                kind.value: Occurrences(self.waits[kind, True], self.waits[kind, False])
+                for kind in kinds
             },
             "to_device": self.bytes[Wait.TO_DEVICE] + self.bytes[Wait.TO_DEVICE_ASYNC],
             "to_host": self.bytes[Wait.TO_HOST] + self.bytes[Wait.TO_HOST_ASYNC],

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from amplint_verify.recording.record import site_of
-from amplint_verify.recording.sightings import OTHER, Called, Gave, Shape, Site
-from amplint_verify.recording.watching import Calls, Watcher, region
+from amplint_verify.recording.sightings import OTHER, Called, Gave, Shape, UserExpression
+from amplint_verify.recording.watching import CallWatcher, Watcher, region
 
 MOST_ITEMS = 16  # of a container that is looked into
 DEEPEST = 3  # containers in each other
@@ -36,7 +36,7 @@ EXPRESSIONS = {
     "BINARY_OP": "operation",
 }
 KIND_OF = {dis.opmap[name]: kind for name, kind in EXPRESSIONS.items() if name in dis.opmap}
-HANDLER = Calls.__torch_function__.__code__  # it returns what a function of torch gives
+HANDLER = CallWatcher.__torch_function__.__code__  # it returns what a function of torch gives
 
 
 def shape_of(value: Any, on_device: bool, depth: int = 0) -> Shape:
@@ -97,8 +97,8 @@ class Profiler:
         self.watcher = watcher
         self.on_device = on_device
         self.entered: dict[tuple[str, int, str], Calling] = {}
-        self.gave: dict[tuple[str, Site], Shapes] = {}
-        self.expressions: dict[tuple[CodeType, int], tuple[str, Site] | None] = {}
+        self.gave: dict[tuple[str, UserExpression], Shapes] = {}
+        self.expressions: dict[tuple[CodeType, int], tuple[str, UserExpression] | None] = {}
         self.rows: dict[str, set[int]] = {}  # that have called something, by file
         self.native: set[int] = set()  # frames that wait for a function without a frame of its own
 
@@ -182,7 +182,7 @@ class Profiler:
         return {"called": tuple(called), "gave": tuple(gave), "calling": rows}
 
 
-def expression_of(frame: FrameType, path: str) -> tuple[str, Site] | None:
+def expression_of(frame: FrameType, path: str) -> tuple[str, UserExpression] | None:
     """The kind and the place of the expression that a frame waits for; None for what is none, and
     before Python 3.11."""
     kind = KIND_OF.get(frame.f_code.co_code[frame.f_lasti])

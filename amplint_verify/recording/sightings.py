@@ -39,7 +39,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True)
-class Site:
+class UserExpression:
     """The expression of the user's that asked for something.
 
     Args:
@@ -89,13 +89,13 @@ class Sighting:
     """
 
     act: Act
-    site: Site
+    site: UserExpression
     detail: str = ""
     count: int = 1
     steps: int = 1
     first: int = 1
     size: int = 0
-    callers: tuple[Site, ...] = ()
+    callers: tuple[UserExpression, ...] = ()
     module: ModulePath | None = None
     modules: int = 0
 
@@ -141,5 +141,5 @@ class Gave:
     """
 
     kind: str
-    site: Site
+    site: UserExpression
     shapes: tuple[Shape, ...]

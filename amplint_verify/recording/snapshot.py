@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from amplint_verify.recording.observation import Leaf, Tensor, sample_step
+from amplint_verify.recording.observation import Leaf, ReturnedTensor, sample_step
 
 MAX_BYTES = 1 << 20  # of the values of a tensor that are sent
 MAX_DEPTH = 20
@@ -33,19 +33,19 @@ class Returned:
     state: Any
 
 
-class Named(dict[str, Any]):
+class NamedValues(dict[str, Any]):
     """Values under the names that a user has for them, such as "optimizer.state['exp_avg']"."""
 
 
 def leaves(value: Any, where: str, depth: int = 0) -> Iterator[Leaf]:
     """The parts of a value, containers before what they hold. Nests deeper than 20 end there."""
-    if isinstance(value, Named):
+    if isinstance(value, NamedValues):
         for name, item in value.items():
             yield from leaves(item, f"{where}: {name}" if where else name, depth + 1)
         return
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    if isinstance(value, (torch.Tensor, Tensor)):
-        described = value if isinstance(value, Tensor) else tensor(value)
+    if isinstance(value, (torch.Tensor, ReturnedTensor)):
+        described = value if isinstance(value, ReturnedTensor) else tensor(value)
         yield Leaf(where, described.type, tensor=described)
     elif isinstance(value, EXACT):
         yield Leaf(where, kind, repr(value))
@@ -73,7 +73,7 @@ def _is_array(value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc"
 
 
-def tensor(value: torch.Tensor, most: int = MAX_BYTES) -> Tensor:
+def tensor(value: torch.Tensor, most: int = MAX_BYTES) -> ReturnedTensor:
     """A tensor as data. A fake one has no values; of a sparse one, they are those of the dense.
 
     Args:
@@ -84,7 +84,7 @@ def tensor(value: torch.Tensor, most: int = MAX_BYTES) -> Tensor:
     strided = value.layout == torch.strided
     data = None if fake or value.device.type == "meta" else content(value)
     keep = data is not None and len(data) <= most
-    return Tensor(
+    return ReturnedTensor(
         dtype=str(value.dtype).removeprefix("torch."),
         device=str(value.device),
         shape=tuple(value.shape),
@@ -130,7 +130,7 @@ def content(value: torch.Tensor) -> bytes:
         return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
 
 
-def restored(facts: Tensor) -> torch.Tensor | None:
+def restored(facts: ReturnedTensor) -> torch.Tensor | None:
     """The values of a tensor as a contiguous one on the CPU; None where they were not sent."""
     if facts.data is None:
         return None

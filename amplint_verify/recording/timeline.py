@@ -21,10 +21,10 @@ from unittest import mock
 import torch
 from torch.utils._pytree import tree_leaves
 
-from amplint_verify.recording.events import Event, Kind, ModuleDtypes, Timeline
-from amplint_verify.recording.modules import Modules
-from amplint_verify.recording.observation import Row
-from amplint_verify.recording.record import Places, frames
+from amplint_verify.recording.events import Event, EventKind, ModuleDtypes, Timeline
+from amplint_verify.recording.modules import ModuleCalls
+from amplint_verify.recording.observation import OperationRow
+from amplint_verify.recording.record import LineFinder, frames
 from amplint_verify.recording.sightings import ModulePath
 
 STEPS = 2  # that are written down; the first one stands where there is no second
@@ -54,11 +54,11 @@ CASTING = frozenset(
 Lines = tuple[tuple[str, int], ...]
 
 
-class Watched(Protocol):
+class WatchedPart(Protocol):
     """The part of a watcher that this needs."""
 
-    places: Places
-    modules: Modules
+    places: LineFinder
+    modules: ModuleCalls
 
     @property
     def steps(self) -> int:
@@ -69,7 +69,7 @@ class Watched(Protocol):
 
 
 @dataclass
-class Step:
+class TimelineStep:
     """The events of one step.
 
     Args:
@@ -87,7 +87,7 @@ class Step:
     events: list[Event] = field(default_factory=list)
     left_out: int = 0
     modules: dict[ModulePath, ModuleDtypes] = field(default_factory=dict)
-    casts: Counter[tuple[ModulePath, Kind]] = field(default_factory=Counter)
+    casts: Counter[tuple[ModulePath, EventKind]] = field(default_factory=Counter)
     unlisted: int = 0
 
     def add(self, event: Event) -> None:
@@ -119,8 +119,8 @@ class Step:
         modules = (
             replace(
                 each,
-                casts=self.casts[each.module, Kind.CAST],
-                own_casts=self.casts[each.module, Kind.OWN_CAST],
+                casts=self.casts[each.module, EventKind.CAST],
+                own_casts=self.casts[each.module, EventKind.OWN_CAST],
             )
             for each in self.modules.values()
         )
@@ -139,7 +139,7 @@ def together(one: ModuleDtypes, other: ModuleDtypes) -> ModuleDtypes:
     )
 
 
-class Steps:
+class TimelineWriter:
     """Writes down the first steps of a program.
 
     Args:
@@ -147,7 +147,7 @@ class Steps:
         wanted: whether anything is to be written down.
     """
 
-    def __init__(self, watched: Watched, wanted: bool) -> None:
+    def __init__(self, watched: WatchedPart, wanted: bool) -> None:
         self.watched = watched
         self.wanted = wanted
         self.clear()
@@ -155,7 +155,7 @@ class Steps:
     def clear(self) -> None:
         """Forget all that was written down."""
         self.done: list[Timeline] = []
-        self.step = Step(1)
+        self.step = TimelineStep(1)
 
     @property
     def is_open(self) -> bool:
@@ -163,7 +163,7 @@ class Steps:
 
     def note(
         self,
-        kind: Kind,
+        kind: EventKind,
         detail: str = "",
         size: int = 0,
         subject: object = None,
@@ -179,13 +179,13 @@ class Steps:
             return
         lines = self.lines()
         module = self.watched.modules.here()
-        if direct and (module is None or kind is Kind.CALL):
+        if direct and (module is None or kind is EventKind.CALL):
             self.passing((kind, lines, id(subject)))
             if not self.is_open:
                 return
-        if kind is Kind.STEP:
+        if kind is EventKind.STEP:
             self.step.has_stepped = True
-        if module is not None and kind in (Kind.CAST, Kind.OWN_CAST):
+        if module is not None and kind in (EventKind.CAST, EventKind.OWN_CAST):
             self.step.casts[module, kind] += 1
         name, region = self.watched.asked()
         path, row = lines[0] if lines else ("", 0)
@@ -204,7 +204,7 @@ class Steps:
         if step.has_stepped and (key in step.passed or (step.before and key not in step.before)):
             made = self.watched.steps
             self.done.append(step.timeline(made))
-            self.step = step = Step(made + 1, frozenset(step.passed | step.after))
+            self.step = step = TimelineStep(made + 1, frozenset(step.passed | step.after))
         (step.after if step.has_stepped else step.passed).add(key)
 
     def timeline(self) -> Timeline | None:
@@ -231,17 +231,17 @@ class Steps:
         if not (source.is_floating_point() and target.is_floating_point()):
             return
         name, region = self.watched.asked()
-        kind = Kind.CAST if region and name not in CASTING else Kind.OWN_CAST
+        kind = EventKind.CAST if region and name not in CASTING else EventKind.OWN_CAST
         if torch._C._current_graph_task_id() != -1:
-            kind = Kind.GRADIENT_CAST
+            kind = EventKind.GRADIENT_CAST
         size = target.numel() * target.element_size()
         dtypes = f"{short(source.dtype)} → {short(target.dtype)}"
         self.note(kind, dtypes, size, direct=self.watched.places.here().direct)
 
-    def waited(self, row: Row) -> None:
+    def waited(self, row: OperationRow) -> None:
         """Write down an operation that makes the host wait."""
         if row.wait is not None and row.wait.blocks:
-            self.note(Kind.WAIT, row.wait.value, direct=row.direct)
+            self.note(EventKind.WAIT, row.wait.value, direct=row.direct)
 
     def entered(self, module: torch.nn.Module, args: Any) -> None:
         """The call of a module has begun."""
@@ -249,7 +249,7 @@ class Steps:
             return
         modules = self.watched.modules
         if len(modules.calls) == 1:
-            self.note(Kind.CALL, ", ".join(words(args)), subject=module)
+            self.note(EventKind.CALL, ", ".join(words(args)), subject=module)
         self.step.list(modules.path(module))
 
     def left(self, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -277,15 +277,15 @@ def short(dtype: torch.dtype) -> str:
 
 Note = Callable[..., None]
 OF_SCALER = {
-    "scale": Kind.SCALE,
-    "unscale_": Kind.UNSCALE,
-    "step": Kind.SCALER_STEP,
-    "update": Kind.UPDATE,
+    "scale": EventKind.SCALE,
+    "unscale_": EventKind.UNSCALE,
+    "step": EventKind.SCALER_STEP,
+    "update": EventKind.UPDATE,
 }
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
-def noted(function: Callable[..., Any], note: Note, kind: Kind) -> Any:
+def noted(function: Callable[..., Any], note: Note, kind: EventKind) -> Any:
     """A function each of whose calls is an event."""
 
     @wraps(function)
@@ -308,7 +308,7 @@ def entering(function: Callable[..., Any], note: Note) -> Any:
     @wraps(function)
     def enter(self: Any) -> Any:
         result = function(self)
-        note(Kind.REGION_ON, low(self))
+        note(EventKind.REGION_ON, low(self))
         return result
 
     return enter
@@ -319,7 +319,7 @@ def leaving(function: Callable[..., Any], note: Note) -> Any:
 
     @wraps(function)
     def leave(self: Any, *args: Any) -> Any:
-        note(Kind.REGION_OFF, low(self))
+        note(EventKind.REGION_OFF, low(self))
         return function(self, *args)
 
     return leave
@@ -340,17 +340,17 @@ def telling(note: Note) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (autocast, "__enter__", entering(autocast.__enter__, note)),
         (autocast, "__exit__", leaving(autocast.__exit__, note)),
-        (torch.autograd, "backward", noted(torch.autograd.backward, note, Kind.BACKWARD)),
+        (torch.autograd, "backward", noted(torch.autograd.backward, note, EventKind.BACKWARD)),
         (
             torch.optim.Optimizer,
             "zero_grad",
-            noted(torch.optim.Optimizer.zero_grad, note, Kind.ZERO_GRAD),
+            noted(torch.optim.Optimizer.zero_grad, note, EventKind.ZERO_GRAD),
         ),
     ]
     for name, kind in OF_SCALER.items():
         replaced.append((scaler, name, noted(getattr(scaler, name), note, kind)))
     for name in CLIPS:
-        clip = noted(getattr(torch.nn.utils, name), note, Kind.CLIP)
+        clip = noted(getattr(torch.nn.utils, name), note, EventKind.CLIP)
         replaced += [(torch.nn.utils, name, clip), (torch.nn.utils.clip_grad, name, clip)]
     with ExitStack() as stack:
         for owner, name, value in replaced:

@@ -28,8 +28,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from amplint.knowledge.casts import LAYERS
-from amplint_verify.recording.cast_cache import CastCache, keeping
-from amplint_verify.recording.events import Kind
+from amplint_verify.recording.cast_cache import KeptCasts, keeping
+from amplint_verify.recording.events import EventKind
 from amplint_verify.recording.graph import leaves_of, nodes_of
 from amplint_verify.recording.half_range import (
     HALF,
@@ -43,12 +43,12 @@ from amplint_verify.recording.half_range import (
     overflows,
     vanishing,
 )
-from amplint_verify.recording.modules import Modules, following
-from amplint_verify.recording.observation import Flag, Row, Wait
-from amplint_verify.recording.placement import FACTORIES, MOVES, Built, copies_tensors
+from amplint_verify.recording.modules import ModuleCalls, following
+from amplint_verify.recording.observation import Flag, OperationRow, Wait
+from amplint_verify.recording.placement import FACTORIES, MOVES, BuiltTensors, copies_tensors
 from amplint_verify.recording.record import Recorder
-from amplint_verify.recording.sightings import Act, ModulePath, Sighting, Site
-from amplint_verify.recording.timeline import Steps, short, telling
+from amplint_verify.recording.sightings import Act, ModulePath, Sighting, UserExpression
+from amplint_verify.recording.timeline import TimelineWriter, short, telling
 
 CALLERS = 4  # lines on the way to a place that are kept
 NEAR = 1000  # nodes of a graph among which the multiplication by the scale is looked for
@@ -79,7 +79,7 @@ class Tally:
     """
 
     first: int
-    callers: tuple[Site, ...]
+    callers: tuple[UserExpression, ...]
     modules: dict[ModulePath, None] = field(default_factory=dict)
     count: int = 0
     steps: int = 0
@@ -87,7 +87,7 @@ class Tally:
     size: int = 0
 
 
-class Call(NamedTuple):
+class CallUnderWay(NamedTuple):
     """The call of torch that is under way.
 
     Args:
@@ -109,19 +109,19 @@ class Watcher(Recorder):
     """
 
     def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
-        self.events = Steps(self, has_timeline)
-        self.casts = CastCache()
-        self.built = Built()
+        self.events = TimelineWriter(self, has_timeline)
+        self.casts = KeptCasts()
+        self.built = BuiltTensors()
         super().__init__(root)
         self.has_values = has_values
-        self.call = Call("", "")
-        self.modules = Modules()
+        self.call = CallUnderWay("", "")
+        self.modules = ModuleCalls()
 
     def clear(self) -> None:
         super().clear()
         self.casts.clear()
         self.built.clear()
-        self.tallies: dict[tuple[Act, Site, str], Tally] = {}
+        self.tallies: dict[tuple[Act, UserExpression, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
         self.skipped = 0  # steps that a scaler left out
         self.events.clear()
@@ -166,13 +166,15 @@ class Watcher(Recorder):
         kernels of autocast no region is on."""
         return self.call.name, self.call.region or region()
 
-    def write(self, row: Row) -> None:
+    def write(self, row: OperationRow) -> None:
         self.events.waited(row)
         act = act_of(row, self.call.name) if row.direct and row.path else None
         if act is not None:
             self.sight(act)
 
-    def sight(self, act: Act, detail: str = "", size: int = 0, site: Site | None = None) -> None:
+    def sight(
+        self, act: Act, detail: str = "", size: int = 0, site: UserExpression | None = None
+    ) -> None:
         """Count what was done at a place; at the innermost of the user's if none is given."""
         sites = list(islice(self.places.sites(), CALLERS + 1)) if site is None else [site]
         if not sites:
@@ -189,7 +191,7 @@ class Watcher(Recorder):
             tally.modules[module] = None
 
     def sight_own(
-        self, act: Act, detail: str = "", size: int = 0, site: Site | None = None
+        self, act: Act, detail: str = "", size: int = 0, site: UserExpression | None = None
     ) -> None:
         """Count what the user's code asks for itself; what a library does is none of it."""
         if self.places.here().direct:
@@ -207,7 +209,7 @@ class Watcher(Recorder):
         if path:
             self.flags[Flag(path, row, op, tuple(map(short, dtypes)))] = None
 
-    def here(self) -> Site | None:
+    def here(self) -> UserExpression | None:
         """The innermost expression of the user's."""
         return next(self.places.sites(), None)
 
@@ -219,7 +221,7 @@ class Watcher(Recorder):
         return {**told, "sightings": sightings, **counts, "timeline": timeline}
 
 
-def sighting(act: Act, site: Site, detail: str, tally: Tally) -> Sighting:
+def sighting(act: Act, site: UserExpression, detail: str, tally: Tally) -> Sighting:
     return Sighting(
         act,
         site,
@@ -234,7 +236,7 @@ def sighting(act: Act, site: Site, detail: str, tally: Tally) -> Sighting:
     )
 
 
-def act_of(row: Row, function: str) -> Act | None:
+def act_of(row: OperationRow, function: str) -> Act | None:
     """The meaning of an operation that makes the host wait; None where it is no rule's.
 
     Args:
@@ -266,7 +268,7 @@ def region() -> str:
 # ------------------------------------------------------------------------------- calls of torch
 
 
-class Calls(TorchFunctionMode):
+class CallWatcher(TorchFunctionMode):
     """Sees the calls of torch as the program writes them."""
 
     def __init__(self, watcher: Watcher) -> None:
@@ -279,7 +281,7 @@ class Calls(TorchFunctionMode):
         if name == "__get__":  # an attribute
             return func(*args, **kwargs)
         watcher, before = self.watcher, self.watcher.call
-        watcher.call = Call(name, region())
+        watcher.call = CallUnderWay(name, region())
         self.before(func, args, kwargs)
         try:
             result = self.called(func, args, kwargs)
@@ -372,7 +374,7 @@ def in_words(dtypes: Iterable[torch.dtype]) -> str:
 
 
 @dataclass
-class Protocol:
+class GradientProtocol:
     """Follows gradients from backward passes to steps.
 
     Args:
@@ -390,7 +392,9 @@ class Protocol:
     multiplied: list[Any] = field(default_factory=list)
     scaled: MutableMapping[torch.Tensor, bool] = field(default_factory=WeakTensorKeyDictionary)
     stepped: MutableMapping[torch.Tensor, bool] = field(default_factory=WeakTensorKeyDictionary)
-    plain: MutableMapping[torch.Tensor, Site] = field(default_factory=WeakTensorKeyDictionary)
+    plain: MutableMapping[torch.Tensor, UserExpression] = field(
+        default_factory=WeakTensorKeyDictionary
+    )
     stepping: bool = False
     made: int = 0
 
@@ -436,7 +440,7 @@ class Protocol:
         self.watcher.skipped += self.watcher.steps_of.get(id(optimizer), 0) == self.made
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
-        self.watcher.events.note(Kind.STEP, type(optimizer).__name__, subject=optimizer)
+        self.watcher.events.note(EventKind.STEP, type(optimizer).__name__, subject=optimizer)
         low = region()
         if low:
             self.watcher.sight(Act.STEP_IN_REGION, low)
@@ -521,7 +525,7 @@ def followed(function: Callable[..., Any], before: Told | None, after: Told | No
     return called
 
 
-def scaling(function: Callable[..., Any], protocol: Protocol) -> Any:
+def scaling(function: Callable[..., Any], protocol: GradientProtocol) -> Any:
     """The method `scale`, with its result told."""
 
     @wraps(function)
@@ -533,7 +537,7 @@ def scaling(function: Callable[..., Any], protocol: Protocol) -> Any:
     return called
 
 
-def clipping(function: Callable[..., Any], protocol: Protocol) -> Any:
+def clipping(function: Callable[..., Any], protocol: GradientProtocol) -> Any:
     """A function that clips the gradients of its first argument."""
 
     @wraps(function)
@@ -546,7 +550,7 @@ def clipping(function: Callable[..., Any], protocol: Protocol) -> Any:
     return called
 
 
-def passing_back(function: Callable[..., Any], protocol: Protocol) -> Any:
+def passing_back(function: Callable[..., Any], protocol: GradientProtocol) -> Any:
     """`torch.autograd.backward`, with its roots told."""
 
     @wraps(function)
@@ -560,7 +564,7 @@ def passing_back(function: Callable[..., Any], protocol: Protocol) -> Any:
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
     """Watch the code inside, which runs on a back end that the watcher records."""
-    protocol = Protocol(watcher)
+    protocol = GradientProtocol(watcher)
     scaler, optimizer = torch.amp.GradScaler, torch.optim.Optimizer
     utils = torch.nn.utils
     with ExitStack() as stack:
@@ -591,5 +595,5 @@ def watching(watcher: Watcher) -> Iterator[None]:
         stack.enter_context(telling(events.note))
         stack.enter_context(following(watcher.modules, events.entered, events.left))
         stack.enter_context(keeping(watcher.casts, watcher.here))
-        stack.enter_context(Calls(watcher))
+        stack.enter_context(CallWatcher(watcher))
         yield

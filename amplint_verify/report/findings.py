@@ -12,13 +12,13 @@ from typing import Any
 from amplint import __version__
 from amplint.output.formats.html_finding import code, diff, source
 from amplint.output.page import escape, escape_lines, prose
-from amplint_verify.backends.choice import BACKENDS, Aspect, Backend, Shows
+from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown, Backend
 from amplint_verify.compare import bench
-from amplint_verify.compare.bench import Point
-from amplint_verify.compare.lab import JudgedFix, Step, Verified
+from amplint_verify.compare.bench import BenchPoint
+from amplint_verify.compare.lab import JudgedFix, SourceStep, Verified
 from amplint_verify.compare.verdict import BAD, MEANINGS, Verdict
-from amplint_verify.compare.verdicts import Judgement
-from amplint_verify.recording.observation import Count, Observation, Wait, to_json
+from amplint_verify.compare.verdicts import GroundedVerdict
+from amplint_verify.recording.observation import Observation, Occurrences, Wait, to_json
 from amplint_verify.report import page
 from amplint_verify.report.page import Bars
 
@@ -29,7 +29,7 @@ VERIFIED, DIFFERS, UNDECIDED = 0, 1, 3
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportMaterial:
     """The material of a report.
 
     Args:
@@ -44,7 +44,7 @@ class Report:
     backends: Sequence[Backend]
     program: str
     linked: tuple[str, ...]
-    points: tuple[Point, ...] = ()
+    points: tuple[BenchPoint, ...] = ()
 
     @property
     def status(self) -> int:
@@ -58,7 +58,7 @@ class Report:
 # ------------------------------------------------------------------------------- text
 
 
-def text(report: Report) -> str:
+def text(report: ReportMaterial) -> str:
     """The verdicts for a terminal."""
     lines = []
     for reasons, fixes in groupby(report.verified.judged, lambda each: tuple(why(each))):
@@ -120,12 +120,12 @@ def is_explained(judged: JudgedFix) -> bool:
     return not judged.judgement.good and not judged.judgement.of_original
 
 
-def titled(judgement: Judgement) -> str:
+def titled(judgement: GroundedVerdict) -> str:
     words = MEANINGS[judgement.verdict].words
     return words if judgement.undeclared is None else f"{words}{page.UNDECLARED}"
 
 
-def told(step: Step) -> str:
+def told(step: SourceStep) -> str:
     """Ex) "train.py:3 aten.zeros.default () -> float32@cpu | z = torch.zeros(3)" """
     row = step.row
     place = f"{row.path}:{row.row}" if row.path else "library"
@@ -138,7 +138,7 @@ def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[st
     for name, (before, after) in runs.items():
         if before.outcome is not after.outcome:
             continue  # what ends early waits less often
-        if BACKENDS[name].shows[Aspect.WAITS] is not Shows.NO:
+        if BACKENDS[name].shows[Aspect.WAITS] is not AspectShown.NO:
             was, now = before.blocking.total, after.blocking.total
             kinds = ", ".join(f"{kind.value} {a} -> {b}" for kind, a, b in waits_of(before, after))
             yield f"host waits on {name}: {was} -> {now}" + (f" ({kinds})" if kinds else "")
@@ -149,12 +149,12 @@ def of_waits(runs: Mapping[str, tuple[Observation, Observation]]) -> Iterator[st
 def waits_of(before: Observation, after: Observation) -> Iterator[tuple[Wait, int, int]]:
     """The kinds of waits that their number is the sum of, before and after."""
     for kind in Wait:
-        was, now = (run.waits.get(kind.value, Count()).total for run in (before, after))
+        was, now = (run.waits.get(kind.value, Occurrences()).total for run in (before, after))
         if kind.blocks and (was or now):
             yield kind, was, now
 
 
-def unchecked(report: Report) -> list[str]:
+def unchecked(report: ReportMaterial) -> list[str]:
     """The aspects that none of these back ends shows in full."""
     found = []
     for aspect in Aspect:
@@ -165,13 +165,13 @@ def unchecked(report: Report) -> list[str]:
             elif not any(point.times for point in report.points):
                 found.append("time")
             continue
-        if Shows.YES not in best:
-            partly = [b.name for b in report.backends if b.shows[aspect] is Shows.PARTLY]
+        if AspectShown.YES not in best:
+            partly = [b.name for b in report.backends if b.shows[aspect] is AspectShown.PARTLY]
             found.append(aspect.value + (f" (partly on {', '.join(partly)})" if partly else ""))
     return found
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: ReportMaterial) -> list[str]:
     """Remarks about the runs, and about the copies that they ran in."""
     notes = {note for pair in report.verified.runs.values() for run in pair for note in run.notes}
     for name, (_, after) in report.verified.runs.items():
@@ -187,7 +187,7 @@ def notes(report: Report) -> list[str]:
 # ------------------------------------------------------------------------------- JSON
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: ReportMaterial) -> dict[str, Any]:
     """The report as JSON has it."""
     runs = report.verified.runs
     return {
@@ -242,7 +242,7 @@ def fix_as_json(judged: JudgedFix) -> dict[str, Any]:
     }
 
 
-def judgement_as_json(judgement: Judgement) -> dict[str, Any]:
+def judgement_as_json(judgement: GroundedVerdict) -> dict[str, Any]:
     return {
         "verdict": judgement.verdict.value,
         "words": titled(judgement),
@@ -272,7 +272,7 @@ def run_as_json(run: Observation) -> dict[str, Any]:
 # ------------------------------------------------------------------------------- HTML
 
 
-def as_html(report: Report) -> str:
+def as_html(report: ReportMaterial) -> str:
     """One page that needs no other file."""
     data = as_json(report)
     titles = [f"<code>{b.name}</code>: {escape(b.title)}" for b in report.backends]
@@ -346,7 +346,7 @@ def parting_html(judged: JudgedFix) -> str:
 
 def waits_html(name: str, before: Observation, after: Observation) -> str:
     """The waits of a whole run, and a plot of their kinds, if their number changed."""
-    if BACKENDS[name].shows[Aspect.WAITS] is Shows.NO:
+    if BACKENDS[name].shows[Aspect.WAITS] is AspectShown.NO:
         return f"<p><code>{escape(name)}</code> does not show them.</p>"
     was, now = before.blocking.total, after.blocking.total
     if before.outcome is not after.outcome:
@@ -390,11 +390,11 @@ class Metric:
     """
 
     title: str
-    pair: Callable[[Point], tuple[float, float] | None]
+    pair: Callable[[BenchPoint], tuple[float, float] | None]
     unit: Callable[[float], tuple[str, float]]
 
 
-def waits_per_step(point: Point) -> tuple[float, float] | None:
+def waits_per_step(point: BenchPoint) -> tuple[float, float] | None:
     if point.before is None or point.after is None:
         return None
     if point.before.waits is None or point.after.waits is None:
@@ -403,14 +403,14 @@ def waits_per_step(point: Point) -> tuple[float, float] | None:
     return point.before.waits / (before.steps or 1), point.after.waits / (after.steps or 1)
 
 
-def time_per_step(point: Point) -> tuple[float, float] | None:
+def time_per_step(point: BenchPoint) -> tuple[float, float] | None:
     if point.times is None or point.before is None or point.after is None:
         return None
     times = point.times
     return times.before / (point.before.steps or 1), times.after / (point.after.steps or 1)
 
 
-def peak_memory(point: Point) -> tuple[float, float] | None:
+def peak_memory(point: BenchPoint) -> tuple[float, float] | None:
     """The allocator's on a GPU, else of the tensors."""
     if point.times is not None and point.times.peak is not None:
         before, after = point.times.peak
@@ -443,7 +443,7 @@ METRICS = (
 )
 
 
-def measured_html(points: Sequence[Point]) -> list[str]:
+def measured_html(points: Sequence[BenchPoint]) -> list[str]:
     """The plots of all programs, and a table with every number; nothing without points."""
     if not points:
         return []
@@ -467,7 +467,7 @@ ABOUT = (
 )
 
 
-def plots(metric: Metric, points: Sequence[Point]) -> list[str]:
+def plots(metric: Metric, points: Sequence[BenchPoint]) -> list[str]:
     """A plot for each back end that has the metric, or a sentence that none has."""
     found = []
     for name, group in groupby(points, lambda point: point.backend):
@@ -495,11 +495,11 @@ def plots(metric: Metric, points: Sequence[Point]) -> list[str]:
     return [f"<p>{escape('; '.join([f'{metric.title}: {why}', *reasons]))}.</p>"]
 
 
-def by_precision(item: tuple[Point, object]) -> int:
+def by_precision(item: tuple[BenchPoint, object]) -> int:
     """For sorting: fp32 first, whatever the size."""
     return [*bench.PRECISIONS, item[0].precision].index(item[0].precision)
 
 
-def write(report: Report, directory: Path) -> None:
+def write(report: ReportMaterial, directory: Path) -> None:
     """Write verify.json and verify.html to a directory that is there. Raises OSError."""
     page.write(directory, as_json(report), as_html(report))

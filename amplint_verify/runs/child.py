@@ -27,7 +27,7 @@ from typing import Any, cast
 
 import torch
 
-from amplint_verify.backends.choice import BACKENDS, Aspect, Shows
+from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown
 from amplint_verify.recording.observation import Observation, RunOutcome, from_json
 from amplint_verify.recording.raised import message, place
 from amplint_verify.recording.reached import Reach, reaching
@@ -75,7 +75,7 @@ def observe(spec: Spec) -> Observation:
     if fields["outcome"] is RunOutcome.OK:
         given = result if isinstance(result, snapshot.Returned) else snapshot.Returned(result, None)
         fields["result"] = tuple(snapshot.leaves(given.result, "result"))
-        where = "" if isinstance(given.state, snapshot.Named) else "state"
+        where = "" if isinstance(given.state, snapshot.NamedValues) else "state"
         fields["state"] = tuple(snapshot.leaves(given.state, where)) if given.state else ()
     return Observation(
         backend=spec.backend,
@@ -97,14 +97,14 @@ class OutOfTime(BaseException):
 def watcher(root: Path, spec: Spec) -> Any:
     from amplint_verify.recording.watching import Watcher  # noqa: PLC0415
 
-    shows_values = BACKENDS[spec.backend].shows[Aspect.VALUES] is Shows.YES
+    shows_values = BACKENDS[spec.backend].shows[Aspect.VALUES] is AspectShown.YES
     return Watcher(root, shows_values, spec.timeline)
 
 
 def profiler_of(recorder: Any, spec: Spec) -> Any:
     from amplint_verify.recording.seen_values import Profiler  # noqa: PLC0415
 
-    return Profiler(recorder, BACKENDS[spec.backend].shows[Aspect.DEVICES] is Shows.YES)
+    return Profiler(recorder, BACKENDS[spec.backend].shows[Aspect.DEVICES] is AspectShown.YES)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ BUDGET = 32 << 20  # bytes of all that are kept
 MOST = 2000  # landmarks
 
 
-class Kind(Enum):
+class StartKind(Enum):
     """How a program is started."""
 
     ENTRY = "entry"
@@ -67,7 +67,7 @@ class UserProgram:
         dtype: what autocast casts to where the program does not say; "" for torch's default.
     """
 
-    kind: Kind
+    kind: StartKind
     name: str = ""
     inputs: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class UserProgram:
     def __str__(self) -> str:
         """The program as a command, to tell the user before it runs."""
         arguments = shlex.join(self.arguments)
-        if self.kind is Kind.ENTRY:
+        if self.kind is StartKind.ENTRY:
             return f"{self.name}({'*' + self.inputs + '()' if self.inputs else ''})"
-        if self.kind is Kind.SCRIPT:
+        if self.kind is StartKind.SCRIPT:
             return f"python {self.name} {arguments}".rstrip()
         return f"pytest {arguments}".rstrip()
 
@@ -114,7 +114,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     with ExitStack() as stack:
         stack.enter_context(autocast_dtype(given.dtype))
         landmarks = stack.enter_context(landmarks_of(given.steps))
-        if given.kind is Kind.PYTEST:
+        if given.kind is StartKind.PYTEST:
             suite = Suite(landmarks)
             return Returned(suite.run(given), suite.state)
         result = until_enough(lambda: start(given, device))
@@ -124,13 +124,13 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
 def import_roots(root: Path, program: UserProgram) -> list[Path]:
     """The directory that Python would put at the front of sys.path, besides the root."""
     roots = [root / "src"] if (root / "src").is_dir() else []
-    if program.kind is Kind.SCRIPT:
+    if program.kind is StartKind.SCRIPT:
         roots.insert(0, (root / program.name).parent)
     return roots
 
 
 def start(program: UserProgram, device: str) -> object:
-    if program.kind is Kind.SCRIPT:
+    if program.kind is StartKind.SCRIPT:
         path = str(Path.cwd() / program.name)
         with mock.patch.object(sys, "argv", [path, *program.arguments]):
             runpy.run_path(path, run_name="__main__")
@@ -262,9 +262,9 @@ class Landmarks:
 
     def all(self) -> dict[str, object]:
         """The values passed so far, and the state of the optimizers; both begin anew."""
-        from amplint_verify.recording.snapshot import Named
+        from amplint_verify.recording.snapshot import NamedValues
 
-        found = Named({**self.passed, **dict(self.state())})
+        found = NamedValues({**self.passed, **dict(self.state())})
         self.passed, self.counts, self.optimizers, self.modules = {}, Counter(), [], []
         self.kept = self.made = 0
         return found
@@ -396,12 +396,12 @@ class Suite:
     """
 
     def __init__(self, landmarks: Landmarks) -> None:
-        from amplint_verify.recording.snapshot import Named
+        from amplint_verify.recording.snapshot import NamedValues
 
         self.landmarks = landmarks
         self.outcomes: dict[str, str] = {}
         self.uncollected: list[str] = []
-        self.state: dict[str, object] = Named()
+        self.state: dict[str, object] = NamedValues()
 
     def run(self, program: UserProgram) -> dict[str, object]:
         """Run pytest: the outcome of each test.

@@ -47,18 +47,18 @@ PRECISIONS: Mapping[str, Any] = {
 
 
 @dataclass
-class Regions:
+class RegionCount:
     """How many regions of autocast were on: on a machine without a GPU, none that are for one."""
 
     on: int = 0
 
 
 @contextmanager
-def forced(precision: str) -> Iterator[Regions]:
+def forced(precision: str) -> Iterator[RegionCount]:
     """Have every region that is on cast to this, whatever it says; "fp32": have none on; any other
     name: leave them as they are."""
     enter = torch.autocast.__init__
-    regions, dtype = Regions(), PRECISIONS.get(precision)
+    regions, dtype = RegionCount(), PRECISIONS.get(precision)
 
     def begin(
         self: Any,
@@ -82,7 +82,7 @@ def forced(precision: str) -> Iterator[Regions]:
         yield regions
 
 
-class Steps:
+class StepCount:
     """Counts the steps of a program: calls of a GradScaler's `step`, and of optimizers outside one.
 
     A scaler may leave out the optimizer's step, when it met an overflow; the work was done.
@@ -172,7 +172,7 @@ def count(program: Mapping[str, Any], of: str, device: str, precision: str) -> s
         device: the back end's.
         precision: as in `bench.Point`.
     """
-    steps, live = Steps(from_json(UserProgram, program).steps), Live()
+    steps, live = StepCount(from_json(UserProgram, program).steps), Live()
     with forced(precision) as regions, steps.counted(), live:
         drivers.run({**program, "steps": None}, of, device)
     return json.dumps({"steps": steps.made, "peak": live.peak, "regions": regions.on})
@@ -301,7 +301,7 @@ def ready(version: Version, device: str, stack: ExitStack) -> Callable[[], objec
     """A version that waits to be run: seeded, nothing left over from the last."""
     drivers.seed(0)
     stack.enter_context(version.entered())
-    stack.enter_context(Steps(version.program.steps).counted())
+    stack.enter_context(StepCount(version.program.steps).counted())
     gc.collect()
     return partial(drivers.until_enough, partial(drivers.start, version.program, device))
 

@@ -117,7 +117,7 @@ def judged(told: ChildOutput, spec: Spec) -> Observation:
 
 
 def fresh(spec: Spec) -> Observation:
-    """Run a spec in a new process. Importing torch takes it seconds; see `Server`."""
+    """Run a spec in a new process. Importing torch takes it seconds; see `ForkServer`."""
     answers, answering = os.pipe()
     output, printing = os.pipe()
     process = subprocess.Popen(
@@ -148,7 +148,7 @@ def environment() -> dict[str, str]:
 # ------------------------------------------------------------------------------- a warm process
 
 
-class Server:
+class ForkServer:
     """A process that has imported torch, and forks a child for every program.
 
     Not for `cuda`: a process that has touched CUDA cannot fork.
@@ -193,7 +193,7 @@ class Runner:
     """
 
     def __init__(self) -> None:
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, ForkServer] = {}
         self._turns = {name: threading.Lock() for name in BACKENDS}
 
     def run(self, spec: Spec) -> Observation:
@@ -209,7 +209,7 @@ class Runner:
             return fresh(spec)
         with self._turns[spec.backend]:
             if spec.backend not in self._servers:
-                self._servers[spec.backend] = Server(spec.backend)
+                self._servers[spec.backend] = ForkServer(spec.backend)
             return self._servers[spec.backend].run(spec)
 
     def close(self) -> None:

@@ -16,7 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amplint.server.analyst import START
-from amplint.server.messages import HEAD, Done, Judged, Look, Open, Told, answer_in, framed
+from amplint.server.messages import (
+    HEAD,
+    JudgedText,
+    LogLine,
+    Look,
+    LookEnded,
+    Open,
+    answer_in,
+    framed,
+)
 from benchmarks.editor import EDITS
 from benchmarks.robustness.watching import memory
 
@@ -105,11 +114,11 @@ def answer(process: subprocess.Popen[bytes], number: int, path: Path, text: str)
     while True:
         head = process.stdout.read(HEAD.size)
         said = answer_in(process.stdout.read(*HEAD.unpack(head)))
-        if isinstance(said, Judged):
+        if isinstance(said, JudgedText):
             found = len(said.items)
-        elif isinstance(said, Told):
+        elif isinstance(said, LogLine):
             found = -1
-        elif isinstance(said, Done):
+        elif isinstance(said, LookEnded):
             return found
 
 

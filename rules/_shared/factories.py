@@ -108,7 +108,7 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True)
-class Step:
+class TensorStep:
     """An operation on one tensor, whose other operands are of the host.
 
     Args:
@@ -247,10 +247,10 @@ def is_bound(at: View) -> bool:
     return isinstance(at.cst, cst.NamedExpr)
 
 
-def operand_alone(at: View) -> Step | None:
+def operand_alone(at: View) -> TensorStep | None:
     """The operation that an expression is, if it takes one tensor and what is of the host."""
     if at.op == "unary" and at.operator != "Not":
-        return Step(at.operands[0], "neg")
+        return TensorStep(at.operands[0], "neg")
     if at.op in ("compare", "binop") and len(at.operands) == 2:
         left, right = at.operands
         word = "eq" if at.op == "compare" else "mul"
@@ -260,7 +260,7 @@ def operand_alone(at: View) -> Step | None:
     return _called_on(at) if at.op == "call" else None
 
 
-def _part_of(at: View) -> Step | None:
+def _part_of(at: View) -> TensorStep | None:
     """Ex) mask[None, :], rows[2:]"""
     indices = _indices_of(at)
 
@@ -268,11 +268,11 @@ def _part_of(at: View) -> Step | None:
         return all(index.op == "slice" or is_local(index) for index in indices)
 
     if all(map(_is_whole, indices)):
-        return Step(at.operands[0], "view", certain)
-    return Step(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
+        return TensorStep(at.operands[0], "view", certain)
+    return TensorStep(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
 
 
-def _called_on(call: View) -> Step | None:
+def _called_on(call: View) -> TensorStep | None:
     """Ex) torch.triu(mask, 1), mask.long()"""
     name = call.callee or ""
     given = [*call.arguments]
@@ -289,32 +289,32 @@ def _called_on(call: View) -> Step | None:
     is_method = not name.startswith("torch.")
     sure = _always if is_method else partial(is_local, call.called)
     if name in VARIABLES:
-        return Step(operand, "view", sure) if not others else None
+        return TensorStep(operand, "view", sure) if not others else None
     if word in ("type", "to") and len(others) == 1 and _is_dtype(others[0]):
-        return Step(operand, "type", partial(is_surely_dtype, others[0]))
+        return TensorStep(operand, "type", partial(is_surely_dtype, others[0]))
     if word == "type":
-        return Step(operand, word, placed=True)
+        return TensorStep(operand, word, placed=True)
     if word == "view" and len(others) == 1 and not starred:
         other_bits = _is_dtype(others[0])
-        return Step(
+        return TensorStep(
             operand, OTHER_BITS if other_bits else word, partial(_is_surely_size, others[0])
         )
     if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and not is_method):
-        return Step(operand, word, sure)
+        return TensorStep(operand, word, sure)
     if word in SAME_ANYWHERE | ROUNDED and all(map(_is_host, others)):
         known = () if word in OF_INTS else others
-        return Step(operand, word, lambda: sure() and all(map(_is_surely_host, known)))
+        return TensorStep(operand, word, lambda: sure() and all(map(_is_surely_host, known)))
     return None
 
 
-def _apart(left: View, right: View, word: str) -> Step | None:
+def _apart(left: View, right: View, word: str) -> TensorStep | None:
     """The side that is not of the host, where the other one is."""
     if _is_host(right):
-        return Step(left, word, partial(_is_surely_host, right))
-    return Step(right, word, partial(_is_surely_host, left)) if _is_host(left) else None
+        return TensorStep(left, word, partial(_is_surely_host, right))
+    return TensorStep(right, word, partial(_is_surely_host, left)) if _is_host(left) else None
 
 
-def _on_host(left: View, right: View) -> Step | None:
+def _on_host(left: View, right: View) -> TensorStep | None:
     """The side that is a tensor on the CPU, where nothing is known of the other, or only that it
     may be a number.
 
@@ -326,7 +326,7 @@ def _on_host(left: View, right: View) -> Step | None:
         if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
             continue
         if all(map(is_host_atom, perhaps)):
-            return Step(side, "mul", _never) if perhaps else Step(side, COMPARED)
+            return TensorStep(side, "mul", _never) if perhaps else TensorStep(side, COMPARED)
     return None
 
 

@@ -149,7 +149,7 @@ def _reads_device(call: View) -> bool:
     )
 
 
-class Constant(NamedTuple):
+class RepeatedNumber(NamedTuple):
     """Data that are one number, again and again.
 
     Args:
@@ -162,25 +162,25 @@ class Constant(NamedTuple):
     is_counted: bool = True
 
 
-def constant_of(data: View) -> Constant | None:
+def constant_of(data: View) -> RepeatedNumber | None:
     """Ex) 0, [0, 0] and [value] * n"""
     if data.op in ("list", "tuple"):
         numbers = [element.value for element in data.cst.elements]
         texts = {data.source.text(number) for number in numbers}
         if len(texts) != 1 or not is_literal(data.of(numbers[0])):
             return None
-        return Constant(f"({len(numbers)},)", data.of(numbers[0]))
+        return RepeatedNumber(f"({len(numbers)},)", data.of(numbers[0]))
     if repeats_number(data):
         repeated, times = data.operands
         count = only(times.value)
         if not isinstance(count, Host) or count.kind != "int":
             return None
-        return Constant(f"({times.text},)", repeated.operands[0], is_counted=False)
-    return Constant("()", data) if is_literal(data) and is_number(data) else None
+        return RepeatedNumber(f"({times.text},)", repeated.operands[0], is_counted=False)
+    return RepeatedNumber("()", data) if is_literal(data) and is_number(data) else None
 
 
 @dataclass(frozen=True)
-class Filling:
+class FillOnDevice:
     """How a copy is spared: the device fills the number in.
 
     Args:
@@ -200,7 +200,7 @@ class Filling:
     is_placed: bool | None = None
 
 
-def filling(copy: Copy, constant: Constant) -> Filling | None:
+def filling(copy: Copy, constant: RepeatedNumber) -> FillOnDevice | None:
     """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
     number, made, move = constant.number, copy.made, copy.move
     call, source = made.cst, made.source
@@ -232,7 +232,7 @@ def filling(copy: Copy, constant: Constant) -> Filling | None:
     whole = tuple(edit for edit in done if edit is not None)
     if len(whole) < len(done):
         return None
-    return Filling(whole, is_literal(number), fits(value, LARGEST), is_like, bare, placed)
+    return FillOnDevice(whole, is_literal(number), fits(value, LARGEST), is_like, bare, placed)
 
 
 def is_bare(at: View, made: View) -> bool:

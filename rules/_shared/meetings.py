@@ -35,7 +35,7 @@ ADDING = frozenset({"index_add_", "scatter_add_", "addcmul_", "addcdiv_", "index
 
 
 @dataclass(frozen=True)
-class Met:
+class MetTensor:
     """A tensor that a new one meets.
 
     Args:
@@ -53,7 +53,7 @@ class Met:
     dtype: str | None
 
 
-def tensor_met(made: View, result: View) -> Met | None:
+def tensor_met(made: View, result: View) -> MetTensor | None:
     """The tensor of floats that a new tensor meets, which has a name where that is built; one that
     may be of floats, if there is no other.
 
@@ -66,7 +66,7 @@ def tensor_met(made: View, result: View) -> Met | None:
     if _is_added_to(result):
         return None
     found = [
-        Met(tensor, place, isinstance(place, cst.Arg), is_float(tensor), _dtype_of(tensor))
+        MetTensor(tensor, place, isinstance(place, cst.Arg), is_float(tensor), _dtype_of(tensor))
         for other, place in (*_operands_met(result), *_sizes_of(made))
         if (tensor := _named_before(other, made)) is not None
     ]

@@ -73,7 +73,7 @@ GRADIENTS = frozenset({"torch.enable_grad", "torch.autograd.enable_grad"})
 PLAIN_CONTEXTS = GRADIENTS | {"torch.random.fork_rng", "torch.cuda.device", "torch.cuda.stream"}
 
 
-class Path(NamedTuple):
+class ReadPath(NamedTuple):
     """A parameter, and the attributes of it that are read: `ctx`, `("module", "forward")`."""
 
     parameter: str
@@ -108,14 +108,14 @@ def check(call: View) -> Iterator[Finding]:
             return
 
 
-def path_of(at: View) -> Path | None:
+def path_of(at: View) -> ReadPath | None:
     """Ex) ctx and ("run",) of `ctx.run`, and of `run` after `run = ctx.run`"""
     fields: list[str] = []
     at = at.origin
     while at.op == "attr":
         fields.append(at.method)
         at = at.operands[0].origin
-    return Path(at.operator, (*reversed(fields),)) if at.op == "param" else None
+    return ReadPath(at.operator, (*reversed(fields),)) if at.op == "param" else None
 
 
 def kept(call: View) -> tuple[str, ...] | None:

@@ -55,7 +55,7 @@ rule = Rule(
 )
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """Something that may be on an accelerator of another kind."""
 
     at: View
@@ -109,14 +109,14 @@ def is_by_device(call: View) -> bool:
     return any(map(ASKS_DEVICE_OR_AMP.search, texts))
 
 
-def elsewhere(call: View) -> Iterator[Place]:
+def elsewhere(call: View) -> Iterator[DevicePlace]:
     """The results of calls that may be on an accelerator of another kind, in the function that
     opens the region, or that it decorates."""
     for each in operations_under(call):
         for atom in each.value:
             device = atom if isinstance(atom, Device) else getattr(atom, "device", None)
             if isinstance(device, Device) and device.others:
-                yield Place(each, device)
+                yield DevicePlace(each, device)
 
 
 def operations_under(call: View) -> Iterator[View]:

@@ -73,7 +73,7 @@ from amplint.knowledge.captures import (
     PRINTING,
     READS,
     TEXTS,
-    Effect,
+    CaptureEffect,
     Encloses,
     Form,
 )
@@ -94,11 +94,11 @@ MASKS = frozenset({"bool", "uint8"})
 OF_COMPILE = frozenset({Encloses.COMPILE, Encloses.PERHAPS_WHOLE})
 
 
-class Met(NamedTuple):
+class EffectOnCapture(NamedTuple):
     """A capture of a place, and the effect of a form on it."""
 
     captured: Captured
-    effect: Effect
+    effect: CaptureEffect
 
 
 rule = Rule(
@@ -200,16 +200,18 @@ def check_elements(call: View) -> Iterator[Finding]:
         yield from said(call, met, f"`{call.brief}`", "AMP107")
 
 
-def said(at: View, met: Met | None, subject: str, former: str, help: str = "") -> Iterator[Finding]:
+def said(
+    at: View, met: EffectOnCapture | None, subject: str, former: str, help: str = ""
+) -> Iterator[Finding]:
     """The finding that something does to a graph what it is met by."""
     if met is not None:
-        raises = met.effect is Effect.RAISES
+        raises = met.effect is CaptureEffect.RAISES
         message = f"{subject} {met.effect.value} under `{met.captured.encloses.value}`"
         group = Group.CORRECTNESS if raises else Group.PERFORMANCE
         yield at.finding(message, met.captured.chain, help=help, group=group, former=former)
 
 
-def met_by(at: View, form: Form, is_receiver: bool = False) -> Met | None:
+def met_by(at: View, form: Form, is_receiver: bool = False) -> EffectOnCapture | None:
     """The capture that does not take in how the value of a tensor comes to the host here: first
     one in which that raises.
 
@@ -223,22 +225,22 @@ def met_by(at: View, form: Form, is_receiver: bool = False) -> Met | None:
     certainty = NotGuessed if tensor.device.kind == ACCELERATOR else TensorCertainty
     if not is_receiver and not at.ask(certainty):
         return None
-    found = [Met(each, effect_on(at, tensor, form, each.encloses)) for each in captures]
-    refused = [met for met in found if met.effect is not Effect.CAPTURED]
-    return min(refused, key=lambda met: met.effect is not Effect.RAISES, default=None)
+    found = [EffectOnCapture(each, effect_on(at, tensor, form, each.encloses)) for each in captures]
+    refused = [met for met in found if met.effect is not CaptureEffect.CAPTURED]
+    return min(refused, key=lambda met: met.effect is not CaptureEffect.RAISES, default=None)
 
 
-def effect_on(at: View, tensor: Tensor, form: Form, encloses: Encloses) -> Effect:
+def effect_on(at: View, tensor: Tensor, form: Form, encloses: Encloses) -> CaptureEffect:
     """The effect of a form. A tensor on the host can be read while a CUDA graph is made."""
     if encloses is Encloses.CUDA_GRAPH and tensor.device.kind not in (None, ACCELERATOR):
-        return Effect.CAPTURED
+        return CaptureEffect.CAPTURED
     options = (option for option, forms in OPTIONS.items() if form in forms)
     if encloses in OF_COMPILE and any(map(at.mentions, options)):
-        return Effect.CAPTURED
+        return CaptureEffect.CAPTURED
     return EFFECTS[encloses][form]
 
 
-def of_truth(test: View) -> Met | None:
+def of_truth(test: View) -> EffectOnCapture | None:
     """The same for an expression whose truth is asked for; None where it may be a size."""
     met = met_by(test, Form.TRUTH)
     tensor = test.tensor

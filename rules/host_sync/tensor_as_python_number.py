@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from .._shared.reads import Reasons
 
 
-class Use(NamedTuple):
+class NumberUse(NamedTuple):
     """A use as a number.
 
     Args:
@@ -125,7 +125,7 @@ def check(at: View) -> Iterator[Finding]:
     yield number.finding(message, because, help=use.help)
 
 
-def first_read(at: View) -> tuple[Use, Reasons] | None:
+def first_read(at: View) -> tuple[NumberUse, Reasons] | None:
     for use in uses(at):
         reasons = read_of_training(use.number, use.tensor)
         if reasons is not None and use.number.ask(TensorCertainty):
@@ -142,7 +142,7 @@ def other_reads(number: View) -> list[View]:
     return sorted((each for each in others if each.span != number.span), key=lambda at: at.span)
 
 
-def uses(at: View) -> Iterator[Use]:
+def uses(at: View) -> Iterator[NumberUse]:
     """The numbers that an operation takes.
 
     Ex) x[:longest], range(n), torch.arange(n), x.view(n, -1), [pad] * missing
@@ -155,30 +155,30 @@ def uses(at: View) -> Iterator[Use]:
         left, right = at.operands
         for repeated, times in ((left, right), (right, left)):
             if is_repeated(repeated.value):
-                yield Use(times, integer_read(joined(times)), "a repeat count")
+                yield NumberUse(times, integer_read(joined(times)), "a repeat count")
 
 
-def in_brackets(container: View, index: View) -> Iterator[Use]:
+def in_brackets(container: View, index: View) -> Iterator[NumberUse]:
     """Ex) x[:longest], logits[best], self.experts[choice]"""
     for part in index.operands if index.op == "tuple" else (index,):
         if part.op == "slice":
             for bound in part.operands:
-                yield Use(bound, integer_read(joined(bound)), "a slice bound")
+                yield NumberUse(bound, integer_read(joined(bound)), "a slice bound")
         else:
             held = container.value
-            yield Use(part, index_read(joined(part), held), "an index", help_for_index(held))
+            yield NumberUse(part, index_read(joined(part), held), "an index", help_for_index(held))
 
 
-def in_arguments(call: View) -> Iterator[Use]:
+def in_arguments(call: View) -> Iterator[NumberUse]:
     """Ex) range(n), torch.arange(n), x.view(n, -1), x.split(sizes), math.sqrt(variance)"""
     name = call.callee or ""
     for position, keyword, given in call.arguments:
         argument = given.operands[0] if given.op == "starred" else given
         if name in INTEGER_BUILTINS:
-            yield Use(argument, integer_read(joined(argument)), "a number")
+            yield NumberUse(argument, integer_read(joined(argument)), "a number")
         elif name in OF_ONE_NUMBER or takes_number(name, position, keyword):
             for number in argument.operands if argument.op in ("tuple", "list") else (argument,):
-                yield Use(
+                yield NumberUse(
                     number, number_read(joined(number)), "a number", FACTORS.get(keyword or "", "")
                 )
 

@@ -81,8 +81,8 @@ from .._shared.hoisting import above_loops
 from .._shared.host_copies import (
     MOVES,
     OF_DATA,
-    Constant,
     Copy,
+    RepeatedNumber,
     copy_by,
     filling,
     is_invariant,
@@ -269,7 +269,7 @@ def repaired(copy: Copy, what: str) -> Fix | None:
 
 def filled_in(copy: Copy) -> Fix | None:
     """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
-    filled = filling(copy, Constant("()", copy.data))
+    filled = filling(copy, RepeatedNumber("()", copy.data))
     if filled is None:
         return None
     made = copy.made

@@ -74,7 +74,7 @@ from .._shared.dtypes import taken_by
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarred
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
-from .._shared.meetings import Met, buffers, tensor_met
+from .._shared.meetings import MetTensor, buffers, tensor_met
 from .._shared.moves import Move, bound_before, move_of, without_move
 from .._shared.tensors import (
     has_own_classes,
@@ -220,7 +220,7 @@ def move_after(call: View) -> View | None:
     return None
 
 
-def remark(met: Met, function: str) -> Related:
+def remark(met: MetTensor, function: str) -> Related:
     """A tensor that a new one of float32 meets, as a place to show."""
     written = met.tensor.brief
     said = f"takes its size from `{written}`" if met.gives_size else f"meets `{written}` here"
@@ -266,7 +266,7 @@ class Rebuilt:
 
     dtype: str
     place: str
-    filled: Filling
+    filled: InitialValues
     moved: Moving | None
     rest: tuple[Edit, ...]
     fits_half: bool
@@ -282,10 +282,10 @@ class Rebuilt:
         return self.filled.call if self.moved is None else self.moved.call
 
 
-def rebuilt(call: View, what: Arguments, name: str, is_moved: bool) -> Rebuilt | None:
+def rebuilt(call: View, what: ConstructorArguments, name: str, is_moved: bool) -> Rebuilt | None:
     """How a tensor is to be built; None where what is behind the call cannot be removed."""
     dtype, place = LEGACY_CONSTRUCTORS[name]
-    plain = Filling(call, "empty" if what.sizes else "tensor")
+    plain = InitialValues(call, "empty" if what.sizes else "tensor")
     filled = (filling(call, dtype) if what.sizes else None) or plain
     moved = moving(filled.call) if place == "cpu" and is_moved else None
     if moved is not None and moved.move.dtype is not None and filled.function not in CONVERTIBLE:
@@ -296,7 +296,7 @@ def rebuilt(call: View, what: Arguments, name: str, is_moved: bool) -> Rebuilt |
     return None if rest is None else Rebuilt(dtype, place, filled, moved, rest, fits_half)
 
 
-def named(call: View, what: Arguments, new: Rebuilt) -> Fix | None:
+def named(call: View, what: ConstructorArguments, new: Rebuilt) -> Fix | None:
     """Ex) torch.LongTensor(n) -> torch.empty(n, dtype=torch.int64)"""
     torch, moved = call.source.imports.spell("torch"), new.moved
     if torch is None:
@@ -315,7 +315,7 @@ def named(call: View, what: Arguments, new: Rebuilt) -> Fix | None:
     return Fix.safe_if(title, (*edits, *torch.edits), conditions)
 
 
-def like(call: View, met: Met, new: Rebuilt) -> Fix | None:
+def like(call: View, met: MetTensor, new: Rebuilt) -> Fix | None:
     """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
     function = f"{met.tensor.text}.new_{new.filled.function}"
     edits = called_anew(call, new, function)
@@ -335,7 +335,7 @@ def called_anew(call: View, new: Rebuilt, function: str, *more: str) -> tuple[Ed
 
 
 @dataclass(frozen=True)
-class Filling:
+class InitialValues:
     """How a tensor of a new size gets its first values.
 
     Args:
@@ -351,7 +351,7 @@ class Filling:
     shape: tuple[Edit, ...] = ()
 
 
-def filling(call: View, dtype: str) -> Filling | None:
+def filling(call: View, dtype: str) -> InitialValues | None:
     """Ex) torch.LongTensor(n).fill_(0), torch.FloatTensor(n, 2).zero_()"""
     fill = call_on(call)
     value = value_filled(fill) if fill is not None and call.cst.args else None
@@ -359,7 +359,7 @@ def filling(call: View, dtype: str) -> Filling | None:
         return None
     number, shape = number_of(value), in_a_tuple(call)
     if number in (0, 1):
-        return Filling(fill, "ones" if number else "zeros", (), shape or ())
+        return InitialValues(fill, "ones" if number else "zeros", (), shape or ())
     if number is None or shape is None or not fits(number, dtype):
         return None
     if len(call.operands) == 2 and not is_surely_shape(size := given_to(call)[0]):
@@ -367,7 +367,7 @@ def filling(call: View, dtype: str) -> Filling | None:
             return None  # a shape in the seen calls, around which `full` takes no brackets
         edits = call.source.edits
         shape = (edits.insert_before(size.cst, "("), edits.insert_after(size.cst, ",)"))
-    return Filling(fill, "full", (value,), shape)
+    return InitialValues(fill, "full", (value,), shape)
 
 
 def value_filled(fill: View) -> str | None:
@@ -497,7 +497,7 @@ def new_of(call: View, receiver: View) -> Fix | None:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ConstructorArguments:
     """The arguments of a legacy constructor: sizes, or else data; if so for every caller,
     not only in the calls that were seen."""
 
@@ -509,7 +509,7 @@ class Arguments:
         return {SIZES if self.sizes else DATA: self.certain}
 
 
-def kind_of_arguments(call: View) -> Arguments | None:
+def kind_of_arguments(call: View) -> ConstructorArguments | None:
     """The kind of the arguments; None where they may be tensors, whose memory would be shared."""
     given = given_to(call)
     if any(keyword is not None for _, keyword, _ in call.arguments):
@@ -525,7 +525,7 @@ def kind_of_arguments(call: View) -> Arguments | None:
         return None
     known = not given or (len(given) - len(starred) > 1 and call.method != "new")
     surely = all(map(is_surely_size, given)) and any(is_there(each, True) for each in given)
-    return Arguments(True, known or surely)
+    return ConstructorArguments(True, known or surely)
 
 
 def is_surely_size(at: View) -> bool:
@@ -559,15 +559,15 @@ def is_there(at: View, certain: bool = False) -> bool:
     return whole.tensor.rank == 1
 
 
-def kind_of_one(given: View) -> Arguments | None:
+def kind_of_one(given: View) -> ConstructorArguments | None:
     """The kind of the only argument."""
     atom = only(given.value)
     if is_written_list(given):
-        return Arguments(False, True)
+        return ConstructorArguments(False, True)
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
-        return Arguments(True, is_surely_int(given) or is_surely_shape(given))
+        return ConstructorArguments(True, is_surely_int(given) or is_surely_shape(given))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        return Arguments(False, is_surely_list(resolved(given)))
+        return ConstructorArguments(False, is_surely_list(resolved(given)))
     return None
 
 

@@ -132,7 +132,7 @@ rule = Rule(
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownDtype:
     """A dtype that is known of a module's parameters, or of what the module is given, and why."""
 
     dtype: str
@@ -190,7 +190,7 @@ def half_cast_of(given: View) -> View | None:
 
 
 def input_of_another_dtype(
-    module: View, parameters: Known, tensor: Known, given: list[View]
+    module: View, parameters: KnownDtype, tensor: KnownDtype, given: list[View]
 ) -> Finding:
     """Ex) linear.half(); linear(torch.zeros(2, 8))"""
     dtype = parameters.dtype
@@ -201,7 +201,7 @@ def input_of_another_dtype(
     return given[0].finding(message, (*parameters.because, *tensor.because), fix)
 
 
-def dtype_given(given: View, call: View) -> Known | None:
+def dtype_given(given: View, call: View) -> KnownDtype | None:
     """The float dtype of what a module is given first.
 
     What a layer is given is a tensor, so that a cast tells its dtype, whatever was cast.
@@ -209,7 +209,7 @@ def dtype_given(given: View, call: View) -> Known | None:
     tensor, made = given.tensor, given.origin
     if tensor is not None and tensor.dtype is not None:
         is_float = tensor.dtype in FLOATS
-        return Known(tensor.dtype, dtype_evidence(tensor)) if is_float else None
+        return KnownDtype(tensor.dtype, dtype_evidence(tensor)) if is_float else None
     dtype = dtype_of_cast(made)
     if dtype is None or tensor is not None:
         return dtype_returned(made)
@@ -217,10 +217,10 @@ def dtype_given(given: View, call: View) -> Known | None:
         return None
     if not begins_with_layer(call.called) and not call.ask(GivenToLayer):
         return None
-    return Known(dtype, (made.related(f"cast to {dtype} here"),))
+    return KnownDtype(dtype, (made.related(f"cast to {dtype} here"),))
 
 
-def dtype_returned(made: View) -> Known | None:
+def dtype_returned(made: View) -> KnownDtype | None:
     """The dtype of what a layer gives at the end of a module of the project that is cast in sight.
 
     Ex) z of `z = vae.encode(x)`, after `vae = VAE().to("cuda", torch.float32)`
@@ -232,7 +232,7 @@ def dtype_returned(made: View) -> Known | None:
     if parameters is None:
         return None
     given = made.related(f"{parameters.dtype} by this module")
-    return Known(parameters.dtype, (given, *parameters.because))
+    return KnownDtype(parameters.dtype, (given, *parameters.because))
 
 
 def may_be_tensor(given: View) -> bool:
@@ -359,7 +359,7 @@ def state_dtype(part: View) -> str | None:
     return atom.dtype if isinstance(atom, Tensor) else None
 
 
-def parameters_of(call: View, module: View) -> Known | None:
+def parameters_of(call: View, module: View) -> KnownDtype | None:
     """The dtype that the parameters certainly have where the module is called."""
     casts, thing = casts_of(call, module), only(module.value)
     if casts is None:
@@ -381,8 +381,8 @@ def parameters_of(call: View, module: View) -> Known | None:
     return known_since(made, "float32") if is_plain else None
 
 
-def known_since(made: View | None, dtype: str) -> Known:
-    return Known(dtype, () if made is None else (made.related(f"in {dtype} since here"),))
+def known_since(made: View | None, dtype: str) -> KnownDtype:
+    return KnownDtype(dtype, () if made is None else (made.related(f"in {dtype} since here"),))
 
 
 def casts_of(call: View, module: View) -> list[View] | None:

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from amplint.cli import recipes
-from amplint.cli.recipes import Source
+from amplint.cli.recipes import CloneSource
 from tests.conformance.managers import (
     ALONE,
     GROUP,
@@ -79,7 +79,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def source(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+def source(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CloneSource]:
     """Over HTTP, since some managers take no other address that is of this machine."""
     served = tmp_path_factory.mktemp("served")
     run("git", "clone", "-q", "--bare", str(checkout), "amplint", cwd=served)
@@ -87,7 +87,7 @@ def source(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     head = run("git", "rev-parse", "HEAD", cwd=checkout).stdout.strip()
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield Source(f"http://127.0.0.1:{server.server_port}/amplint", head)
+        yield CloneSource(f"http://127.0.0.1:{server.server_port}/amplint", head)
         server.shutdown()
 
 
@@ -101,7 +101,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path, source: Source) -> Path:
+def project(tmp_path: Path, source: CloneSource) -> Path:
     directory = tmp_path / "train"
     directory.mkdir()
     tables = "\n".join([PROJECT, filled(GROUP, source.address, source.commit), TABLES])
@@ -157,7 +157,7 @@ def installed(*roots: Path) -> set[str]:
 
 @pytest.mark.parametrize("manager", sorted(ROWS.keys() - {"pixi"}))
 def test_a_manager_installs_the_group_alone_and_checks(
-    manager: str, project: Path, home: Path, source: Source
+    manager: str, project: Path, home: Path, source: CloneSource
 ) -> None:
     needs(manager)
     if manager == "poetry":
@@ -204,7 +204,7 @@ def test_a_manager_adds_the_group_to_the_project(command: str, project: Path, ho
 @pytest.mark.parametrize("from_path", [False, True], ids=["commit", "path"])
 @pytest.mark.parametrize("line", ALONE)
 def test_amplint_runs_in_an_environment_of_its_own(
-    line: str, from_path: bool, checkout: Path, source: Source, tmp_path: Path, home: Path
+    line: str, from_path: bool, checkout: Path, source: CloneSource, tmp_path: Path, home: Path
 ) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     recipe = line.replace("git+ADDRESS@COMMIT", str(checkout)) if from_path else line
@@ -236,7 +236,7 @@ def pre_commit(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @old
 @pytest.mark.parametrize("pre_commit", [LOWEST], indirect=True)
 def test_the_lowest_pre_commit_runs_both_hooks(
-    pre_commit: str, project: Path, home: Path, source: Source
+    pre_commit: str, project: Path, home: Path, source: CloneSource
 ) -> None:
     both = recipes.hook(source).replace("# - id", "- id")
     (project / ".pre-commit-config.yaml").write_text(both)
@@ -253,7 +253,7 @@ def test_the_lowest_pre_commit_runs_both_hooks(
 @old
 @pytest.mark.parametrize("pre_commit", [TOO_OLD], indirect=True)
 def test_an_older_one_says_what_the_hooks_need_and_runs_the_local_hook(
-    pre_commit: str, project: Path, home: Path, source: Source
+    pre_commit: str, project: Path, home: Path, source: CloneSource
 ) -> None:
     assert f"{TOO_OLD} was tried" in PAGE
     file = project / ".pre-commit-config.yaml"

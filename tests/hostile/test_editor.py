@@ -9,10 +9,19 @@ import pytest
 
 pytest.importorskip("pygls")
 
-from amplint.server.documents import Document
+from amplint.server.documents import OpenText
 from amplint.server.looking import Looker
-from amplint.server.main import Server, create
-from amplint.server.messages import HEAD, Done, Judged, Look, Open, Told, framed, request_in
+from amplint.server.main import EditorSession, create
+from amplint.server.messages import (
+    HEAD,
+    JudgedText,
+    LogLine,
+    Look,
+    LookEnded,
+    Open,
+    framed,
+    request_in,
+)
 from amplint.server.notebooks import OpenNotebook
 from tests.hostile.conftest import LEGACY
 
@@ -26,9 +35,9 @@ URIS = [
 def seen(looker: Looker, look: Look) -> tuple[set[str], list[str]]:
     """The codes of the findings in the text that was asked for, and what was told."""
     answers = list(looker.look(look))
-    assert isinstance(answers[-1], Done)
-    judged = [one for one in answers if isinstance(one, Judged) and one.uri == look.uri]
-    told = [one.text for one in answers if isinstance(one, Told)]
+    assert isinstance(answers[-1], LookEnded)
+    judged = [one for one in answers if isinstance(one, JudgedText) and one.uri == look.uri]
+    told = [one.text for one in answers if isinstance(one, LogLine)]
     return {item.code for one in judged for item in one.items}, told
 
 
@@ -38,14 +47,14 @@ def test_no_address_stops_the_server(
 ) -> None:
     """The text is looked at, or it is told why not; then the next one is."""
     looks: list[Look] = []
-    monkeypatch.setattr(Server, "encoding", "utf-16")  # what an editor and it agree on
+    monkeypatch.setattr(EditorSession, "encoding", "utf-16")  # what an editor and it agree on
 
     async def dialogue() -> None:
         server = create()
         server.clear = lambda _: None  # there is no editor
         server.send = lambda look: looks.append(request_in(framed(look)[HEAD.size :]))
         for each in (uri, (repository / "a.py").as_uri()):
-            server.put(Document.opened(each, 1, f"{LEGACY}# \ud800\n"))
+            server.put(OpenText.opened(each, 1, f"{LEGACY}# \ud800\n"))
             assert server.timer is not None
             server.timer.cancel()
             server.look()
@@ -61,10 +70,10 @@ def test_no_address_stops_the_server(
 def test_half_a_pair_in_an_address_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no address, and no message between the processes could carry it."""
     said: list[str] = []
-    monkeypatch.setattr(Server, "tell", lambda _, text: said.append(text))
+    monkeypatch.setattr(EditorSession, "tell", lambda _, text: said.append(text))
     server = create()
-    server.put(Document.opened("file:///a\ud800.py", 1, LEGACY))
-    cell = Document.opened("cell:\udc00", 1, LEGACY)
+    server.put(OpenText.opened("file:///a\ud800.py", 1, LEGACY))
+    cell = OpenText.opened("cell:\udc00", 1, LEGACY)
     server.put(OpenNotebook("file:///a.ipynb", 1, (cell.uri,), {cell.uri: cell}))
     assert server.documents == {}
     assert len(said) == 2 and "'file:///a\\ud800.py' is no address" in said[0]

@@ -17,10 +17,10 @@ from amplint.run.request import Outcome
 from amplint_verify.observing import timeline_page
 from amplint_verify.observing.folding import blocks_of, common_path, groups_of
 from amplint_verify.recording import timeline as recording
-from amplint_verify.recording.events import Event, Kind, ModuleDtypes, Timeline
+from amplint_verify.recording.events import Event, EventKind, ModuleDtypes, Timeline
 from amplint_verify.recording.observation import Observation, RunOutcome
 from amplint_verify.recording.sightings import ModulePath
-from amplint_verify.recording.timeline import Step
+from amplint_verify.recording.timeline import TimelineStep
 from tests.command import Amplint
 from tests.helpers import write
 
@@ -170,9 +170,9 @@ def test_gradients_are_cast_where_they_are_computed(observe: Observe) -> None:
 def test_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MOST_EVENTS", 3)
     monkeypatch.setattr(recording, "MOST_MODULES", 2)
-    step = Step(1)
+    step = TimelineStep(1)
     for row in (1, 1, 2, 3, 4, 5):
-        step.add(Event(Kind.CLIP, row=row))
+        step.add(Event(EventKind.CLIP, row=row))
     for name in "abc":
         step.list(ModulePath("Net", name, "Linear"))
     found = step.timeline(1)
@@ -183,11 +183,17 @@ def test_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def layer(number: int) -> Iterator[Event]:
     for name in ("norm", "mlp.0", "mlp.2"):
         module = ModulePath("Net", f"layers.{number}.{name}", "Linear")
-        yield Event(Kind.CAST, "float32 → float16", "linear", "net.py", 7, False, module, "float16")
+        yield Event(
+            EventKind.CAST, "float32 → float16", "linear", "net.py", 7, False, module, "float16"
+        )
 
 
 def test_layers_that_are_alike_are_one() -> None:
-    events = [Event(Kind.CLIP, row=1), *(e for n in range(40) for e in layer(n)), Event(Kind.STEP)]
+    events = [
+        Event(EventKind.CLIP, row=1),
+        *(e for n in range(40) for e in layer(n)),
+        Event(EventKind.STEP),
+    ]
     blocks = list(blocks_of(groups_of(events)))
     assert [len(block.groups) for block in blocks] == [1, 3, 1]
     assert blocks[1].again == tuple(f"layers.{number}" for number in range(1, 40))
@@ -197,10 +203,10 @@ def test_layers_that_are_alike_are_one() -> None:
 
 
 def test_what_differs_is_not_folded() -> None:
-    events = [Event(Kind.CLIP, row=row) for row in range(30)]
+    events = [Event(EventKind.CLIP, row=row) for row in range(30)]
     assert len(list(blocks_of(groups_of(events)))) == 1
     modules = [ModulePath("Net", f"a.{row}", f"Kind{row}") for row in range(30)]
-    events = [Event(Kind.CALL, module=module) for module in modules]
+    events = [Event(EventKind.CALL, module=module) for module in modules]
     assert len(list(blocks_of(groups_of(events)))) == 30
 
 
@@ -219,7 +225,7 @@ def test_a_path_for_several(paths: Sequence[str], expected: str) -> None:
 
 def test_a_page_is_bounded_and_says_so() -> None:
     modules = [ModulePath("Net", f"m{'x' * row}", "Linear") for row in range(2000)]
-    events = [Event(Kind.CAST, "a → b", module=module, row=1) for module in modules]
+    events = [Event(EventKind.CAST, "a → b", module=module, row=1) for module in modules]
     page = shown(
         observation(
             events,
@@ -280,10 +286,14 @@ EVIL = "<script>alert(1)</script>"
 def test_every_text_is_escaped() -> None:
     module = ModulePath(f"{EVIL}r", f"{EVIL}p", f"{EVIL}k")
     other = ModulePath("Other", "", EVIL)
-    event = Event(Kind.CAST, f"{EVIL}d", f"{EVIL}a", f"{EVIL}.py", 3, True, module, f"{EVIL}l")
+    event = Event(EventKind.CAST, f"{EVIL}d", f"{EVIL}a", f"{EVIL}.py", 3, True, module, f"{EVIL}l")
     events = [
         event,
-        *(Event(kind, EVIL, EVIL, EVIL, 1, True, other) for kind in Kind if kind is not Kind.WAIT),
+        *(
+            Event(kind, EVIL, EVIL, EVIL, 1, True, other)
+            for kind in EventKind
+            if kind is not EventKind.WAIT
+        ),
     ]
     dtypes = (EVIL,)
     modules = tuple(ModuleDtypes(each, dtypes, dtypes, dtypes) for each in (module, other))
@@ -293,9 +303,10 @@ def test_every_text_is_escaped() -> None:
 
 
 def test_each_kind_has_words() -> None:
-    details = {Kind.WAIT: "scalar-read"}
+    details = {EventKind.WAIT: "scalar-read"}
     events = [
-        Event(kind, details.get(kind, "x"), path="a.py", row=row) for row, kind in enumerate(Kind)
+        Event(kind, details.get(kind, "x"), path="a.py", row=row)
+        for row, kind in enumerate(EventKind)
     ]
     page = shown(observation(events))
     words = " ".join(Nested(page).words)

@@ -11,9 +11,9 @@ pytest.importorskip("torch")
 
 from amplint.util.text import Text
 from amplint_verify.observing.unreached import (
-    Asked,
-    Function,
-    Spot,
+    ReportedPlace,
+    RunQuestions,
+    UnreachedFunction,
     asked_of,
     functions_of,
     unreached,
@@ -162,9 +162,9 @@ def observation(**fields: object) -> Observation:
     return Observation("sim", "", RunOutcome.OK, **fields)  # type: ignore[arg-type]
 
 
-ASKED = Asked(
-    [Spot("a.py", 3, (3, 4)), Spot("a.py", 9, (), entry=8)],
-    [Function("a.py", "f", 8), Function("b.py", "g", 1)],
+ASKED = RunQuestions(
+    [ReportedPlace("a.py", 3, (3, 4)), ReportedPlace("a.py", 9, (), entry=8)],
+    [UnreachedFunction("a.py", "f", 8), UnreachedFunction("b.py", "g", 1)],
 )
 
 
@@ -184,8 +184,8 @@ def test_of_a_run_that_was_killed_nothing_is_known() -> None:
 
 
 def test_many_are_counted() -> None:
-    spots = [Spot("a.py", row, (row,)) for row in range(1, 6)]
-    [said] = unreached(Asked(spots, []), [observation(entered={"a.py": (1,)})])
+    spots = [ReportedPlace("a.py", row, (row,)) for row in range(1, 6)]
+    [said] = unreached(RunQuestions(spots, []), [observation(entered={"a.py": (1,)})])
     assert said.endswith("were not reached: a.py:1, a.py:2, a.py:3 and 2 more")
 
 

@@ -29,7 +29,7 @@ from amplint.knowledge.captures import (
     READS,
     TEXTS,
     TORCH,
-    Effect,
+    CaptureEffect,
     Encloses,
     Form,
 )
@@ -128,7 +128,7 @@ def given() -> Tensor:
     return torch.arange(4.0)
 
 
-def compiled(program: Program, whole: bool = False, **options: bool) -> Effect:
+def compiled(program: Program, whole: bool = False, **options: bool) -> CaptureEffect:
     """What `torch.compile` does to a program: it is captured in one graph, or breaks, or raises."""
     import torch._dynamo as dynamo  # noqa: PLC0415
 
@@ -144,12 +144,12 @@ def compiled(program: Program, whole: bool = False, **options: bool) -> Effect:
         try:
             torch.compile(program, backend=backend, fullgraph=whole)(given())
         except Exception:
-            return Effect.RAISES
+            return CaptureEffect.RAISES
     broken = sum(dynamo.utils.counters["graph_break"].values())
-    return Effect.CAPTURED if len(graphs) == 1 and not broken else Effect.BREAKS
+    return CaptureEffect.CAPTURED if len(graphs) == 1 and not broken else CaptureEffect.BREAKS
 
 
-def exported(program: Program, strict: bool) -> Effect:
+def exported(program: Program, strict: bool) -> CaptureEffect:
     class Module(torch.nn.Module):  # type: ignore[name-defined, misc]
         def forward(self, t: Tensor) -> Any:
             return program(t)
@@ -158,11 +158,11 @@ def exported(program: Program, strict: bool) -> Effect:
         try:
             torch.export.export(Module(), (given(),), strict=strict)
         except Exception:
-            return Effect.RAISES
-    return Effect.CAPTURED
+            return CaptureEffect.RAISES
+    return CaptureEffect.CAPTURED
 
 
-ASKED: dict[Encloses, Callable[[Program], Effect]] = {
+ASKED: dict[Encloses, Callable[[Program], CaptureEffect]] = {
     Encloses.COMPILE: compiled,
     Encloses.WHOLE: lambda program: compiled(program, whole=True),
     Encloses.EXPORT: lambda program: exported(program, strict=False),
@@ -191,14 +191,14 @@ def test_the_table_is_whole() -> None:
 def test_what_may_be_whole_is_refused_by_both() -> None:
     for form, effect in EFFECTS[Encloses.PERHAPS_WHOLE].items():
         both = {EFFECTS[Encloses.COMPILE][form], EFFECTS[Encloses.WHOLE][form]}
-        assert (effect is Effect.CAPTURED) is (Effect.CAPTURED in both)
+        assert (effect is CaptureEffect.CAPTURED) is (CaptureEffect.CAPTURED in both)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_options_have_more_captured(option: str) -> None:
     for form in OPTIONS[option]:
         for program in PROGRAMS[form]:
-            assert compiled(program, **{option: True}) is Effect.CAPTURED
+            assert compiled(program, **{option: True}) is CaptureEffect.CAPTURED
 
 
 def test_an_export_is_not_strict_unless_it_is_asked_to_be() -> None:
@@ -214,7 +214,7 @@ def test_a_function_that_is_left_out_is_not_looked_into() -> None:
         return t.sum().item() if t.sum() > 0 else 0
 
     # The call breaks the graph; what is read in it breaks nothing more.
-    assert compiled(lambda t: t * read(t)) is Effect.BREAKS
+    assert compiled(lambda t: t * read(t)) is CaptureEffect.BREAKS
 
 
 def test_the_names_are_those_of_torch() -> None:

@@ -21,7 +21,7 @@ from amplint import (
     nodes,
 )
 from amplint.analyses.traits import Traits
-from amplint.rule.search import Search, Table
+from amplint.rule.search import CandidateSearch, WayTable
 from amplint.run.request import Request
 from benchmarks.every_node import Difference, Everywhere, run, said, told
 from tests.helpers import ROOT, folders, lint, modules, request, write
@@ -83,11 +83,11 @@ def test_a_check_that_judges_otherwise_with_the_code_at_hand_is_found_out(tmp_pa
 @pytest.mark.parametrize(
     ("condition", "owner", "name", "wrong"),
     [
-        (calls(".step"), Table, "of_call", ()),
+        (calls(".step"), WayTable, "of_call", ()),
         (calls(".step") & SOMEWHERE_HOT, Traits, "of_function", frozenset()),
         (
             calls(".step") & in_functions_with(frozenset({"torch"})),
-            Search,
+            CandidateSearch,
             "_symbols_of",
             frozenset(),
         ),

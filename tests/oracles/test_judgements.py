@@ -25,7 +25,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
-from amplint.rule.search import FileCandidates, Search
+from amplint.rule.search import FileCandidates
 from amplint.run import analysis, engine, session
 from amplint.run import judge as judging
 from amplint.run.cache import NAME, Cache
@@ -33,7 +33,7 @@ from amplint.run.judge import judge
 from amplint.util import process_pool
 from amplint.util.text import Text, span_in
 from amplint.values.atoms import Value
-from amplint.view.spot import Spot
+from amplint.view.spot import KnownProject, Spot
 from benchmarks.packages import request_for
 from tests.helpers import FIXTURES
 
@@ -286,7 +286,7 @@ def test_with_the_code_at_hand_views_ask_the_facts_of_their_file_alone(
         shown = [
             each._replace(
                 spot=Spot(
-                    cast("Search", Sealed()),
+                    cast("KnownProject", Sealed()),
                     each.spot.function,
                     sealed(each.spot.state),
                     each.spot.number,

@@ -21,7 +21,7 @@ from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
 from amplint.inference import Inference, continuation
 from amplint.inference import snapshot as snapshots
-from amplint.inference.continuation import Continued, Edit, can_go_on, continued
+from amplint.inference.continuation import Continued, FixpointEdit, can_go_on, continued
 from amplint.inference.grafting import Graft, graft
 from amplint.inference.snapshot import Snapshot, resumed, taken
 from amplint.inference.state import Key
@@ -33,7 +33,7 @@ from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
-from amplint.run.indexing import Store
+from amplint.run.indexing import IndexStore
 from amplint.run.linking import Linker, LiveLinker, key_of_project
 from amplint.util.progress import SILENT
 from amplint.values.atoms import Tensor, Value
@@ -663,7 +663,7 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     seen: Counter[str] = Counter()
     follow = Facts.after
 
-    def noted(facts: Facts, inference: Inference, edit: Edit) -> Facts:
+    def noted(facts: Facts, inference: Inference, edit: FixpointEdit) -> Facts:
         after = follow(facts, inference, edit)
         seen.update(kind.__name__ for kind in after.built)
         return after
@@ -819,7 +819,7 @@ def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
     cache = Cache(tmp_path / NAME)
 
     def link(texts: Texts) -> Inference:
-        linker = Linker(Store(cache, lambda path: texts[path]))
+        linker = Linker(IndexStore(cache, lambda path: texts[path]))
         return linker.link(indexed(texts), SILENT)
 
     link(PROJECT)

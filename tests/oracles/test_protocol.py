@@ -17,12 +17,12 @@ from amplint.gradscaler.automaton import (
     BLAME,
     ORDER,
     UNSCALED,
-    Call,
+    CallVerdict,
     Contribution,
     Effect,
     Phase,
-    Protocol,
-    Verdict,
+    ScalerCall,
+    ScalerProtocol,
 )
 
 SCALE = 1024.0
@@ -47,68 +47,81 @@ class Reality:
         self.sums = dict.fromkeys(NAMES, 0.0)
         self.lost = dict.fromkeys(NAMES, False)
 
-    def call(self, call: Call, *names: str) -> float:
+    def call(self, call: ScalerCall, *names: str) -> float:
         """Make the call; returns what it worked with, as a share of what it should be.
 
         1 is right; 0 for a step that should move something and does not.
         """
-        if call in (Call.BACKWARD, Call.SCALED_BACKWARD):
+        if call in (ScalerCall.BACKWARD, ScalerCall.SCALED_BACKWARD):
             # Each by a factor of its own: gradients that share memory would be divided twice.
             loss = sum((self.weights[name] * torch.ones(()) for name in names), torch.zeros(()))
-            (self.scaler.scale(loss) if call is Call.SCALED_BACKWARD else loss).backward()
+            (self.scaler.scale(loss) if call is ScalerCall.SCALED_BACKWARD else loss).backward()
             for name in names:
                 self.sums[name] += 1.0
-        elif call is Call.UPDATE:
+        elif call is ScalerCall.UPDATE:
             self.scaler.update()
         else:
             return self.call_on(call, names[0])
         return 1.0
 
-    def call_on(self, call: Call, name: str) -> float:
+    def call_on(self, call: ScalerCall, name: str) -> float:
         optimizer, weight = self.optimizers[name], self.weights[name]
         before = weight.item()
-        if call is Call.UNSCALE:
+        if call is ScalerCall.UNSCALE:
             self.scaler.unscale_(optimizer)
-        elif call is Call.STEP:
+        elif call is ScalerCall.STEP:
             self.scaler.step(optimizer)
-        elif call is Call.PLAIN_STEP:
+        elif call is ScalerCall.PLAIN_STEP:
             optimizer.step()
-        elif call is Call.READ:
+        elif call is ScalerCall.READ:
             norm = 0.0 if weight.grad is None else weight.grad.norm().item()
             return norm / self.sums[name] if self.sums[name] else 1.0
-        elif call is Call.CLIP:
+        elif call is ScalerCall.CLIP:
             norm = torch.nn.utils.clip_grad_norm_([weight], 1e9).item()
             return norm / self.sums[name] if self.sums[name] else 1.0
         else:
-            optimizer.zero_grad(set_to_none=call is Call.CLEAR)
+            optimizer.zero_grad(set_to_none=call is ScalerCall.CLEAR)
             self.sums[name] = 0.0
-        if call in (Call.STEP, Call.PLAIN_STEP):
+        if call in (ScalerCall.STEP, ScalerCall.PLAIN_STEP):
             moved = before - weight.item()
             return moved / self.sums[name] if self.sums[name] else 1.0 + moved
         return 1.0
 
 
-def sequences() -> st.SearchStrategy[list[tuple[Call, tuple[str, ...]]]]:
+def sequences() -> st.SearchStrategy[list[tuple[ScalerCall, tuple[str, ...]]]]:
     name = st.sampled_from(NAMES)
     reached = st.sampled_from([NAMES[:1], NAMES[1:], NAMES])
-    backward = st.tuples(st.sampled_from([Call.SCALED_BACKWARD, Call.BACKWARD]), reached)
-    mostly_scaled = st.tuples(st.just(Call.SCALED_BACKWARD), reached)
-    others = [Call.UNSCALE, Call.CLIP, Call.READ, Call.STEP, Call.PLAIN_STEP, Call.CLEAR]
-    others.append(Call.ZERO)
+    backward = st.tuples(
+        st.sampled_from([ScalerCall.SCALED_BACKWARD, ScalerCall.BACKWARD]), reached
+    )
+    mostly_scaled = st.tuples(st.just(ScalerCall.SCALED_BACKWARD), reached)
+    others = [
+        ScalerCall.UNSCALE,
+        ScalerCall.CLIP,
+        ScalerCall.READ,
+        ScalerCall.STEP,
+        ScalerCall.PLAIN_STEP,
+        ScalerCall.CLEAR,
+    ]
+    others.append(ScalerCall.ZERO)
     on_one = st.tuples(st.sampled_from(others), name.map(lambda one: (one,)))
-    update = st.just((Call.UPDATE, ()))
+    update = st.just((ScalerCall.UPDATE, ()))
     return st.lists(st.one_of(backward, mostly_scaled, on_one, on_one, update), max_size=14)
 
 
 @settings(max_examples=1500, deadline=None)
 @given(sequences(), st.sampled_from([True, True, True, False]))
-def test_the_automaton_is_torch(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool) -> None:
+def test_the_automaton_is_torch(
+    calls: list[tuple[ScalerCall, tuple[str, ...]]], enabled: bool
+) -> None:
     check(calls, enabled)
 
 
-def check(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool = True) -> Verdict | None:
+def check(
+    calls: list[tuple[ScalerCall, tuple[str, ...]]], enabled: bool = True
+) -> CallVerdict | None:
     """Hold each call of the sequence against torch; returns the verdict of the last."""
-    predicted, real = Protocol(enabled), Reality(enabled)
+    predicted, real = ScalerProtocol(enabled), Reality(enabled)
     verdict = None
     for call, names in calls:
         verdict = predicted.call(call, *names)
@@ -119,7 +132,10 @@ def check(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool = True) -> Ve
             return verdict  # a program ends here
         share = real.call(call, *names)
         right = abs(share - 1.0) < 1e-4
-        if call is Call.CLIP and verdict.violation == Violation.UNSCALED_OR_CLIPPED_AFTER_STEP:
+        if (
+            call is ScalerCall.CLIP
+            and verdict.violation == Violation.UNSCALED_OR_CLIPPED_AFTER_STEP
+        ):
             continue  # the norm may be right; it is the step that is over
         if verdict.violation == Violation.CLEARED_BEFORE_STEP:
             continue  # nothing moves, as nothing would without a scaler
@@ -127,7 +143,7 @@ def check(calls: list[tuple[Call, tuple[str, ...]]], enabled: bool = True) -> Ve
     return verdict
 
 
-SCALED, PLAIN, ONE = Call.SCALED_BACKWARD, Call.BACKWARD, NAMES[:1]
+SCALED, PLAIN, ONE = ScalerCall.SCALED_BACKWARD, ScalerCall.BACKWARD, NAMES[:1]
 
 EXAMPLES: list[tuple[str, Violation | None]] = [
     ("scaled step update clear scaled step update", None),
@@ -155,22 +171,27 @@ EXAMPLES: list[tuple[str, Violation | None]] = [
 
 @pytest.mark.parametrize(("text", "violation"), EXAMPLES)
 def test_each_violation_has_its_sequence(text: str, violation: Violation | None) -> None:
-    names = {"scaled": SCALED, "plain": PLAIN, "plain-step": Call.PLAIN_STEP, "clear": Call.CLEAR}
-    calls = [names.get(word) or Call[word.upper()] for word in text.split()]
-    verdict = check([(call, () if call is Call.UPDATE else ONE) for call in calls])
+    names = {
+        "scaled": SCALED,
+        "plain": PLAIN,
+        "plain-step": ScalerCall.PLAIN_STEP,
+        "clear": ScalerCall.CLEAR,
+    }
+    calls = [names.get(word) or ScalerCall[word.upper()] for word in text.split()]
+    verdict = check([(call, () if call is ScalerCall.UPDATE else ONE) for call in calls])
     assert verdict is not None and verdict.violation == violation
 
 
 def test_an_update_between_two_optimizers() -> None:
     one, other = NAMES[:1], NAMES[1:]
-    calls: list[tuple[Call, tuple[str, ...]]] = [
-        (SCALED, NAMES), (Call.STEP, one), (Call.UPDATE, ()), (Call.STEP, other)
+    calls: list[tuple[ScalerCall, tuple[str, ...]]] = [
+        (SCALED, NAMES), (ScalerCall.STEP, one), (ScalerCall.UPDATE, ()), (ScalerCall.STEP, other)
     ]  # fmt: skip
     verdict = check(calls)
-    assert verdict == Verdict(Effect.WRONG, Violation.OUT_OF_ORDER)
+    assert verdict == CallVerdict(Effect.WRONG, Violation.OUT_OF_ORDER)
 
 
 def test_the_tables_are_complete() -> None:
-    assert set(ORDER) == set(itertools.product((Call.UNSCALE, Call.STEP), Phase))
+    assert set(ORDER) == set(itertools.product((ScalerCall.UNSCALE, ScalerCall.STEP), Phase))
     assert set(UNSCALED) == set(Contribution)
     assert set(BLAME) == set(Contribution) - {Contribution.PLAIN, Contribution.UNSCALED}

@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 from amplint.inference import custom_ops, ranks
-from amplint.inference.ranks import Call
+from amplint.inference.ranks import RankedCall
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
 from amplint.knowledge.casts import (
     AUTOCAST,
@@ -57,7 +57,7 @@ from amplint.knowledge.operations import (
     INDEX_ARGUMENTS,
     OPERATORS,
     REFLECTED,
-    Result,
+    OperationResult,
 )
 from amplint.knowledge.versions import CAST_SINCE, NEWER, NEWER_DIFFERS, OLDER_DIFFERS
 from amplint.values.atoms import (
@@ -491,7 +491,7 @@ def expected_dtype(word: str, operands: list[Any]) -> Any:
     return getattr(torch, word)
 
 
-def wrong(expected: Result, operands: list[Any], result: Any) -> str | None:
+def wrong(expected: OperationResult, operands: list[Any], result: Any) -> str | None:
     """What the table gets wrong of this result."""
     if expected.kind == "host:numpy":
         return None if type(result).__module__ == "numpy" else f"is {type(result)}"
@@ -529,7 +529,9 @@ def storage(tensor: Any) -> int:
     return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
 
 
-def wrong_tensor(expected: Result, word: str, operands: list[Any], result: Any) -> str | None:
+def wrong_tensor(
+    expected: OperationResult, word: str, operands: list[Any], result: Any
+) -> str | None:
     dtype = expected_dtype(word, operands)
     if dtype is not None and result.dtype != dtype:
         return f"{result.dtype} instead of {dtype}"
@@ -613,11 +615,11 @@ def known(thing: Any) -> Value:
     return UNKNOWN
 
 
-def written(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
+def written(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> RankedCall:
     values = tuple(map(known, arguments))
     named = {word: known(thing) for word, thing in keywords.items()}
     if name.startswith("Tensor."):
-        return Call(values[0], Arguments(values[1:], named))
+        return RankedCall(values[0], Arguments(values[1:], named))
     return ranks.of_function(Arguments(values, named))
 
 
@@ -669,7 +671,9 @@ def with_dim_at(name: str, position: int) -> tuple[list[Any], Any]:
 @pytest.mark.parametrize("name", [n for n, r in RESULTS.items() if r.rank == "scalar-without-dim"])
 def test_a_dim_keeps_a_dimension(name: str) -> None:
     expected = RESULTS[name]
-    by_dim = expected.by_dim or Result(expected.kind, "some", expected.dtype, count=expected.count)
+    by_dim = expected.by_dim or OperationResult(
+        expected.kind, "some", expected.dtype, count=expected.count
+    )
     calls = [call(name, space(2, FLOAT, FLOAT), dim=0)]
     if expected.dim is not None:
         calls.append(with_dim_at(name, expected.dim))
@@ -1488,7 +1492,7 @@ def wrong_module(
         return None
     word = FLOAT if facts.dtype == "param" else facts.dtype
     handed = cast(policy, device, operands)
-    return wrong_tensor(Result("tensor", facts.rank, word), word, handed, parts[0])
+    return wrong_tensor(OperationResult("tensor", facts.rank, word), word, handed, parts[0])
 
 
 @pytest.mark.parametrize("name", CALLABLE)

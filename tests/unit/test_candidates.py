@@ -33,7 +33,7 @@ from amplint.analyses.program import Program
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.rule.search import FileCandidates, Search
+from amplint.rule.search import CandidateSearch, FileCandidates
 from amplint.view.spot import Spot, symbol
 
 
@@ -51,7 +51,7 @@ def found(candidates: Candidates, text: str) -> FileCandidates:
         yield from ()
 
     files = Files({"a.py": File("a.py", text)})
-    return Search(files, Program(files).facts, [rule]).of("a.py")
+    return CandidateSearch(files, Program(files).facts, [rule]).of("a.py")
 
 
 LOOP = """\
@@ -106,7 +106,7 @@ def test_captures_are_looked_for_where_a_rule_asks_for_them(condition: Candidate
     facts = Program(files).facts
     rule = Rule("AMP900", "Doc.", Group.PRECISION, "0.1", Unrun("made up", "nowhere"))
     rule.on(calls(".item") & condition)(lambda _: iter(()))
-    Search(files, facts, [rule]).of("a.py")
+    CandidateSearch(files, facts, [rule]).of("a.py")
     assert (Captures in facts.built) is (condition is IN_CAPTURE)
 
 

@@ -7,7 +7,7 @@ import pytest
 from amplint import Finding, Group, Rule, Unrun
 from amplint.claim.finding import RuleName
 from amplint.project.config import ConfigError, Settings, check_selectors
-from amplint.project.hierarchy import Hierarchy
+from amplint.project.hierarchy import SettingsHierarchy
 from amplint.rule.of_engine import UNPARSABLE, UNUSED
 from amplint.util.positions import Position, Span
 
@@ -30,7 +30,7 @@ RULES = (
 def checked(
     root: Path, given: dict[str, object] | None = None, config: Path | None = None
 ) -> Settings:
-    found = Hierarchy(given, config, root).at(str(root))
+    found = SettingsHierarchy(given, config, root).at(str(root))
     check_selectors(found, RULES)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 
 from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Unrun, View, calls
 from amplint.project.discover import project
-from amplint.project.hierarchy import Hierarchy
+from amplint.project.hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run.engine import run
 from amplint.run.filtering import without_superseded
@@ -31,7 +31,7 @@ def look(
 ) -> Outcome:  # fmt: skip
     known = registry.all_rules() if rules is None else rules
     given = {key.replace("_", "-"): value for key, value in options.items()}
-    settings = Hierarchy(given)
+    settings = SettingsHierarchy(given)
     found = project(paths or (".",), settings)
     return run(Request(found, settings, known, overlays or {}))
 
@@ -220,7 +220,7 @@ def finding(code: str, span: Span, *related: Related, group: Group = Group.PERFO
 
 
 def left(rules: Sequence[Rule], *findings: Finding) -> list[str]:
-    settings = Hierarchy().at(str(Path.cwd()))
+    settings = SettingsHierarchy().at(str(Path.cwd()))
     return [one.code for one in without_superseded(findings, rules, settings)]
 
 
@@ -256,7 +256,7 @@ def test_a_file_that_did_not_change_is_indexed_once() -> None:
     Path("a.py").write_text(LEGACY)
     Path("b.py").write_text("x = 1\n")
     known = registry.all_rules()
-    settings = Hierarchy()
+    settings = SettingsHierarchy()
     first = Request(project(["."], settings), settings, known)
     run(first)
     before = dict(first.indexed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.ir.module_names import Modules
+from amplint.ir.module_names import ProjectModules
 from benchmarks import fix_commits
 from benchmarks.fix_commits import Case, Found, Label, judge
 
@@ -63,7 +63,9 @@ def test_distance(path: str, wanted: str, expected: int) -> None:
 
 
 def test_what_a_file_imports() -> None:
-    modules = Modules(["src/pkg/__init__.py", "src/pkg/net.py", "src/pkg/ops.py", "tools/run.py"])
+    modules = ProjectModules(
+        ["src/pkg/__init__.py", "src/pkg/net.py", "src/pkg/ops.py", "tools/run.py"]
+    )
     text = b"import torch\nfrom . import ops\ndef late():\n    import pkg.net"
     found = set(fix_commits.imports("src/pkg/model.py", text, modules))
     assert found == {"src/pkg/__init__.py", "src/pkg/ops.py", "src/pkg/net.py"}

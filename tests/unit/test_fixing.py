@@ -525,7 +525,7 @@ def test_fixes_are_made_once_for_the_same_files_and_settings(
     asked = replace(asked, cache=Cache(tmp_path / "cache"))
     rounds, count = fixing.fix_round, itertools.count()
 
-    def counted(*given: Any) -> fixing.Changes:
+    def counted(*given: Any) -> fixing.RoundOfFixes:
         next(count)
         return rounds(*given)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from amplint.project.config import Settings
-from amplint.project.hierarchy import Hierarchy, Projects
+from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.server.looking import Looker
-from amplint.server.messages import Judged, Look, Open, Repaired
+from amplint.server.messages import JudgedText, Look, Open, Repaired
 from tests.command import Amplint
 
 SCALER = "import torch\n\n\ndef make():\n    return torch.cuda.amp.GradScaler()\n"
@@ -148,7 +148,7 @@ def test_the_server_has_it_too(amplint: Amplint, mono: Path) -> None:
     looker = Looker()
     for number, (uri, each) in enumerate(opened.items()):
         told = list(looker.look(Look(number, uri, opened, "utf-16")))
-        (judged,) = (one for one in told if isinstance(one, Judged) and one.uri == uri)
+        (judged,) = (one for one in told if isinstance(one, JudgedText) and one.uri == uri)
         own = {one for one in above if (Path(one[0]).as_uri()) == uri}
         assert {item.code for item in judged.items} == {code for *_, code, _ in own}
         (repaired,) = (one for one in told if isinstance(one, Repaired) and one.uri == uri)
@@ -224,17 +224,17 @@ def test_a_baseline_of_the_whole_repository_goes_on_to_hold(amplint: Amplint, mo
 def test_roots_decide_where_they_are_given(mono: Path) -> None:
     """They are those of the settings that hold at the root of a project."""
     (mono / "pyproject.toml").write_text("[tool.amplint]\nroots = []\n")
-    projects = Projects(Hierarchy())
+    projects = Projects(SettingsHierarchy())
     assert {projects.of(str(mono / name)) for name in ("", "old/old", "new", "tools")} == {
         str(mono)
     }
     (mono / "pyproject.toml").write_text('[tool.amplint]\nroots = ["new/*", "tools"]\n')
-    projects = Projects(Hierarchy())
+    projects = Projects(SettingsHierarchy())
     found = {name: projects.of(str(mono / name)) for name in ("old/old", "new", "new/new", "tools")}
     places = {"old/old": "", "new": "", "new/new": "new/new", "tools": "tools"}
     assert found == {name: str(mono / place) for name, place in places.items()}
     (mono / "old/pyproject.toml").write_text("[tool.amplint]\n")
-    assert Projects(Hierarchy()).of(str(mono / "old/old")) == str(mono / "old")
+    assert Projects(SettingsHierarchy()).of(str(mono / "old/old")) == str(mono / "old")
 
 
 def test_packages_may_be_analysed_together(amplint: Amplint, mono: Path) -> None:
@@ -255,7 +255,7 @@ def test_an_amplint_toml_makes_a_project_where_nothing_else_does(
     )
     (tmp_path / "work/amplint.toml").write_text("")
     (tmp_path / "work/a/amplint.toml").write_text("")
-    assert Projects(Hierarchy()).of(str(tmp_path / "work/a")) == str(tmp_path / "work")
+    assert Projects(SettingsHierarchy()).of(str(tmp_path / "work/a")) == str(tmp_path / "work")
     found = checked(amplint, tmp_path / "work/a", "helpers.py")
     assert {code for *_, code, _ in found} == {"AMP101"}
 
@@ -275,7 +275,7 @@ def test_what_is_excluded_above_is_left_out_of_the_hook_whichever_files_it_names
 
 def settings(root: Path, where: str, **options: object) -> Settings:
     given = {key.replace("_", "-"): value for key, value in options.items()}
-    return Hierarchy(given).at(str(root / where))
+    return SettingsHierarchy(given).at(str(root / where))
 
 
 def test_the_nearest_file_with_settings_holds(mono: Path) -> None:
@@ -294,7 +294,7 @@ def test_the_nearest_file_with_settings_holds(mono: Path) -> None:
     strict = mono / "strict.toml"
     strict.write_text('select = ["ALL"]\n')
     for place in ("", "old", "new/new"):
-        assert Hierarchy(None, strict).at(str(mono / place)).select == ("ALL",)
+        assert SettingsHierarchy(None, strict).at(str(mono / place)).select == ("ALL",)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_a_template_that_is_no_toml_stops_nothing(amplint: Amplint, mono: Path) 
 def test_no_nesting_of_directories_is_too_deep(mono: Path) -> None:
     """As deep as a path may be long."""
     deep = f"{mono}/tools/{'a/' * 1900}b"
-    hierarchy = Hierarchy()
+    hierarchy = SettingsHierarchy()
     assert hierarchy.at(deep) == hierarchy.at(str(mono / "tools"))
     assert Projects(hierarchy).of(deep) == Projects(hierarchy).top(deep) == str(mono)
     outside = f"/{'a/' * 1900}b"

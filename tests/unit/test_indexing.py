@@ -17,7 +17,7 @@ from amplint.run import cache as caching
 from amplint.run import indexing, parts, session
 from amplint.run.cache import Cache
 from amplint.run.engine import run
-from amplint.run.indexing import Store
+from amplint.run.indexing import IndexStore
 from amplint.run.request import Outcome, Request
 from amplint.util import process_pool
 
@@ -173,8 +173,11 @@ def test_a_small_project_keeps_no_index(monkeypatch: pytest.MonkeyPatch) -> None
 def test_records_of_files_that_are_gone_go() -> None:
     digests = {"a/b.py": "1", "a/c.py": "2", "a/d.py": "3"}
     cache = Cache(Path(caching.NAME))
-    Store(cache, digests.__getitem__).keep({"a/b.py": b"b", "a/c.py": b"c"}, digests)
-    Store(cache, digests.__getitem__).keep({"a/d.py": b"d"}, {"a/c.py", "a/d.py"})
-    assert Store(cache, digests.__getitem__).recall(digests) == {"a/c.py": b"c", "a/d.py": b"d"}
+    IndexStore(cache, digests.__getitem__).keep({"a/b.py": b"b", "a/c.py": b"c"}, digests)
+    IndexStore(cache, digests.__getitem__).keep({"a/d.py": b"d"}, {"a/c.py", "a/d.py"})
+    assert IndexStore(cache, digests.__getitem__).recall(digests) == {
+        "a/c.py": b"c",
+        "a/d.py": b"d",
+    }
     digests["a/c.py"] = "4"
-    assert Store(cache, digests.__getitem__).recall(digests) == {"a/d.py": b"d"}
+    assert IndexStore(cache, digests.__getitem__).recall(digests) == {"a/d.py": b"d"}

@@ -13,14 +13,14 @@ import yaml
 
 from amplint.cli import own_source, recipes
 from amplint.cli.first_files import indentation, is_one_table_more
-from amplint.cli.recipes import Source
+from amplint.cli.recipes import CloneSource
 from amplint.project.config import written_in
 from amplint.util.toml import loads
 from tests.command import Amplint
 from tests.helpers import ROOT
 
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-SOURCE = Source("https://github.com/someone/amplint", "v0.1.0")
+SOURCE = CloneSource("https://github.com/someone/amplint", "v0.1.0")
 FROM = f"--from={SOURCE.address}@{SOURCE.commit}"
 FILES = (".github/workflows/amplint.yml", ".pre-commit-config.yaml", "amplint.toml")
 
@@ -69,7 +69,7 @@ def test_only_the_blanks_are_filled_in() -> None:
 
 
 def test_a_tag_that_is_a_number_stays_a_text() -> None:
-    hook = yaml.safe_load(recipes.hook(Source(SOURCE.address, "1.0")))
+    hook = yaml.safe_load(recipes.hook(CloneSource(SOURCE.address, "1.0")))
     assert hook["repos"][0]["rev"] == "1.0"
 
 
@@ -363,13 +363,13 @@ def test_without_a_known_source_nothing_half_right_is_written(
         (
             '{"url": "https://token:x@github.com/a/amplint", "vcs_info": {"vcs": "git", '
             '"commit_id": "0123abc"}}',
-            Source("https://github.com/a/amplint", "0123abc"),
+            CloneSource("https://github.com/a/amplint", "0123abc"),
         ),
         ('{"url": "https://x/`a`", "vcs_info": {"vcs": "git", "commit_id": "0123abc"}}', None),
     ],
 )
 def test_what_pip_has_written_down(
-    monkeypatch: pytest.MonkeyPatch, written: str | None, expected: Source | None
+    monkeypatch: pytest.MonkeyPatch, written: str | None, expected: CloneSource | None
 ) -> None:
     class Installed:
         def read_text(self, _: str) -> str | None:

@@ -297,7 +297,7 @@ def test_a_rule_that_fails_there_says_so(amplint: Amplint, monkeypatch: pytest.M
     def fails(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(inspection.Line, "_farthest", fails)
+    monkeypatch.setattr(inspection.InspectedLine, "_farthest", fails)
     rules = section(amplint("explain", "AMP101", "--at", "a.py:15").out, "rules")
     assert rules == ["AMP101 host-read-in-hot-path: failed: RuntimeError: broken"]
 

@@ -9,7 +9,7 @@ from amplint import Finding, Group, Rule, Unrun, View, calls, nodes
 from amplint.analyses.program import Program
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.rule.search import Search
+from amplint.rule.search import CandidateSearch
 from amplint.run.judge import JudgedFile, judge
 from amplint.util.text import Text
 
@@ -24,7 +24,7 @@ def judged(text: str, *rules: Rule) -> JudgedFile:
     """Every node that meets the condition of a check is shown to it."""
     files = Files({"a.py": File("a.py", text)})
     program = Program(files)
-    found = Search(files, program.facts, rules).of("a.py")
+    found = CandidateSearch(files, program.facts, rules).of("a.py")
     return judge("a.py", Text(text), program.about("a.py"), found, rules)
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("msgspec")
 from amplint.inference import memo
 from amplint.server import worker
 from amplint.server.looking import Looker as Looking
-from amplint.server.messages import Answer, Done, Judged, Look, Open
+from amplint.server.messages import Answer, JudgedText, Look, LookEnded, Open
 from benchmarks.robustness import server
 
 
@@ -37,7 +37,7 @@ class Looker:
 
     def look(self, look: Look) -> Iterator[Answer]:
         self.left.append(weakref.ref(Circle()))
-        yield Done(look.number, [])
+        yield LookEnded(look.number, [])
 
 
 class Inbox(worker.Inbox):
@@ -88,7 +88,7 @@ def test_what_edits_have_named_is_forgotten(
     looker, findings, sizes = Looking(), set(), []
     for number, text in enumerate(server.texts(300)):
         answers = [*looker.look(Look(number, uri, {uri: Open(text)}, "utf-16"))]
-        (judged,) = (each for each in answers if isinstance(each, Judged))
+        (judged,) = (each for each in answers if isinstance(each, JudgedText))
         findings.add(len(judged.items))
         known = looker._memory.linker._known
         assert known is not None

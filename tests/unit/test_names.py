@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.ir.module_names import Modules
+from amplint.ir.module_names import ProjectModules
 
 FILES = (
     "src/pkg/__init__.py", "src/pkg/data.py", "src/pkg/utils/__init__.py", "src/pkg/utils/torch.py",
@@ -25,7 +25,7 @@ FILES = (
     ],
 )
 def test_absolute(dotted: str, importer: str, path: str | None) -> None:
-    assert Modules(FILES).absolute(dotted, importer) == path
+    assert ProjectModules(FILES).absolute(dotted, importer) == path
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_absolute(dotted: str, importer: str, path: str | None) -> None:
     ],
 )
 def test_relative(importer: str, level: int, dotted: str, path: str | None) -> None:
-    assert Modules(FILES).relative(importer, level, dotted) == path
+    assert ProjectModules(FILES).relative(importer, level, dotted) == path

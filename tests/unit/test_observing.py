@@ -16,7 +16,7 @@ from amplint.project.config import Settings
 from amplint.run import engine, observing
 from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
-from amplint.run.observing import Found, marked
+from amplint.run.observing import FoundObservations, marked
 from amplint.run.request import Outcome
 from amplint.values.atoms import ACCELERATOR, UNKNOWN, Device, Host, Tensor, TensorTree, one
 from amplint.values.lattice import join
@@ -78,7 +78,7 @@ def test_a_fix_that_rests_on_a_run_is_not_safe(check: Check) -> None:
     (finding,) = check(WHERE, {"pick": GIVEN})
     newer = Fix.safe_if("Newer", (Edit(0, 1, "x"),), {"always": True})
     fix = replace(newer, title="Older", newer=newer)
-    seen = Found(observed("a.py", WHERE, {"pick": GIVEN}))
+    seen = FoundObservations(observed("a.py", WHERE, {"pick": GIVEN}))
     told = marked(replace(finding, fix=fix), seen).fix
     assert told is not None
     assert told.newer is not None

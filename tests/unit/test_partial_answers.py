@@ -18,7 +18,7 @@ import pytest
 
 from amplint.output import FORMATS
 from amplint.project.discover import project
-from amplint.project.hierarchy import Hierarchy
+from amplint.project.hierarchy import SettingsHierarchy
 from amplint.run import engine, session, supervision
 from amplint.run.request import Outcome, Request
 from amplint.util.process_pool import Outlet
@@ -133,7 +133,7 @@ def test_findings_of_finished_files_are_printed_while_others_are_judged(
 
 
 def request(tree: Path, jobs: int = 1) -> Request:
-    settings = Hierarchy()
+    settings = SettingsHierarchy()
     return Request(project([tree], settings), settings, fixture_rules(), jobs=jobs)
 
 

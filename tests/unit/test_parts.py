@@ -14,7 +14,7 @@ from amplint.fix import fixing
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
 from amplint.project.discover import project
-from amplint.project.hierarchy import Hierarchy
+from amplint.project.hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run import parts, session
 from amplint.run.cache import NAME, Cache
@@ -105,7 +105,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def request_of(*paths: str) -> Request:
-    settings = Hierarchy()
+    settings = SettingsHierarchy()
     return Request(project(paths, settings), settings, registry.all_rules())
 
 
@@ -315,7 +315,7 @@ def test_a_fix_asks_the_files_of_its_root_whether_a_name_is_in_use(roots: Path) 
 
 def fixed(path: str) -> str:
     """The file after its safe fixes."""
-    settings = Hierarchy()
+    settings = SettingsHierarchy()
     request = Request(project((".",), settings), settings, registry.all_rules())
     return fixing.fix_project(request, False).after[path]
 

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from amplint.cli.main import main
 from amplint.server.addresses import path_of, uri_of
-from amplint.server.documents import Change, Document
+from amplint.server.documents import OpenText, TextChange
 from amplint.server.explaining import explain
 from amplint.server.looking import Looker, SupersededError
 from amplint.server.messages import (
     HEAD,
     Answer,
-    Done,
-    Edit,
     Explain,
     Explained,
-    Judged,
+    JudgedText,
+    LogLine,
     Look,
+    LookEnded,
     Open,
     Repaired,
     Supersede,
-    Told,
+    TextEdit,
     answer_in,
     body_from,
     framed,
@@ -37,8 +37,8 @@ from amplint.server.messages import (
 from amplint.server.notebooks import OpenNotebook
 from amplint.server.positions import (
     ENCODINGS,
+    EditorPlace,
     Encoding,
-    Place,
     Range,
     characters,
     offset_of,
@@ -76,15 +76,15 @@ def test_a_place_and_back(encoding: Encoding, content: str, data: st.DataObject)
 def test_places_that_are_none() -> None:
     """An editor may name a place behind the end of a line or of the text, or within a character."""
     text = Text("a😀b\r\nc")
-    assert offset_of(text, Place(0, 99), "utf-16") == 3
-    assert offset_of(text, Place(9, 0), "utf-16") == len(text.text)
-    assert offset_of(text, Place(0, 2), "utf-16") == 1
+    assert offset_of(text, EditorPlace(0, 99), "utf-16") == 3
+    assert offset_of(text, EditorPlace(9, 0), "utf-16") == len(text.text)
+    assert offset_of(text, EditorPlace(0, 2), "utf-16") == 1
     assert characters("a😀b", 3, "utf-8") == 1
 
 
 def test_the_range_of_a_span() -> None:
     span = Span(Position(2, 2), Position(2, 3))
-    assert range_of(Text("x\n😀y"), span, "utf-16") == Range(Place(1, 2), Place(1, 3))
+    assert range_of(Text("x\n😀y"), span, "utf-16") == Range(EditorPlace(1, 2), EditorPlace(1, 3))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -98,15 +98,15 @@ def test_a_change_of_a_range(
     )
     start, end = sorted((data.draw(offsets), data.draw(offsets)))
     span = Span(text.position(start), text.position(end))
-    change = Change(new, range_of(text, span, encoding))
-    changed = Document.opened("u", 1, content).changed(2, [change], encoding)
+    change = TextChange(new, range_of(text, span, encoding))
+    changed = OpenText.opened("u", 1, content).changed(2, [change], encoding)
     assert changed.content.text == content[:start] + new + content[end:]
     assert changed.version == 2
 
 
 def test_changes_come_one_upon_the_other() -> None:
-    insert = Change("b", Range(Place(0, 1), Place(0, 1)))
-    changed = Document.opened("u", 1, "x").changed(2, [Change("a"), insert, insert], "utf-16")
+    insert = TextChange("b", Range(EditorPlace(0, 1), EditorPlace(0, 1)))
+    changed = OpenText.opened("u", 1, "x").changed(2, [TextChange("a"), insert, insert], "utf-16")
     assert changed.content.text == "abb"
 
 
@@ -245,7 +245,7 @@ def judged(answers: list[Answer]) -> dict[str, list[str]]:
     return {
         answer.uri.rpartition("/")[2]: [item.code for item in answer.items]
         for answer in answers
-        if isinstance(answer, Judged)
+        if isinstance(answer, JudgedText)
     }
 
 
@@ -262,11 +262,11 @@ def test_a_project_stays_in_memory(tmp_path: Path) -> None:
     ):
         answers = looked(looker, file, a=text)
         assert judged(answers) == {"a.py": codes}
-        assert answers[-1] == Done(1, [file.as_uri()])
+        assert answers[-1] == LookEnded(1, [file.as_uri()])
         # The file as it was is forgotten.
         assert sorted(looker._memory.indexed) == [("a.py", text), ("b.py", "x = 1\n")]
-    [finding] = next(answer for answer in answers if isinstance(answer, Judged)).items
-    assert finding.range == Range(Place(4, 14), Place(4, 25))
+    [finding] = next(answer for answer in answers if isinstance(answer, JudgedText)).items
+    assert finding.range == Range(EditorPlace(4, 14), EditorPlace(4, 25))
 
 
 NAMES = [
@@ -290,14 +290,14 @@ def test_files_whatever_they_are_called(tmp_path: Path, name: bytes) -> None:
     opened = {uri: Open(WAITS.replace("loss.item()", "loss.tolist()"))}
     answers = [*Looker().look(Look(1, uri, opened, "utf-16"))]
     assert all(answer_in(framed(answer)[HEAD.size :]) == answer for answer in answers)
-    [judged] = [each for each in answers if isinstance(each, Judged)]
+    [judged] = [each for each in answers if isinstance(each, JudgedText)]
     [item] = judged.items
     assert item.uri == uri and "loss.tolist()" in item.message
     assert {other.uri for other in item.related} == {uri}
     (path.parent / "pyproject.toml").write_text("[tool.amplint]\nselect = 3\n")
     answers = [*Looker().look(Look(2, uri, opened, "utf-16"))]
     assert all(answer_in(framed(answer)[HEAD.size :]) == answer for answer in answers)
-    [told] = [each for each in answers if isinstance(each, Told)]
+    [told] = [each for each in answers if isinstance(each, LogLine)]
     assert "`select`" in told.text
 
 
@@ -346,7 +346,7 @@ def test_edits_beside_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
             look = Look(1, uri_of(odd), opened, "utf-16")
             warm, cold = [*looker.look(look)], [*Looker().look(look)]
             assert warm == cold
-            assert not any(isinstance(answer, Told) for answer in warm)
+            assert not any(isinstance(answer, LogLine) for answer in warm)
 
 
 def test_a_place_in_a_file_that_is_not_open(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_place_in_a_file_that_is_not_open(tmp_path: Path) -> None:
     )
     uri = uri_of(tmp_path / "total.py")
     look = Look(1, uri, {uri: Open((tmp_path / "total.py").read_text())}, "utf-16")
-    [judged] = [each for each in Looker().look(look) if isinstance(each, Judged)]
+    [judged] = [each for each in Looker().look(look) if isinstance(each, JudgedText)]
     [item] = judged.items
     assert uri_of(caller) in {other.uri for other in item.related}
     assert path_of(uri_of(caller)) == str(caller)
@@ -387,7 +387,7 @@ def test_a_notebook_is_shown_and_mended_in_its_json(tmp_path: Path) -> None:
     answers = looked(Looker(), tmp_path / "a.ipynb", a=text)
     assert judged(answers) == {"a.ipynb": ["AMP701"]}
     ((item,), repaired) = (
-        next(each.items for each in answers if isinstance(each, Judged)),
+        next(each.items for each in answers if isinstance(each, JudgedText)),
         next(each for each in answers if isinstance(each, Repaired)),
     )
     start, end = (offset_of(Text(text), place, "utf-16") for place in item.range)
@@ -403,7 +403,7 @@ def test_a_cell_by_itself_is_no_program(tmp_path: Path) -> None:
     """As VS Code opens the cells of a notebook."""
     uri = f"vscode-notebook-cell:{tmp_path}/a.ipynb#W0sZmlsZQ%3D%3D"
     look = Look(1, uri, {uri: Open("%time x = torch.cuda.amp.autocast()\n")}, "utf-16")
-    assert [*Looker().look(look)] == [Judged(1, uri, [], {}), Done(1, [uri])]
+    assert [*Looker().look(look)] == [JudgedText(1, uri, [], {}), LookEnded(1, [uri])]
 
 
 NOTEBOOK = [
@@ -436,13 +436,13 @@ def test_cells_show_what_check_finds(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert {cell for cell, *_ in found} == {"cell-3", "cell-5", "cell-6", "cell-8"}
 
     uris = [f"cell-{number}" for number in range(1, len(NOTEBOOK) + 1)]
-    texts = [Document.opened(uri, 1, text) for uri, text in zip(uris, NOTEBOOK, strict=True)]
+    texts = [OpenText.opened(uri, 1, text) for uri, text in zip(uris, NOTEBOOK, strict=True)]
     empty = OpenNotebook(file.as_uri(), 0, (), {})
     python = [text for text in texts if text.uri != "cell-2"]
     notebook = empty.rearranged(0, 0, uris, python)
     for address in (file.as_uri(), "untitled:Untitled-1.ipynb", "file:///a.other"):
         look = Look(1, address, {address: notebook.as_open()}, "utf-32")
-        [judged] = [each for each in Looker().look(look) if isinstance(each, Judged)]
+        [judged] = [each for each in Looker().look(look) if isinstance(each, JudgedText)]
         assert judged.uri == address
         assert found == sorted(
             (item.uri, item.code, item.range.start.line + 1, item.range.start.character + 1)
@@ -460,7 +460,7 @@ def test_fixes_of_cells_are_edits_of_cells(tmp_path: Path) -> None:
         "b": "%matplotlib inline\n%time scaler = GradScaler()",
         "c": "with torch.cuda.amp.autocast():\n    pass",
     }
-    texts = [Document.opened(name, 1, text) for name, text in sources.items()]
+    texts = [OpenText.opened(name, 1, text) for name, text in sources.items()]
     notebook = OpenNotebook(uri, 0, (), {}).rearranged(0, 0, list(sources), texts)
     look = Look(1, uri, {uri: notebook.as_open()}, "utf-16")
     [repaired] = [each for each in Looker().look(look) if isinstance(each, Repaired)]
@@ -478,7 +478,7 @@ def test_fixes_of_cells_are_edits_of_cells(tmp_path: Path) -> None:
     assert {edit.uri for edit in scaler.edits} | {edit.uri for edit in region.edits} == set("abc")
 
 
-def applied_to(sources: dict[str, str], edits: list[Edit]) -> dict[str, str]:
+def applied_to(sources: dict[str, str], edits: list[TextEdit]) -> dict[str, str]:
     """Texts after edits of them."""
     texts = {uri: Text(source) for uri, source in sources.items()}
     for edit in sorted(edits, key=lambda edit: edit.range, reverse=True):
@@ -502,7 +502,7 @@ def test_cells_come_go_and_move(data: st.DataObject) -> None:
         back = data.draw(st.permutations(sorted(moved)))
         added = [f"{number}.{each}" for each in range(data.draw(st.integers(0, 2)))]
         wanted[start:end] = [*back, *added]
-        opened = [Document.opened(uri, 1, uri) for uri in added if not uri.endswith(".1")]
+        opened = [OpenText.opened(uri, 1, uri) for uri in added if not uri.endswith(".1")]
         closed = set(gone) - set(back)
         version = notebook.version
         notebook = notebook.rearranged(start, end - start, [*back, *added], opened, closed)
@@ -511,7 +511,7 @@ def test_cells_come_go_and_move(data: st.DataObject) -> None:
         assert [cell.content.text for cell in notebook.cells] == python
         assert [*notebook.versions] == python
         for uri in wanted:
-            changed = notebook.changed(uri, 2, [Change("new")], "utf-16")
+            changed = notebook.changed(uri, 2, [TextChange("new")], "utf-16")
             assert [cell.content.text for cell in changed.cells] == [
                 "new" if each == uri else each for each in python
             ]
@@ -520,7 +520,7 @@ def test_cells_come_go_and_move(data: st.DataObject) -> None:
 def test_a_cell_may_change_its_language() -> None:
     """It is closed, and opened with the same address."""
     notebook = OpenNotebook("n", 0, (), {}).rearranged(
-        0, 0, ["a"], [Document.opened("a", 1, "x = 1")]
+        0, 0, ["a"], [OpenText.opened("a", 1, "x = 1")]
     )
     assert notebook.rearranged(0, 1, ["a"], [], ["a"]).cells == []
 
@@ -537,7 +537,7 @@ def test_a_model_that_changes_is_taken_into_account(tmp_path: Path) -> None:
         assert judged(looked(looker, file, a=text)) == {"a.py": codes}
     (tmp_path / "ours.toml").write_text("name = 3\n")
     (told, *_) = looked(looker, file, a=text)
-    assert isinstance(told, Told) and "ours.toml: Expected `str`" in told.text
+    assert isinstance(told, LogLine) and "ours.toml: Expected `str`" in told.text
 
 
 def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -546,19 +546,19 @@ def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     (tmp_path / "pyproject.toml").write_text("[tool.amplint]\nselect = 3\n")
     answers = looked(Looker(), tmp_path / "a.py", a=WAITS)
-    assert isinstance(answers[0], Told) and "`select`" in answers[0].text
-    assert answers[-1] == Done(1, [(tmp_path / "a.py").as_uri()])
+    assert isinstance(answers[0], LogLine) and "`select`" in answers[0].text
+    assert answers[-1] == LookEnded(1, [(tmp_path / "a.py").as_uri()])
     (tmp_path / "pyproject.toml").write_text("")
     monkeypatch.setattr("amplint.server.looking.engine.run", fails)
     answers = looked(Looker(), tmp_path / "a.py", a=WAITS)
-    assert isinstance(answers[0], Told) and "ZeroDivisionError: as a test" in answers[0].text
+    assert isinstance(answers[0], LogLine) and "ZeroDivisionError: as a test" in answers[0].text
 
 
 def test_a_look_that_nobody_waits_for_ends(tmp_path: Path) -> None:
     def check() -> None:
         raise SupersededError
 
-    assert looked(Looker(check), tmp_path / "a.py", a=WAITS) == [Done(1, [])]
+    assert looked(Looker(check), tmp_path / "a.py", a=WAITS) == [LookEnded(1, [])]
 
 
 def test_a_look_may_end_between_link_and_judge(
@@ -577,7 +577,7 @@ def test_a_look_may_end_between_link_and_judge(
         linked.append(True)
 
     looker = Looker(check)
-    assert looked(looker, file, a=WAITS) == [Done(1, [])]
+    assert looked(looker, file, a=WAITS) == [LookEnded(1, [])]
     monkeypatch.undo()
     looker.check = looker._memory.linker.known = lambda: None
     assert judged(looked(looker, file, a=WAITS)) == {"a.py": ["AMP101"]}

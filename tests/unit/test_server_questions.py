@@ -12,7 +12,7 @@ pytest.importorskip("pygls")
 from lsprotocol import types
 
 from amplint.server.addresses import uri_of
-from amplint.server.documents import Document
+from amplint.server.documents import OpenText
 from amplint.server.looking import Looker
 from amplint.server.main import create
 from amplint.server.messages import Look, Open, Repaired
@@ -39,7 +39,7 @@ def test_fixes_that_are_asked_for_with_the_findings_are_waited_for(tmp_path: Pat
             context = types.CodeActionContext([])
             return asyncio.create_task(ask(types.CodeActionParams(document, everywhere, context)))
 
-        server.put(Document.opened(uri, 1, LEGACY))
+        server.put(OpenText.opened(uri, 1, LEGACY))
         early = asked()
         await asyncio.sleep(0)
         server.look()
@@ -58,7 +58,7 @@ def test_fixes_that_are_asked_for_with_the_findings_are_waited_for(tmp_path: Pat
         # Where no look is under way, there is nothing to wait for; nor in a text that is not open.
         server.found.clear()
         assert await asyncio.wait_for(asked(), 5) == []
-        server.put(Document.opened(uri, 2, LEGACY))
+        server.put(OpenText.opened(uri, 2, LEGACY))
         assert await asyncio.wait_for(asked(f"{uri}.other"), 5) == []
         # A text that is closed has no fixes any more.
         closed = asked()

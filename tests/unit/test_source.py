@@ -35,7 +35,7 @@ from amplint.util.text import Text, span_in
 from amplint.values import atoms as values
 from amplint.values.atoms import NONE, UNKNOWN, Autocast, Evidence, Host, Shows, is_autocast, one
 from amplint.values.lattice import only
-from amplint.view.view import Code, View
+from amplint.view.view import FileCode, View
 from rules._shared.parameters import is_given
 
 
@@ -52,7 +52,7 @@ def view(src: Source, node: cst.CSTNode) -> View:
     """A node as a View of some rule."""
     unrun = Unrun("made up", "nowhere")
     rule = Rule("AMP900", "Doc.", Group.PRECISION, "0.1", unrun, name="made-up")
-    return Code(src, src._facts).view_of(rule, node)
+    return FileCode(src, src._facts).view_of(rule, node)
 
 
 def about(text: str) -> FileView:

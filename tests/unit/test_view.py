@@ -33,14 +33,14 @@ from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.ssa import where
-from amplint.rule.search import FileCandidates, Search, may_find
+from amplint.rule.search import CandidateSearch, FileCandidates, may_find
 from amplint.run.judge import JudgedFile, judge, views_of
 from amplint.run.judgements import rows_of
 from amplint.source import Source
 from amplint.util.positions import Place
 from amplint.util.text import Text, span_in
 from amplint.view.operands import parts_of
-from amplint.view.view import Code
+from amplint.view.view import FileCode
 from tests.helpers import FIXTURES
 from tests.unit.test_units import PROGRAMS
 
@@ -70,8 +70,8 @@ class Project:
         self.files = Files({"a.py": File("a.py", text)})
         self.program = Program(self.files)
 
-    def search(self, found: Rule) -> Search:
-        return Search(self.files, self.program.facts, [found], may_find)
+    def search(self, found: Rule) -> CandidateSearch:
+        return CandidateSearch(self.files, self.program.facts, [found], may_find)
 
     def judged(self, found: Rule) -> JudgedFile:
         candidates = self.search(found).of("a.py")
@@ -82,7 +82,7 @@ class Project:
         noted."""
         self.noted = NotedView(self.files.own["a.py"], self.program.facts, spans)
         layout = Layout("a.py", Text(self.text), self.noted.module)
-        code = Code(Source(layout, self.noted, spans), self.noted)
+        code = FileCode(Source(layout, self.noted, spans), self.noted)
         shown = self.search(found).of("a.py").shown
         return [view for view, _ in views_of(shown, {found.code: found}, code)]
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import Any
 
-from amplint_verify.recording.observation import Leaf, Row, Tensor
+from amplint_verify.recording.observation import Leaf, OperationRow, ReturnedTensor
 
 
 def leaf(value: Any, where: str = "result", *, kept: bool = True, device: str = "cpu") -> Leaf:
@@ -27,7 +27,7 @@ def leaf(value: Any, where: str = "result", *, kept: bool = True, device: str = 
     return Leaf(
         where,
         "torch.Tensor",
-        tensor=Tensor(
+        tensor=ReturnedTensor(
             dtype=str(value.dtype).removeprefix("torch."),
             device=device,
             shape=tuple(value.shape),
@@ -40,6 +40,8 @@ def leaf(value: Any, where: str = "result", *, kept: bool = True, device: str = 
     )
 
 
-def row(line: int, op: str, inputs: str, outputs: str, path: str = "train.py", **given: Any) -> Row:
+def row(
+    line: int, op: str, inputs: str, outputs: str, path: str = "train.py", **given: Any
+) -> OperationRow:
     """An operation; dtypes and devices as in "float16@cuda:0 float32@cuda:0"."""
-    return Row(path, line, op, tuple(inputs.split()), tuple(outputs.split()), **given)
+    return OperationRow(path, line, op, tuple(inputs.split()), tuple(outputs.split()), **given)

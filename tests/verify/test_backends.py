@@ -5,21 +5,21 @@ import sys
 import pytest
 
 from amplint_verify.backends import choice
-from amplint_verify.backends.choice import BACKENDS, Aspect, Shows
+from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown
 from tests.helpers import ROOT
 
 torch = pytest.importorskip("torch")
 
 
 def test_only_a_gpu_shows_everything() -> None:
-    complete = [b.name for b in BACKENDS.values() if set(b.shows.values()) == {Shows.YES}]
+    complete = [b.name for b in BACKENDS.values() if set(b.shows.values()) == {AspectShown.YES}]
     assert complete == ["cuda"]
     assert all(set(backend.shows) == set(Aspect) for backend in BACKENDS.values())
 
 
 def test_what_is_shown_partly_is_explained() -> None:
     for backend in BACKENDS.values():
-        partly = {aspect for aspect, shows in backend.shows.items() if shows is Shows.PARTLY}
+        partly = {aspect for aspect, shows in backend.shows.items() if shows is AspectShown.PARTLY}
         assert partly <= set(backend.notes)
 
 

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint_verify.backends.choice import BACKENDS
-from amplint_verify.compare.bench import PAIRS, Bench, Counts, Point, Subject, text
-from amplint_verify.compare.ratios import Claim
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.compare.bench import PAIRS, Bench, BenchPoint, Counts, Subject, text
+from amplint_verify.compare.ratios import RatioClaim
+from amplint_verify.runs.drivers import StartKind, UserProgram
 from tests.helpers import write
 
 # Both versions differ in NUMBER, and in a module that is imported when the program runs.
@@ -54,7 +54,7 @@ def subject(
         files = {"train.py": TRAIN, "wait.py": WAIT, "late.py": number}
         return write({name: text.encode() for name, text in files.items()}, place)
 
-    named = UserProgram(Kind.ENTRY, f"train:{entry}", **program)
+    named = UserProgram(StartKind.ENTRY, f"train:{entry}", **program)
     return Subject("it", named, directory / "original", copy)
 
 
@@ -97,9 +97,11 @@ def test_steps_end_what_is_measured(tmp_path: Path, runner: Any) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "claimed"),
-    [(4, 1, Claim.LESS), (1, 4, Claim.MORE)],
+    [(4, 1, RatioClaim.LESS), (1, 4, RatioClaim.MORE)],
 )
-def test_durations(before: int, after: int, claimed: Claim, tmp_path: Path, runner: Any) -> None:
+def test_durations(
+    before: int, after: int, claimed: RatioClaim, tmp_path: Path, runner: Any
+) -> None:
     """Waits are seen, and against itself the original has none."""
     point = bench("cpu", tmp_path, runner).point(
         subject(tmp_path, before, after), BACKENDS["cpu"], "bf16", None
@@ -133,7 +135,7 @@ def test_what_cannot_be_measured_is_told(
 
 def test_lines_for_a_terminal() -> None:
     before, after = Counts(3, 9, 100, None), Counts(3, 3, 50, None)
-    point = Point("train:main", "sim", "fp16", 8, before, after)
+    point = BenchPoint("train:main", "sim", "fp16", 8, before, after)
     assert list(text([point])) == [
         "train:main on sim, fp16, batches of 8: waits of the host 9 -> 3; "
         "bytes to the device 100 -> 50"

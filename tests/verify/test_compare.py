@@ -22,7 +22,7 @@ from amplint_verify.compare.operations import (  # noqa: E402
     ulps,
 )
 from amplint_verify.recording.observation import Leaf  # noqa: E402
-from amplint_verify.recording.snapshot import Named, leaves, tensor  # noqa: E402
+from amplint_verify.recording.snapshot import NamedValues, leaves, tensor  # noqa: E402
 from tests.verify.leaves import leaf, row  # noqa: E402
 
 ONE = torch.tensor([1.0, 2.0])
@@ -82,12 +82,14 @@ def test_large_tensors_are_told_by_a_sample() -> None:
     one = torch.zeros(1000, 500)
     other = one.clone()
     other[1, 1] = 1.0  # in no sample of every 123rd
-    (ours,), (theirs,) = (leaves(Named({"w": tensor(each, most=0)}), "") for each in (one, other))
+    (ours,), (theirs,) = (
+        leaves(NamedValues({"w": tensor(each, most=0)}), "") for each in (one, other)
+    )
     assert str(bits(ours, theirs)) == (
         "w: float32[1000x500]@cpu: values differ (in none of 4066 elements that were kept)"
     )
     other[0, 492] = -2.0
-    (theirs,) = leaves(Named({"w": tensor(other, most=0)}), "")
+    (theirs,) = leaves(NamedValues({"w": tensor(other, most=0)}), "")
     assert str(bits(ours, theirs)) == (
         "w: float32[1000x500]@cpu: values differ "
         "(by 2 at [0, 492]: 0 -> -2, of 4066 elements that were kept)"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplint_verify.recording.observation import Observation, RunOutcome, to_json
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.drivers import StartKind, UserProgram
 from amplint_verify.runs.spec import Spec
 from tests.helpers import write
 
@@ -89,13 +89,13 @@ def fails():
 def test_entry(name: str, inputs: str, found: dict[str, str], tmp_path: Path, runner: Any) -> None:
     tree = write({"pkg/__init__.py": b"", "pkg/mod.py": ENTRIES}, tmp_path / "tree")
     made_by = f"pkg.mod:{inputs}" if inputs else ""
-    program = UserProgram(Kind.ENTRY, f"pkg.mod:{name}", made_by)
+    program = UserProgram(StartKind.ENTRY, f"pkg.mod:{name}", made_by)
     assert texts(ran(runner, tree, program)) == found
 
 
 def test_entry_that_exits(tmp_path: Path, runner: Any) -> None:
     tree = write({"mod.py": ENTRIES}, tmp_path / "tree")
-    observation = ran(runner, tree, UserProgram(Kind.ENTRY, "mod:fails"))
+    observation = ran(runner, tree, UserProgram(StartKind.ENTRY, "mod:fails"))
     assert observation.outcome is RunOutcome.EXCEPTION
     assert observation.text == "the program exited with 'no data'"
 
@@ -138,7 +138,7 @@ def test_entry_that_cannot_be_started(
     name: str, inputs: str, error: str, text: str, tmp_path: Path, runner: Any
 ) -> None:
     tree = write({"mod.py": ENTRIES, "lost.py": b"import nowhere"}, tmp_path / "tree")
-    observation = ran(runner, tree, UserProgram(Kind.ENTRY, name, inputs))
+    observation = ran(runner, tree, UserProgram(StartKind.ENTRY, name, inputs))
     assert (observation.outcome, observation.error) == (RunOutcome.EXCEPTION, error)
     assert observation.text == text
 
@@ -148,7 +148,7 @@ def test_dtype_of_regions_that_name_none(
     dtype: str, found: str, tmp_path: Path, runner: Any
 ) -> None:
     tree = write({"src/mod.py": ENTRIES}, tmp_path / "tree")
-    program = UserProgram(Kind.ENTRY, "mod:default", dtype=dtype)
+    program = UserProgram(StartKind.ENTRY, "mod:default", dtype=dtype)
     assert texts(ran(runner, tree, program, "policy")) == {"result": f"'torch.{found}'"}
 
 
@@ -176,7 +176,7 @@ def script(tmp_path: Path, status: int) -> Path:
 
 def test_script_and_its_landmarks(tmp_path: Path, runner: Any) -> None:
     """It has its arguments and its neighbours, and is compared by what it passes on its way."""
-    program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("2",))
+    program = UserProgram(StartKind.SCRIPT, "tools/train.py", arguments=("2",))
     observation = ran(runner, script(tmp_path, 0), program)
     assert observation.outcome is RunOutcome.OK
     assert [leaf.where for leaf in observation.state] == [
@@ -211,7 +211,9 @@ def test_state_has_the_names_of_the_program(tmp_path: Path, runner: Any) -> None
     """Two models of one class are told apart, and so are optimizers; a lone parameter is where its
     optimizer has it."""
     tree = write({"train.py": STATES}, tmp_path / "tree")
-    names = {leaf.where for leaf in ran(runner, tree, UserProgram(Kind.ENTRY, "train:main")).state}
+    names = {
+        leaf.where for leaf in ran(runner, tree, UserProgram(StartKind.ENTRY, "train:main")).state
+    }
     assert {
         "Linear.weight",
         "Linear 2.weight.grad",
@@ -223,7 +225,7 @@ def test_state_has_the_names_of_the_program(tmp_path: Path, runner: Any) -> None
 
 
 def test_steps_end_a_script(tmp_path: Path, runner: Any) -> None:
-    program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("1000000",), steps=3)
+    program = UserProgram(StartKind.SCRIPT, "tools/train.py", arguments=("1000000",), steps=3)
     observation = ran(runner, script(tmp_path, 1), program)
     assert observation.outcome is RunOutcome.OK
     outputs = [leaf.where for leaf in observation.state if leaf.where.startswith("output")]
@@ -233,7 +235,7 @@ def test_steps_end_a_script(tmp_path: Path, runner: Any) -> None:
 
 
 def test_script_that_fails(tmp_path: Path, runner: Any) -> None:
-    program = UserProgram(Kind.SCRIPT, "tools/train.py", arguments=("1",))
+    program = UserProgram(StartKind.SCRIPT, "tools/train.py", arguments=("1",))
     observation = ran(runner, script(tmp_path, 3), program)
     assert (observation.outcome, observation.text) == (
         RunOutcome.EXCEPTION,
@@ -260,7 +262,7 @@ def test_is_skipped():
 
 def test_suite(tmp_path: Path, runner: Any) -> None:
     tree = write({"tests/test_it.py": SUITE, "pyproject.toml": b""}, tmp_path / "tree")
-    observation = ran(runner, tree, UserProgram(Kind.PYTEST))
+    observation = ran(runner, tree, UserProgram(StartKind.PYTEST))
     place = "tests/test_it.py::"
     found = texts(observation)
     assert found[f"result['tests']['{place}test_loss']"] == "'passed'"
@@ -276,8 +278,8 @@ def test_suite(tmp_path: Path, runner: Any) -> None:
 def test_order_of_tests_does_not_matter(tmp_path: Path, runner: Any) -> None:
     """Every test is seeded, so that another order, or a test less, changes no other test."""
     tree = write({"test_it.py": SUITE}, tmp_path / "tree")
-    alone = ran(runner, tree, UserProgram(Kind.PYTEST, arguments=("-k", "loss")))
-    among = ran(runner, tree, UserProgram(Kind.PYTEST))
+    alone = ran(runner, tree, UserProgram(StartKind.PYTEST, arguments=("-k", "loss")))
+    among = ran(runner, tree, UserProgram(StartKind.PYTEST))
     ours = {leaf for leaf in among.state if "test_loss" in leaf.where}
     assert {leaf for leaf in alone.state if "test_loss" in leaf.where} == ours
 
@@ -302,13 +304,15 @@ def test_suite_that_cannot_be_run(
     arguments: str, error: str, text: str, tmp_path: Path, runner: Any
 ) -> None:
     tree = write({"empty.py": b"", "test_lost.py": b"import nowhere"}, tmp_path / "tree")
-    observation = ran(runner, tree, UserProgram(Kind.PYTEST, arguments=tuple(arguments.split())))
+    observation = ran(
+        runner, tree, UserProgram(StartKind.PYTEST, arguments=tuple(arguments.split()))
+    )
     assert (observation.outcome, observation.error) == (RunOutcome.EXCEPTION, error)
     assert observation.text == text
 
 
 def test_program_in_words() -> None:
-    assert str(UserProgram(Kind.ENTRY, "a:f")) == "a:f()"
-    assert str(UserProgram(Kind.ENTRY, "a:f", "a:g")) == "a:f(*a:g())"
-    assert str(UserProgram(Kind.SCRIPT, "t.py", arguments=("-x", "1"))) == "python t.py -x 1"
-    assert str(UserProgram(Kind.PYTEST)) == "pytest"
+    assert str(UserProgram(StartKind.ENTRY, "a:f")) == "a:f()"
+    assert str(UserProgram(StartKind.ENTRY, "a:f", "a:g")) == "a:f(*a:g())"
+    assert str(UserProgram(StartKind.SCRIPT, "t.py", arguments=("-x", "1"))) == "python t.py -x 1"
+    assert str(UserProgram(StartKind.PYTEST)) == "pytest"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint_verify.recording.observation import Observation, RunOutcome, Tensor, Wait
+from amplint_verify.recording.observation import Observation, ReturnedTensor, RunOutcome, Wait
 from amplint_verify.runs.run import Runner, running
 from amplint_verify.runs.spec import Spec
 
@@ -26,7 +26,7 @@ def run(runner: Runner, name: str, backend: str) -> Observation:
     return runner.run(Spec(str(PROGRAMS), f"gpus:{name}", backend, ("{device}",)))
 
 
-def tensors(seen: Observation) -> dict[str, Tensor]:
+def tensors(seen: Observation) -> dict[str, ReturnedTensor]:
     assert seen.outcome is RunOutcome.OK, f"{seen.error}: {seen.text} ({seen.place})"
     return {leaf.where: leaf.tensor for leaf in (*seen.result, *seen.state) if leaf.tensor}
 

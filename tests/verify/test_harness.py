@@ -12,33 +12,33 @@ from amplint.cli import main as cli
 from amplint_verify import harness, witnesses
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.harness import Checked
-from amplint_verify.selftest import RIGHT, WRONG, Report, Row
-from amplint_verify.witnesses import Result, Verdict
+from amplint_verify.selftest import RIGHT, WRONG, SelfTestReport, SelfTestRow
+from amplint_verify.witnesses import WitnessResult, WitnessVerdict
 
 pytest.importorskip("numpy")  # the module of PyTorch's lists wants it
 
 SIM = (BACKENDS["sim"],)
 
 
-def rules(verdict: Verdict) -> tuple[Result, ...]:
-    return (Result("AMP101", "a-rule", "sim", "this", "that", verdict),)
+def rules(verdict: WitnessVerdict) -> tuple[WitnessResult, ...]:
+    return (WitnessResult("AMP101", "a-rule", "sim", "this", "that", verdict),)
 
 
-def calls(verdict: str) -> tuple[Report, ...]:
-    return (Report(BACKENDS["sim"], (Row("torch_fp32", "exp", verdict),)),)
+def calls(verdict: str) -> tuple[SelfTestReport, ...]:
+    return (SelfTestReport(BACKENDS["sim"], (SelfTestRow("torch_fp32", "exp", verdict),)),)
 
 
 @pytest.mark.parametrize(
     ("checked", "status"),
     [
-        (Checked(SIM, rules(Verdict.VERIFIED), None), 0),
+        (Checked(SIM, rules(WitnessVerdict.VERIFIED), None), 0),
         (Checked(SIM, None, calls(RIGHT)), 0),
-        (Checked(SIM, rules(Verdict.VERIFIED), calls(RIGHT)), 0),
-        (Checked(SIM, rules(Verdict.VERIFIED), calls(WRONG)), 1),
-        (Checked(SIM, rules(Verdict.DIFFERS), calls(RIGHT)), 1),
-        (Checked(SIM, rules(Verdict.NOT_SHOWN), calls(RIGHT)), 3),
-        (Checked(SIM, rules(Verdict.VERIFIED), ()), 3),
-        (Checked(SIM, rules(Verdict.NOT_SHOWN), calls(WRONG)), 1),
+        (Checked(SIM, rules(WitnessVerdict.VERIFIED), calls(RIGHT)), 0),
+        (Checked(SIM, rules(WitnessVerdict.VERIFIED), calls(WRONG)), 1),
+        (Checked(SIM, rules(WitnessVerdict.DIFFERS), calls(RIGHT)), 1),
+        (Checked(SIM, rules(WitnessVerdict.NOT_SHOWN), calls(RIGHT)), 3),
+        (Checked(SIM, rules(WitnessVerdict.VERIFIED), ()), 3),
+        (Checked(SIM, rules(WitnessVerdict.NOT_SHOWN), calls(WRONG)), 1),
     ],
 )
 def test_the_status_is_the_worst(checked: Checked, status: int) -> None:
@@ -51,9 +51,9 @@ def test_what_could_not_be_tested_is_said() -> None:
 
 
 def test_both_are_told_in_one_text() -> None:
-    checked = Checked(SIM, rules(Verdict.VERIFIED), calls(RIGHT))
+    checked = Checked(SIM, rules(WitnessVerdict.VERIFIED), calls(RIGHT))
     both = harness.as_text(checked)
-    assert both.startswith(witnesses.as_text(rules(Verdict.VERIFIED)))
+    assert both.startswith(witnesses.as_text(rules(WitnessVerdict.VERIFIED)))
     assert "sim: 1 of 1 calls" in both
 
 

@@ -18,7 +18,7 @@ from amplint.claim.claim import Change
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.compare.lab import Lab, Verified, verify
 from amplint_verify.compare.verdicts import Verdict
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.drivers import StartKind, UserProgram
 from tests.verify import wrong
 
 
@@ -48,7 +48,7 @@ def verified(main: str, directory: Path, runner: Any, **given: Any) -> Verified:
     """Verify the fixes of a program, the body of whose function is given."""
     text = HEAD + textwrap.indent(textwrap.dedent(main).strip(), "    ") + "\n"
     request = wrong.request({"train.py": text.encode()}, directory / "tree")
-    program = UserProgram(Kind.ENTRY, "train:main")
+    program = UserProgram(StartKind.ENTRY, "train:main")
     return verify(request, True, laboratory(directory, runner, program, **given))
 
 

@@ -5,21 +5,23 @@ import json
 import pytest
 
 from amplint_verify.recording.observation import (
-    Count,
     Flag,
     Leaf,
     Observation,
-    Row,
+    Occurrences,
+    OperationRow,
+    ReturnedTensor,
     RunOutcome,
     SchemaError,
-    Tensor,
     Wait,
     from_json,
     to_json,
 )
 from amplint_verify.runs.spec import Spec
 
-TENSOR = Tensor("float16", "cuda:0", (2, 3), (3, 1), "torch.Tensor", False, "ab", None)
+TENSOR = ReturnedTensor(
+    "float16", "cuda:0", (2, 3), (3, 1), "torch.ReturnedTensor", False, "ab", None
+)
 FULL = Observation(
     backend="sim",
     torch="2.13.0",
@@ -27,15 +29,19 @@ FULL = Observation(
     error="RuntimeError",
     text="expected",
     place="train.py:3",
-    rows=(Row("train.py", 3, "aten.mm.default", ("float16@cuda:0",), (), Wait.TO_HOST, False),),
+    rows=(
+        OperationRow(
+            "train.py", 3, "aten.mm.default", ("float16@cuda:0",), (), Wait.TO_HOST, False
+        ),
+    ),
     dropped=2,
-    waits={"d2h-copy": Count(2, 1), "h2d-copy-async": Count(5, 0)},
+    waits={"d2h-copy": Occurrences(2, 1), "h2d-copy-async": Occurrences(5, 0)},
     counters={"stream synchronizations": 7},
     to_device=4,
     to_host=8,
     flags=(Flag("train.py", 4, "aten.mm.default", ("float16", "float32")),),
     warnings=("old",),
-    result=(Leaf("result", "list", "1"), Leaf("result[0]", "torch.Tensor", "", TENSOR)),
+    result=(Leaf("result", "list", "1"), Leaf("result[0]", "torch.ReturnedTensor", "", TENSOR)),
     state=(Leaf("state", "NoneType", "None"),),
     rng="cd",
     guesses=3,
@@ -71,8 +77,12 @@ def test_what_is_no_observation_is_refused(data: object) -> None:
 
 
 def test_some_waits_are_reads_and_copies_need_not_block() -> None:
-    waits = {"d2h-copy": Count(2, 1), "h2d-copy": Count(4, 0), "h2d-copy-async": Count(5, 0)}
+    waits = {
+        "d2h-copy": Occurrences(2, 1),
+        "h2d-copy": Occurrences(4, 0),
+        "h2d-copy-async": Occurrences(5, 0),
+    }
     seen = Observation("cpu", "", RunOutcome.OK, waits=waits)
-    assert seen.blocking == Count(6, 1)
-    assert seen.reads == Count(2, 1)
+    assert seen.blocking == Occurrences(6, 1)
+    assert seen.reads == Occurrences(2, 1)
     assert seen.reads.total == 3

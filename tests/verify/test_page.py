@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.output.page import resource
-from amplint_verify.compare.bench import Counts, Point, Times
-from amplint_verify.compare.ratios import Claim, Ratio
+from amplint_verify.compare.bench import BenchPoint, Counts, Times
+from amplint_verify.compare.ratios import Ratio, RatioClaim
 from amplint_verify.report import findings as report
 from amplint_verify.report import page
 from amplint_verify.report.page import Bars
@@ -48,18 +48,18 @@ def check(text: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
 
 
-def times(claim: Claim, *, peak: tuple[int, int] | None = None) -> Times:
+def times(claim: RatioClaim, *, peak: tuple[int, int] | None = None) -> Times:
     return Times(0.02, 0.01, Ratio(0.5, 0.4, 0.6, 40), Ratio(1, 0.9, 1.1, 40), claim, peak)
 
 
-def point(backend: str, precision: str, size: int, **given: object) -> Point:
+def point(backend: str, precision: str, size: int, **given: object) -> BenchPoint:
     counts = [Counts(2, waits, 0, peak) for waits, peak in ((8, 4096), (2, 2048))]
     if backend == "policy":
         counts = [Counts(2, None, None, each.peak) for each in counts]
-    return Point("train:main", backend, precision, size, *counts, **given)  # type: ignore[arg-type]
+    return BenchPoint("train:main", backend, precision, size, *counts, **given)  # type: ignore[arg-type]
 
 
-def plotted(points: list[Point]) -> list[str]:
+def plotted(points: list[BenchPoint]) -> list[str]:
     """The titles of the plots, from a whole page."""
     found = check(page.page("t", report.measured_html(points)))
     return [each.get("aria-label", "") for each in found]
@@ -69,7 +69,7 @@ def test_a_plot_for_each_back_end_that_has_the_metric() -> None:
     settings = [(precision, size) for size in (8, 16) for precision in ("fp32", "fp16", "bf16")]
     points = [point(name, *each) for name in ("sim", "policy") for each in settings]
     points = [p for p in points if p.backend == "policy"] + [
-        Point(
+        BenchPoint(
             p.subject, p.backend, p.precision, p.size, Counts(2, 8, 0, None), Counts(2, 2, 0, None)
         )
         for p in points
@@ -85,7 +85,7 @@ def test_a_plot_for_each_back_end_that_has_the_metric() -> None:
 
 
 def test_on_a_gpu_there_is_all_of_it() -> None:
-    measured = times(Claim.LESS, peak=(3 << 20, 1 << 20))
+    measured = times(RatioClaim.LESS, peak=(3 << 20, 1 << 20))
     points = [point("cuda", each, 8, times=measured) for each in ("fp32", "fp16", "bf16")]
     titles = [each.partition(",")[0] for each in plotted(points)]
     assert titles == ["waits of the host per step", "time per step in ms", "peak memory in MiB"]
@@ -95,7 +95,7 @@ def test_on_a_gpu_there_is_all_of_it() -> None:
 
 
 def test_a_setting_that_failed_has_no_bar() -> None:
-    failed = Point("train:main", "sim", "fp16", 8, missing="the original raises <KeyError>")
+    failed = BenchPoint("train:main", "sim", "fp16", 8, missing="the original raises <KeyError>")
     (plot,) = check(
         page.page("t", report.plots(report.METRICS[0], [point("sim", "fp32", 8), failed]))
     )
@@ -107,7 +107,7 @@ def test_a_setting_that_failed_has_no_bar() -> None:
 
 def test_what_stays_the_same_is_a_sentence_and_no_plot() -> None:
     same = Counts(2, 8, 0, None)
-    point = Point("train:main", "sim", "fp16", 8, same, same)
+    point = BenchPoint("train:main", "sim", "fp16", 8, same, same)
     (shown,) = report.plots(report.METRICS[0], [point])
     assert shown == "<p>waits of the host per step, on sim: the same before and after.</p>"
 

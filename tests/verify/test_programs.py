@@ -23,10 +23,10 @@ from amplint_verify import projects
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.compare import lab
 from amplint_verify.compare.verdict import MEANINGS, Verdict
-from amplint_verify.compare.verdicts import Judgement
+from amplint_verify.compare.verdicts import GroundedVerdict
 from amplint_verify.recording.observation import to_json
 from amplint_verify.report import findings as report
-from amplint_verify.runs.drivers import Kind, UserProgram
+from amplint_verify.runs.drivers import StartKind, UserProgram
 from amplint_verify.runs.spec import Spec
 from benchmarks import programs
 from tests.helpers import ROOT
@@ -67,7 +67,7 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
     assert fixing.write_project(asked, projects.as_fixed(found))[1] == ()
     again = engine.run(request(tree))
     assert not fixing.fixable(again.findings, fixing.UNSAFE)
-    suite = (to_json(UserProgram(Kind.PYTEST)), str(PROGRAMS), "{device}")
+    suite = (to_json(UserProgram(StartKind.PYTEST)), str(PROGRAMS), "{device}")
     after = runner.run(Spec(str(tree), lab.TARGET, "policy", suite))
     outcomes = {leaf.text for leaf in after.result if leaf.where.startswith("result['tests'][")}
     assert outcomes == {"'passed'"}
@@ -88,11 +88,13 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
 def test_exit_status(verdicts: str, undeclared: Change | None, status: int) -> None:
     """The worst of all fixes decides; a change that no rule declares is a difference."""
     judged = tuple(
-        mock.Mock(spec=lab.JudgedFix, judgement=Judgement(Verdict(each), "", undeclared=undeclared))
+        mock.Mock(
+            spec=lab.JudgedFix, judgement=GroundedVerdict(Verdict(each), "", undeclared=undeclared)
+        )
         for each in verdicts.split()
     )
     verified = mock.Mock(spec=lab.Verified, judged=judged)
-    assert report.Report(verified, (), "train:main()", ()).status == status
+    assert report.ReportMaterial(verified, (), "train:main()", ()).status == status
 
 
 def test_report(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_report(tmp_path: Path) -> None:
     the report says so, in all forms."""
     tree = tmp_path / "cifar"
     shutil.copytree(PROGRAMS / "cifar", tree)
-    program = UserProgram(Kind.SCRIPT, "train.py", steps=2)
+    program = UserProgram(StartKind.SCRIPT, "train.py", steps=2)
     found = projects.verified(request(tree), options(program))
     assert found.status == report.UNDECIDED
     text = report.text(found)

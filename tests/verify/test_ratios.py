@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint_verify.compare.ratios import LEAST, Claim, Ratio, claim, ratio
+from amplint_verify.compare.ratios import LEAST, Ratio, RatioClaim, claim, ratio
 
 DURATIONS = st.floats(1e-6, 1e3)
 PAIRS = st.lists(st.tuples(DURATIONS, DURATIONS), min_size=1, max_size=30)
@@ -46,28 +46,30 @@ def test_drift_that_both_of_a_pair_share_cancels(firsts: list[float], factor: fl
 def test_nothing_is_claimed_of_what_the_control_shows_too(bounds: list[float], pairs: int) -> None:
     low, median, high = bounds
     measured = Ratio(median, low, high, pairs)
-    assert claim(measured, measured) is Claim.NOTHING
+    assert claim(measured, measured) is RatioClaim.NOTHING
 
 
 @pytest.mark.parametrize(
     ("measured", "control", "claimed"),
     [
-        ((0.80, 0.85), (0.98, 1.02), Claim.LESS),
-        ((1.10, 1.20), (0.98, 1.02), Claim.MORE),
-        ((0.90, 1.01), (0.98, 1.02), Claim.NOTHING),  # holds 1
-        ((0.90, 0.98), (0.97, 1.02), Claim.NOTHING),  # reaches into the control
-        ((0.90, 0.95), (0.80, 0.85), Claim.NOTHING),  # better, but the control is better still
-        ((1.05, 1.10), (1.20, 1.30), Claim.NOTHING),
+        ((0.80, 0.85), (0.98, 1.02), RatioClaim.LESS),
+        ((1.10, 1.20), (0.98, 1.02), RatioClaim.MORE),
+        ((0.90, 1.01), (0.98, 1.02), RatioClaim.NOTHING),  # holds 1
+        ((0.90, 0.98), (0.97, 1.02), RatioClaim.NOTHING),  # reaches into the control
+        ((0.90, 0.95), (0.80, 0.85), RatioClaim.NOTHING),  # better, but the control is better still
+        ((1.05, 1.10), (1.20, 1.30), RatioClaim.NOTHING),
     ],
 )
-def test_claim(measured: tuple[float, float], control: tuple[float, float], claimed: Claim) -> None:
+def test_claim(
+    measured: tuple[float, float], control: tuple[float, float], claimed: RatioClaim
+) -> None:
     intervals = [Ratio(sum(each) / 2, *each, LEAST) for each in (measured, control)]
     assert claim(*intervals) is claimed
     few = Ratio(sum(measured) / 2, *measured, LEAST - 1)
-    assert claim(few, intervals[1]) is Claim.NOTHING
+    assert claim(few, intervals[1]) is RatioClaim.NOTHING
 
 
-def experiment(generator: random.Random, factor: float, noise: float) -> Claim:
+def experiment(generator: random.Random, factor: float, noise: float) -> RatioClaim:
     """40 pairs of durations on a machine that drifts, and as many of the control."""
 
     def pairs(scale: float) -> list[tuple[float, float]]:
@@ -85,9 +87,9 @@ def test_claims_of_simulated_experiments() -> None:
     """Of programs that are the same, fewer than 1 in 20; a gain of a tenth is always seen."""
     generator = random.Random(1)
     same = [experiment(generator, 1.0, 0.05) for _ in range(60)]
-    assert sum(each is not Claim.NOTHING for each in same) <= 3
-    assert {experiment(generator, 0.9, 0.05) for _ in range(10)} == {Claim.LESS}
-    assert {experiment(generator, 1.1, 0.05) for _ in range(10)} == {Claim.MORE}
+    assert sum(each is not RatioClaim.NOTHING for each in same) <= 3
+    assert {experiment(generator, 0.9, 0.05) for _ in range(10)} == {RatioClaim.LESS}
+    assert {experiment(generator, 1.1, 0.05) for _ in range(10)} == {RatioClaim.MORE}
 
 
 def test_no_pairs() -> None:

@@ -15,7 +15,7 @@ from amplint.run.request import Outcome
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.compare import executed
 from amplint_verify.compare.operations import Place
-from amplint_verify.compare.verdicts import Judgement, Runs, Verdict, judge
+from amplint_verify.compare.verdicts import GroundedVerdict, Runs, Verdict, judge
 from amplint_verify.recording.observation import Observation
 from amplint_verify.runs.spec import Spec
 from tests.helpers import ROOT, lint
@@ -132,7 +132,7 @@ def fixed(program: str, findings: list[Finding], safety: Safety) -> str:
     return edited(program, [edit for fix in fixes for edit in fix.edits])
 
 
-def verdict(before: str, after: str, backend: str, directory: Path, runner: Any) -> Judgement:
+def verdict(before: str, after: str, backend: str, directory: Path, runner: Any) -> GroundedVerdict:
     """What a back end says of a change that claims to change nothing."""
 
     def observed(text: str) -> Observation:

@@ -9,7 +9,7 @@ from amplint_verify import selftest
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.recording.observation import Observation, RunOutcome
 from amplint_verify.runs.run import Runner, running
-from amplint_verify.selftest import ABSENT, RIGHT, WRONG, Call, Report, Row
+from amplint_verify.selftest import ABSENT, RIGHT, WRONG, ListedCall, SelfTestReport, SelfTestRow
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")  # the module of the lists wants it
@@ -40,8 +40,8 @@ def test_a_back_end_without_cuda_autocast_is_not_tried(runner: Runner) -> None:
 X = torch.arange(1.0, 5.0)
 
 
-def call(op: str, run_as: Any, gives: Any, **kwargs: Any) -> Call:
-    return Call("list", op, (torch,), (X,), kwargs, run_as, gives)
+def call(op: str, run_as: Any, gives: Any, **kwargs: Any) -> ListedCall:
+    return ListedCall("list", op, (torch,), (X,), kwargs, run_as, gives)
 
 
 # On the CPU, autocast leaves sqrt and exp alone.
@@ -59,7 +59,7 @@ def call(op: str, run_as: Any, gives: Any, **kwargs: Any) -> Call:
         (call("sqrt", None, None), torch.sqrt, WRONG, "autocast lets it pass"),
     ],
 )
-def test_a_wrong_result_is_seen(asked: Call, function: Any, verdict: str, text: str) -> None:
+def test_a_wrong_result_is_seen(asked: ListedCall, function: Any, verdict: str, text: str) -> None:
     assert selftest.compared(asked, function, "cpu", torch) == (verdict, text)
 
 
@@ -85,8 +85,11 @@ def test_a_name_that_torch_does_not_have_is_no_result() -> None:
 
 
 def test_what_was_not_right_is_printed_and_decides_the_status() -> None:
-    rows = (Row("torch_fp32", "exp", RIGHT), Row("torch_fp32", "pow", WRONG, "torch.float16"))
-    report = Report(BACKENDS["sim"], rows)
+    rows = (
+        SelfTestRow("torch_fp32", "exp", RIGHT),
+        SelfTestRow("torch_fp32", "pow", WRONG, "torch.float16"),
+    )
+    report = SelfTestReport(BACKENDS["sim"], rows)
     assert selftest.as_text(report).splitlines() == [
         f"sim: 1 of 2 calls of {selftest.LISTS}",
         f"  {'torch_fp32':32}   1 of   2",
@@ -101,4 +104,4 @@ def test_without_the_lists_it_is_said_why() -> None:
     )
     rows, obstacle = selftest.read(seen)
     assert (rows, obstacle) == ((), "exception: ModuleNotFoundError: No module named 'x'")
-    assert selftest.status([Report(BACKENDS["sim"], rows, obstacle)]) == 3
+    assert selftest.status([SelfTestReport(BACKENDS["sim"], rows, obstacle)]) == 3

@@ -14,10 +14,17 @@ from amplint.cli import main as cli
 from amplint.rule import fixtures as rule_fixtures
 from amplint.rule.rule import Rule
 from amplint_verify import witnesses
-from amplint_verify.backends.choice import BACKENDS, Shows
-from amplint_verify.recording.observation import Count, Flag, Leaf, Observation, RunOutcome, Tensor
+from amplint_verify.backends.choice import BACKENDS, AspectShown
+from amplint_verify.recording.observation import (
+    Flag,
+    Leaf,
+    Observation,
+    Occurrences,
+    ReturnedTensor,
+    RunOutcome,
+)
 from amplint_verify.runs.run import Runner, running
-from amplint_verify.witnesses import DEMANDS, Result, Verdict
+from amplint_verify.witnesses import DEMANDS, WitnessResult, WitnessVerdict
 from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
 
 pytest.importorskip("torch")
@@ -54,13 +61,13 @@ def test_witness(rule: Rule, runner: Runner, update: bool) -> None:
     results = list(witnesses.verify([rule], [BACKENDS[name] for name in NAMES], runner))
     row = witnesses.as_markdown(results).splitlines()[-1]
     if isinstance(rule.witness, Unrun):
-        assert [result.verdict for result in results] == [Verdict.UNRUN]
+        assert [result.verdict for result in results] == [WitnessVerdict.UNRUN]
         assert_on_page(row + "  |" * len(NAMES), update)
         return
     aspect = DEMANDS[type(rule.witness)].aspect(rule.witness)
     for result in results:
-        shown = BACKENDS[result.backend].shows[aspect] is not Shows.NO
-        expected = Verdict.VERIFIED if shown else Verdict.NOT_SHOWN
+        shown = BACKENDS[result.backend].shows[aspect] is not AspectShown.NO
+        expected = WitnessVerdict.VERIFIED if shown else WitnessVerdict.NOT_SHOWN
         assert result.verdict is expected, (result.backend, result.happened)
     assert witnesses.status(results) == 0
     assert_on_page(row, update)
@@ -88,8 +95,8 @@ def test_the_page_has_a_row_for_every_rule_and_no_other() -> None:
 
 def tensor(dtype: str = "float32", data: str = "AACAPw==") -> tuple[Leaf, ...]:
     """A result of one number; the default is 1.0."""
-    facts = Tensor(dtype, "cpu", (), (), "torch.Tensor", False, data, data)
-    return (Leaf("result", "torch.Tensor", "", facts),)
+    facts = ReturnedTensor(dtype, "cpu", (), (), "torch.ReturnedTensor", False, data, data)
+    return (Leaf("result", "torch.ReturnedTensor", "", facts),)
 
 
 TWO = "AAAAQA=="  # 2.0
@@ -105,44 +112,54 @@ def raised(text: str) -> Observation:
 
 
 def reads(count: int) -> Observation:
-    return seen(waits={"scalar-read": Count(count)})
+    return seen(waits={"scalar-read": Occurrences(count)})
 
 
 # A witness, the observations of both programs, and what follows on a back end that shows it.
-CASES: list[tuple[Witness, Observation, Observation, Verdict]] = [
-    (Raises("Same dtype"), raised("the same dtype"), seen(), Verdict.VERIFIED),
-    (Raises("same dtype"), raised("out of memory"), seen(), Verdict.DIFFERS),
-    (Raises("same dtype"), seen(), seen(), Verdict.DIFFERS),
-    (Raises("same dtype"), seen(flags=(FLAG,)), seen(), Verdict.VERIFIED),
-    (Raises("same dtype"), raised("the same dtype"), raised("the same"), Verdict.CRASHES),
-    (Raises("same dtype"), seen(RunOutcome.TIMEOUT), seen(), Verdict.CRASHES),
+CASES: list[tuple[Witness, Observation, Observation, WitnessVerdict]] = [
+    (Raises("Same dtype"), raised("the same dtype"), seen(), WitnessVerdict.VERIFIED),
+    (Raises("same dtype"), raised("out of memory"), seen(), WitnessVerdict.DIFFERS),
+    (Raises("same dtype"), seen(), seen(), WitnessVerdict.DIFFERS),
+    (Raises("same dtype"), seen(flags=(FLAG,)), seen(), WitnessVerdict.VERIFIED),
+    (Raises("same dtype"), raised("the same dtype"), raised("the same"), WitnessVerdict.CRASHES),
+    (Raises("same dtype"), seen(RunOutcome.TIMEOUT), seen(), WitnessVerdict.CRASHES),
     (
         Dtype("float32", "float16"),
         seen(result=tensor()),
         seen(result=tensor("float16")),
-        Verdict.VERIFIED,
+        WitnessVerdict.VERIFIED,
     ),
-    (Dtype("float32", "float16"), seen(result=tensor()), seen(result=tensor()), Verdict.DIFFERS),
-    (Same(), seen(result=tensor()), seen(result=tensor()), Verdict.VERIFIED),
-    (Same(), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.DIFFERS),
-    (Same(), seen(result=tensor()), seen(result=()), Verdict.DIFFERS),
-    (Same(), raised("no"), seen(), Verdict.CRASHES),
-    (Same(), seen(RunOutcome.NOT_SIMULABLE, text="why"), seen(), Verdict.INCONCLUSIVE),
-    (Same(), seen(result=tensor()), seen(RunOutcome.KILLED, error="SIGSEGV"), Verdict.CRASHES),
-    (Differs(0.4), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.VERIFIED),
-    (Differs(0.6), seen(result=tensor()), seen(result=tensor(data=TWO)), Verdict.DIFFERS),
-    (Syncs(3, 1), reads(3), reads(1), Verdict.VERIFIED),
-    (Syncs(3, 1), reads(2), reads(1), Verdict.DIFFERS),
-    (Syncs(3, 1), reads(3), reads(2), Verdict.DIFFERS),
-    (Warns("old"), seen(warnings=("is old",)), seen(), Verdict.VERIFIED),
-    (Warns("old"), seen(), seen(), Verdict.DIFFERS),
-    (Warns("old"), seen(warnings=("is old",)), seen(warnings=("is old",)), Verdict.DIFFERS),
+    (
+        Dtype("float32", "float16"),
+        seen(result=tensor()),
+        seen(result=tensor()),
+        WitnessVerdict.DIFFERS,
+    ),
+    (Same(), seen(result=tensor()), seen(result=tensor()), WitnessVerdict.VERIFIED),
+    (Same(), seen(result=tensor()), seen(result=tensor(data=TWO)), WitnessVerdict.DIFFERS),
+    (Same(), seen(result=tensor()), seen(result=()), WitnessVerdict.DIFFERS),
+    (Same(), raised("no"), seen(), WitnessVerdict.CRASHES),
+    (Same(), seen(RunOutcome.NOT_SIMULABLE, text="why"), seen(), WitnessVerdict.INCONCLUSIVE),
+    (
+        Same(),
+        seen(result=tensor()),
+        seen(RunOutcome.KILLED, error="SIGSEGV"),
+        WitnessVerdict.CRASHES,
+    ),
+    (Differs(0.4), seen(result=tensor()), seen(result=tensor(data=TWO)), WitnessVerdict.VERIFIED),
+    (Differs(0.6), seen(result=tensor()), seen(result=tensor(data=TWO)), WitnessVerdict.DIFFERS),
+    (Syncs(3, 1), reads(3), reads(1), WitnessVerdict.VERIFIED),
+    (Syncs(3, 1), reads(2), reads(1), WitnessVerdict.DIFFERS),
+    (Syncs(3, 1), reads(3), reads(2), WitnessVerdict.DIFFERS),
+    (Warns("old"), seen(warnings=("is old",)), seen(), WitnessVerdict.VERIFIED),
+    (Warns("old"), seen(), seen(), WitnessVerdict.DIFFERS),
+    (Warns("old"), seen(warnings=("is old",)), seen(warnings=("is old",)), WitnessVerdict.DIFFERS),
 ]
 
 
 @pytest.mark.parametrize(("witness", "bad", "good", "verdict"), CASES)
 def test_what_two_runs_say_of_a_witness(
-    witness: Witness, bad: Observation, good: Observation, verdict: Verdict
+    witness: Witness, bad: Observation, good: Observation, verdict: WitnessVerdict
 ) -> None:
     assert witnesses.judged(witness, BACKENDS["cuda"], bad, good)[0] is verdict
 
@@ -160,26 +177,26 @@ def test_what_two_runs_say_of_a_witness(
 def test_what_a_back_end_does_not_show_it_does_not_judge(witness: Witness, backend: str) -> None:
     bad = raised("cuda") if isinstance(witness, Raises) else seen(result=tensor())
     judged = witnesses.judged(witness, BACKENDS[backend], bad, seen(result=tensor()))
-    assert judged[0] is Verdict.NOT_SHOWN
+    assert judged[0] is WitnessVerdict.NOT_SHOWN
 
 
-def result(verdict: Verdict, code: str = "AMP101") -> Result:
-    return Result(code, "", "sim", "", "", verdict)
+def result(verdict: WitnessVerdict, code: str = "AMP101") -> WitnessResult:
+    return WitnessResult(code, "", "sim", "", "", verdict)
 
 
 @pytest.mark.parametrize(
     ("results", "status"),
     [
-        ([result(Verdict.VERIFIED), result(Verdict.NOT_SHOWN)], 0),
-        ([result(Verdict.VERIFIED), result(Verdict.UNRUN, "AMP109")], 0),
-        ([result(Verdict.VERIFIED), result(Verdict.DIFFERS)], 1),
-        ([result(Verdict.VERIFIED), result(Verdict.CRASHES)], 1),
-        ([result(Verdict.VERIFIED), result(Verdict.INCONCLUSIVE, "AMP102")], 3),
-        ([result(Verdict.VERIFIED), result(Verdict.NOT_SHOWN, "AMP102")], 3),
-        ([result(Verdict.UNRUN)], 3),
+        ([result(WitnessVerdict.VERIFIED), result(WitnessVerdict.NOT_SHOWN)], 0),
+        ([result(WitnessVerdict.VERIFIED), result(WitnessVerdict.UNRUN, "AMP109")], 0),
+        ([result(WitnessVerdict.VERIFIED), result(WitnessVerdict.DIFFERS)], 1),
+        ([result(WitnessVerdict.VERIFIED), result(WitnessVerdict.CRASHES)], 1),
+        ([result(WitnessVerdict.VERIFIED), result(WitnessVerdict.INCONCLUSIVE, "AMP102")], 3),
+        ([result(WitnessVerdict.VERIFIED), result(WitnessVerdict.NOT_SHOWN, "AMP102")], 3),
+        ([result(WitnessVerdict.UNRUN)], 3),
     ],
 )
-def test_the_exit_status(results: list[Result], status: int) -> None:
+def test_the_exit_status(results: list[WitnessResult], status: int) -> None:
     assert witnesses.status(results) == status
 
 

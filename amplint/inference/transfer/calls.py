@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from amplint.frameworks.models import UNSURE, Chosen, Models, written
+from amplint.frameworks.models import UNSURE, ChosenPrecision, Models, written
 from amplint.frameworks.schema import Maker, Setting
 from amplint.inference import ranks
 from amplint.inference.transfer import distributions
@@ -297,7 +297,7 @@ def of_another_shape(arguments: Arguments) -> Value:
     return one(Tensor(tensors[0].dtype, tensors[0].device)) if tensors else UNKNOWN
 
 
-def precision_asked(name: str, arguments: Arguments, models: Models) -> Chosen | None:
+def precision_asked(name: str, arguments: Arguments, models: Models) -> ChosenPrecision | None:
     """The precision that a call of this dotted name asks a framework for; None if it says none, or
     nobody knows which."""
 
@@ -312,14 +312,14 @@ def precision_asked(name: str, arguments: Arguments, models: Models) -> Chosen |
     return chosen if chosen is not None and chosen.sure else None
 
 
-def in_dictionaries(name: str, arguments: Arguments, models: Models) -> Chosen | None:
+def in_dictionaries(name: str, arguments: Arguments, models: Models) -> ChosenPrecision | None:
     """The precision in a dictionary that a call is given, as configuration files have it."""
     for row in models.dictionaries(name):
         for given in filter(None, map(arguments.get, row.arguments)):
             dtype = dtype_of_setting(row, at_key(given, row.key))
             rest = row.also.items()
             if dtype is not None and all(written_at(given, key) == wanted for key, wanted in rest):
-                return Chosen(models.framework_of(row), dtype or None)
+                return ChosenPrecision(models.framework_of(row), dtype or None)
     return None
 
 

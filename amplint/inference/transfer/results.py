@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from amplint.inference import ranks
-from amplint.inference.ranks import Call
+from amplint.inference.ranks import RankedCall
 from amplint.inference.transfer.arguments import dtype_of, names_dtype
 from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import (
@@ -17,7 +17,7 @@ from amplint.inference.transfer.promotion import (
 )
 from amplint.knowledge.casts import DTYPE_OF_CAST
 from amplint.knowledge.dtypes import FLOATS
-from amplint.knowledge.operations import DETACHED, Result
+from amplint.knowledge.operations import DETACHED, OperationResult
 from amplint.values.atoms import (
     CPU,
     NONE,
@@ -38,7 +38,7 @@ from amplint.values.lattice import agreed, only
 
 
 def tensor_result(
-    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
+    name: str, result: OperationResult, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Tensor:
     """The tensor that an operation of RESULTS returns."""
     first = operands[0] if operands else Tensor()
@@ -50,11 +50,11 @@ def tensor_result(
     grad = result_grad(name, dtype, operands)
     made = Tensor(dtype, device, rank, grad, evidence, half=half)
     of_method = name.startswith("Tensor.") and operands
-    call = Call(one(first), arguments) if of_method else ranks.of_function(arguments)
+    call = RankedCall(one(first), arguments) if of_method else ranks.of_function(arguments)
     return with_dims(made, ranks.of_result(name, result.rank, call))
 
 
-class Shown(NamedTuple):
+class ShownDtype(NamedTuple):
     """A dtype, and the evidence for it; of an unknown one, the half that it is on one path."""
 
     dtype: str | None
@@ -62,24 +62,24 @@ class Shown(NamedTuple):
     half: str | None = None
 
 
-NOT_KNOWN = Shown(None, None)
+NOT_KNOWN = ShownDtype(None, None)
 # The words for a dtype that follows the first operand's -> what other dtypes than floats become.
 LIKE_FIRST = {"same": None, "float-of": "float32", "long-of": "int64"}
 
 
 def result_dtype(
-    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
-) -> Shown:
+    name: str, result: OperationResult, operands: list[Tensor], arguments: Arguments, site: Site
+) -> ShownDtype:
     """The dtype of a result: the one that is asked for, or autocast's, or the operation's own."""
     explicit = explicit_dtype(arguments)
     if explicit is not None:
         dtype = dtype_of(explicit)
         evidence = site.evidence(f"made as {dtype} here", Shows.DTYPE)
-        return Shown(dtype, evidence) if dtype is not None else NOT_KNOWN
+        return ShownDtype(dtype, evidence) if dtype is not None else NOT_KNOWN
     word = division_dtype(arguments) or result.dtype
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
-        return NOT_KNOWN if word == "unknown" else Shown(*cast)
+        return NOT_KNOWN if word == "unknown" else ShownDtype(*cast)
     if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
         return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do
     return native_dtype(word, name, result, operands, arguments, site)
@@ -88,27 +88,27 @@ def result_dtype(
 def native_dtype(
     word: str,
     name: str,
-    result: Result,
+    result: OperationResult,
     operands: list[Tensor],
     arguments: Arguments,
     site: Site,
-) -> Shown:
+) -> ShownDtype:
     """The dtype that an operation has by itself, by the word for it in RESULTS."""
     if word in LIKE_FIRST:
         first = operands[0] if operands else Tensor()
         converted = first.dtype is not None and first.dtype not in FLOATS and LIKE_FIRST[word]
-        return Shown(converted or first.dtype, first.dtype_evidence, first.half)
+        return ShownDtype(converted or first.dtype, first.dtype_evidence, first.half)
     if word in ("promote", "promote-float"):
         # What is joined has the same number of dimensions.
         ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
         dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
         half = agreed(t.half_on_a_path for t in ranked) if dtype is None else None
         like = [t for t in operands if t.dtype == dtype or (half and t.half_on_a_path)]
-        return Shown(dtype, first_of(t.dtype_evidence for t in like), half)
+        return ShownDtype(dtype, first_of(t.dtype_evidence for t in like), half)
     if word in ("default", "arg", "unknown"):
-        return Shown("float32", None) if word == "default" else NOT_KNOWN
+        return ShownDtype("float32", None) if word == "default" else NOT_KNOWN
     cast = name in DTYPE_OF_CAST
-    return Shown(word, site.evidence(f"cast to {word} here", Shows.DTYPE) if cast else None)
+    return ShownDtype(word, site.evidence(f"cast to {word} here", Shows.DTYPE) if cast else None)
 
 
 def explicit_dtype(arguments: Arguments) -> Value | None:
@@ -157,7 +157,7 @@ def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | 
 
 
 def from_result(
-    name: str, result: Result, operands: list[Tensor], arguments: Arguments, site: Site
+    name: str, result: OperationResult, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Value:
     """The result that RESULTS gives for a call with these tensor operands."""
     if result.alone is not None and len(arguments.all) == 1 - name.startswith("Tensor."):
@@ -195,7 +195,7 @@ def from_result(
     return one(tensor)
 
 
-def at_dim(name: str, result: Result, arguments: Arguments) -> Value | None:
+def at_dim(name: str, result: OperationResult, arguments: Arguments) -> Value | None:
     """The positional argument that stands where `dim` may."""
     if result.dim is None:
         return None
@@ -203,13 +203,13 @@ def at_dim(name: str, result: Result, arguments: Arguments) -> Value | None:
     return arguments.positional[position] if position < len(arguments.positional) else None
 
 
-def tensor_for_dim(name: str, result: Result, arguments: Arguments) -> bool:
+def tensor_for_dim(name: str, result: OperationResult, arguments: Arguments) -> bool:
     """Ex) torch.max(a, b), which is elementwise"""
     given = arguments.get("other") or at_dim(name, result, arguments)
     return given is not None and isinstance(only(given), Tensor | TensorTree)
 
 
-def has_dim(name: str, result: Result, arguments: Arguments) -> bool:
+def has_dim(name: str, result: OperationResult, arguments: Arguments) -> bool:
     if arguments.has("dim") or arguments.has("axis") or arguments.unsure:
         return True
     given = at_dim(name, result, arguments)

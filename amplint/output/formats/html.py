@@ -38,7 +38,7 @@ AGES = {True: NEW_AGE, False: "known"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class FindingProperty:
     """A property by which findings are counted and filtered.
 
     Args:
@@ -93,7 +93,7 @@ def render(report: Report) -> str:
     return document(f"amplint {__version__}", parts, resource("report.css") + lead.style, script)
 
 
-def kinds_of(report: Report) -> list[Kind]:
+def kinds_of(report: Report) -> list[FindingProperty]:
     """The kinds, whose values come in the order that suits each."""
     findings = report.outcome.findings
     costs = Counter(finding.cost for finding in findings)
@@ -103,7 +103,7 @@ def kinds_of(report: Report) -> list[Kind]:
     numbers = {path: str(number) for number, path in enumerate(sorted(paths))}
     return [
         *kinds_of_age(report),
-        Kind(
+        FindingProperty(
             "cost",
             lambda finding: finding.cost.value,
             [
@@ -111,17 +111,17 @@ def kinds_of(report: Report) -> list[Kind]:
                 for cost in sorted(costs, key=DEAREST_FIRST.__getitem__)
             ],
         ),
-        Kind(
+        FindingProperty(
             "group",
             lambda finding: finding.group.value,
             [(group.value, group.value, groups[group]) for group in Group if groups[group]],
         ),
-        Kind(
+        FindingProperty(
             "rule",
             lambda finding: finding.code,
             [(code, f"{code} {name}", count) for (code, name), count in sorted(rules.items())],
         ),
-        Kind(
+        FindingProperty(
             "file",
             lambda finding: numbers[finding.path],
             [(number, report.path(path), paths[path]) for path, number in numbers.items()],
@@ -129,13 +129,13 @@ def kinds_of(report: Report) -> list[Kind]:
     ]
 
 
-def kinds_of_age(report: Report) -> Iterator[Kind]:
+def kinds_of_age(report: Report) -> Iterator[FindingProperty]:
     """Whether a finding is new, where that is known."""
     comparison = report.comparison
     if comparison is not None:
         ages = Counter(map(comparison.is_new, report.outcome.findings))
         shown = [(word, word, ages[is_new]) for is_new, word in AGES.items() if ages[is_new]]
-        yield Kind(AGE, lambda finding: AGES[comparison.is_new(finding)], shown)
+        yield FindingProperty(AGE, lambda finding: AGES[comparison.is_new(finding)], shown)
 
 
 def remarks(name: str, texts: Sequence[str]) -> str:
@@ -147,7 +147,7 @@ def remarks(name: str, texts: Sequence[str]) -> str:
 # ------------------------------------------------------------------------------ overview
 
 
-def overview(kinds: Iterable[Kind], findings: Sequence[Finding]) -> str:
+def overview(kinds: Iterable[FindingProperty], findings: Sequence[Finding]) -> str:
     """How many findings there are of each kind, the most frequent rules and files first."""
     tables = "".join(
         f'<section class="by-{kind.key}"><h2>By {kind.key}</h2><div><table>'
@@ -157,7 +157,7 @@ def overview(kinds: Iterable[Kind], findings: Sequence[Finding]) -> str:
     return f'<div class="overview">{tables}</div>'
 
 
-def counts(kind: Kind, findings: Sequence[Finding]) -> Iterator[str]:
+def counts(kind: FindingProperty, findings: Sequence[Finding]) -> Iterator[str]:
     """The rows: a link to the first finding, which a script makes a filter, and their number."""
     first: dict[str, int] = {}
     for number, finding in enumerate(findings, 1):
@@ -179,7 +179,7 @@ def bar(share: float) -> str:
     )
 
 
-def filters(kinds: Iterable[Kind]) -> str:
+def filters(kinds: Iterable[FindingProperty]) -> str:
     """The form, which is hidden until the script shows it: it does nothing by itself."""
     selects = "".join(
         f'<select name="{kind.key}" aria-label="{kind.key}">{kind.options}</select>'

@@ -17,7 +17,7 @@ MARKS = {ALL: "all have safe fixes", SOME: "some have"}
 
 
 @dataclass(frozen=True)
-class Count:
+class RuleCount:
     """The findings of one rule: how many there are, and how many of them have safe fixes."""
 
     code: str
@@ -38,17 +38,17 @@ def render(report: Report) -> str:
     return "\n".join(f"{count:>{width}}  {words}" for count, words in rows)
 
 
-def counted(findings: Iterable[Finding]) -> list[Count]:
+def counted(findings: Iterable[Finding]) -> list[RuleCount]:
     """The findings by rule, the most frequent first."""
     by_rule: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for finding in findings:
         is_fixable = finding.fix is not None and finding.fix.safety is Safety.SAFE
         by_rule[finding.code, finding.name].append(is_fixable)
-    found = [Count(*rule, len(fixable), sum(fixable)) for rule, fixable in by_rule.items()]
+    found = [RuleCount(*rule, len(fixable), sum(fixable)) for rule, fixable in by_rule.items()]
     return sorted(found, key=lambda each: (-each.count, each.code))
 
 
-def mark(each: Count) -> str:
+def mark(each: RuleCount) -> str:
     if not each.fixable:
         return UNMARKED
     return ALL if each.fixable == each.count else SOME
