@@ -251,7 +251,7 @@ if TYPE_CHECKING:
 else:
     libcst = LazyModule("libcst")
 
-    # Of types alone there is no such method: mypy would take any name for one that it gives.
+    # Of types alone there is no such method: mypy would accept any name.
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -48,7 +48,7 @@ class Source:
     Args:
         layout: the file's nodes, of the tree that `facts` knows.
         facts: what is known of that tree's nodes.
-        spans: gives where a place in another file stands in its text.
+        spans: returns where a place in another file stands in its text.
 
     `variables`, `imports` and `edits` are of the same file.
     """
@@ -284,7 +284,7 @@ def cost_of(rule: Claim, group: Group, heat: Heat | None) -> Cost:
     Args:
         rule: the rule that has found it.
         group: that of the finding. Deprecated names cost nothing while they work.
-        heat: that of its place.
+        heat: the hotness of its place.
     """
     if group is Group.CORRECTNESS:
         return Cost.RUN

@@ -516,6 +516,6 @@ def rendered(outcome: Outcome) -> str:
 
 
 def changed_lines(before: str, after: str, context: int = 0) -> list[str]:
-    """The changed lines, and so many around them."""
+    """The changed lines, and a number of lines around them."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=context, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]

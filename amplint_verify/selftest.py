@@ -1,6 +1,6 @@
 """`amplint verify --self-test`: the harness against PyTorch's own lists of autocast operations.
 
-PyTorch tests autocast on CUDA by lists of calls, with the dtype that each gives
+PyTorch tests autocast on CUDA by lists of calls, with the dtype that each returns
 (`torch.testing._internal.autocast_test_lists`, a private module; what uses it here is this check
 alone). The same calls are made on each back end. Where there are values, they must be, to the bit,
 those of the call with its arguments cast by hand.

@@ -280,7 +280,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
 
     def _backpropagates(self, called: Atom) -> bool:
         """Whether this is a method of a framework that runs the backward pass of a loss that it is
-        given, and gives nothing back. Ex) wrapper.update_params(loss), of mmengine"""
+        given, and returns nothing. Ex) wrapper.update_params(loss), of mmengine"""
         if not isinstance(called, Method) or not isinstance(called.of, Object):
             return False
         of, models = called.of, self.inference.files.models

@@ -86,7 +86,7 @@ class Backpropagations(Fact):
 
 
 class Backpropagated:
-    """The values of one function that it gives to `backward()` itself.
+    """The values of one function that it passes to `backward()` itself.
 
     Args:
         calls: those of the project that run a backward pass.

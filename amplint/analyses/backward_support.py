@@ -1,6 +1,6 @@
 """The forward work behind a backward pass in a region: may the pass be moved out without a change?
 
-A network whose whole forward pass ran in the region gives bit-identical gradients inside and
+A network whose whole forward pass ran in the region has bit-identical gradients inside and
 outside. They differ where the forward ran wider than autocast would pick: an `enabled=False`
 island, work done before the region, `linalg`. And a custom `autograd.Function` without
 `custom_fwd` and `custom_bwd` may run inside only (checked on CPU with torch 2.13, bfloat16 and

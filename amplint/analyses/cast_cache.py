@@ -351,7 +351,8 @@ class CastCache(Fact):
         return self._called_in(entered[0], -1, entered[1])
 
     def _preceding(self, entered: Iterable[Entered]) -> Callable[[Entered], Iterable[Entered]]:
-        """Gives those of some functions, under their autocast states, that call one."""
+        """A function that returns those of some functions, under their autocast states, that call
+        one."""
         callers: dict[Entered, list[Entered]] = {}
         for caller in entered:
             for callee in self._called_by(caller):

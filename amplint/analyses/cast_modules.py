@@ -45,7 +45,7 @@ class CastModules(Fact):
         return None if cls in self._cast_otherwise else self._cast_whole.get(cls)
 
     def is_set_elsewhere(self, cls: str, field: str) -> bool:
-        """Whether something but a constructor gives a field of a class its value."""
+        """Whether something other than a constructor sets a field of a class."""
         infer = self.inference
         family = (*infer.mro(cls), *infer.subclasses(cls))
         keys = [Key("field", each, field) for each in family]

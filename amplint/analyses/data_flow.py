@@ -55,7 +55,7 @@ class DataFlow:
 
     def written_at(self, function: str, number: int) -> ast.AST | None:
         """The expression or statement that a node of a function was made of; None for a node of
-        which another one tells the outcome, such as the `x[0]` that `x[0] += 1` reads."""
+        which another one says the outcome, such as the `x[0]` that `x[0] += 1` reads."""
         location = self._inference.states[function].graph.nodes[number].location
         return self.written_as(function, number, location)
 

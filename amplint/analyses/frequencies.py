@@ -38,7 +38,7 @@ At = tuple[str, int]  # a function, and a node of it
 
 
 class OfNumbers(NodeFact[bool]):
-    """A fact about the numbers that an expression gives, by the operations that make it."""
+    """A fact about the numbers that an expression has, by the operations that make it."""
 
     def _state(self, at: At) -> State:
         return self.inference.states[at[0]]
@@ -80,7 +80,7 @@ class OfNumbers(NodeFact[bool]):
 
 
 class ComplexNumbers(OfNumbers):
-    """Whether an expression surely gives complex numbers. Ex) torch.polar(ones, angles)"""
+    """Whether an expression surely has complex numbers. Ex) torch.polar(ones, angles)"""
 
     def of(self, at: NodePlace) -> bool:
         found = [*self._alike((at.function, at.node))]

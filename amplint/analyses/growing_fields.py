@@ -134,7 +134,7 @@ class LastingFields(NodeFact[bool]):
         yield from (each for each in self.inference.states if functions[each].cls in classes)
 
     def _begins_anew(self, method: str, field: str) -> bool:
-        """Whether a method gives the field another value in a place that runs for every batch."""
+        """Whether a method sets the field to another value in a place that runs for every batch."""
         graph = self.inference.states[method].graph
         return any(
             node.op == ops.STORE

@@ -60,8 +60,8 @@ class FactoryValue:
     is_given: bool
 
 
-Ask = Callable[[str], FactoryValue | None]  # gives the result of a function, if it is built so
-# Gives the results of the functions of the project that a call runs, if all are built so.
+Ask = Callable[[str], FactoryValue | None]  # returns the result of a function, if it is built so
+# Returns the results of the functions of the project that a call runs, if all are built so.
 Called = Callable[[int], list[FactoryValue]]
 
 

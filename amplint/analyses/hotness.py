@@ -66,7 +66,7 @@ from amplint.values.atoms import (
     Value,
 )
 
-# How many calls heat travels: far from a loop that was seen, and from the `forward` of what has
+# How many calls hotness travels: far from a loop that was seen, and from the `forward` of what has
 # parameters or is a loss; not far from that of other modules, many of which never train (an
 # algorithm of geometry, say).
 REACH_OF_LOOP, REACH_OF_LEARNING, REACH_OF_DEFINITION = 6, 4, 2
@@ -84,7 +84,7 @@ MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
 
 
 class HotnessStep(NamedTuple):
-    """One of the places by which heat comes to a function.
+    """One of the places by which hotness comes to a function.
 
     It is named by what moves with the code, and not by its row, so that an edit above it changes
     nothing.
@@ -107,7 +107,7 @@ CALLED, LOOP, DEFINED = "called", "loop", "defined"
 
 @dataclass(frozen=True)
 class Reached:
-    """How heat came to a function: its temperature, and the steps, the nearest one first."""
+    """How hotness came to a function: its temperature, and the steps, the nearest one first."""
 
     temperature: str
     chain: tuple[HotnessStep, ...]
@@ -120,7 +120,7 @@ class Reached:
         """Training before evaluation, what is seen before a guess, then what gets farthest, the
         shortest chain, by place.
 
-        What goes on from a chain ranks behind it, so that the ranks of all functions are settled
+        What goes on from a chain ranks behind it, so that the ranks of all functions are final
         by those before them, in whatever order they are found.
         """
         far = self.distance - self.reach
@@ -129,7 +129,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class HotDefinition:
-    """Why a function is hot by what it is, and how many calls its heat travels."""
+    """Why a function is hot by what it is, and how many calls its hotness travels."""
 
     text: str
     reach: int
@@ -138,7 +138,7 @@ class HotDefinition:
 
 
 def in_training(name: str, learns: bool, of_module: bool = False) -> HotDefinition:
-    """The heat of a method that runs for every batch; it travels farther where it `learns`."""
+    """The hotness of a method that runs for every batch; it travels farther where it `learns`."""
     computes = name == "forward" or COMPUTES_LOSS.search(name) is not None
     kind = Shows.FORWARD if of_module and computes else Shows.STEP
     reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
@@ -146,7 +146,7 @@ def in_training(name: str, learns: bool, of_module: bool = False) -> HotDefiniti
 
 
 def in_evaluation(name: str) -> HotDefinition:
-    """The heat of a method that runs for every batch of evaluation."""
+    """The hotness of a method that runs for every batch of evaluation."""
     text = f"`{name}` runs for every batch of evaluation"
     return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
 
@@ -208,7 +208,8 @@ class Hotness(PlaceFact[Heat]):
         self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self._definitions: dict[str, HotDefinition] = {}
         self._reached: dict[str, Reached] = {}
-        self._calls: dict[str, list[tuple[int, str]]] = {}  # by function: those that heat may take
+        # by function: those that hotness may take
+        self._calls: dict[str, list[tuple[int, str]]] = {}
         self._hot_calls: dict[str, Mapping[SiteId, str]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
         self._differentiated = inference.differentiated()
@@ -559,7 +560,7 @@ class Hotness(PlaceFact[Heat]):
     # -- spreading
 
     def _spread(self) -> None:
-        """Heat flows along calls from hot places, the hottest and shortest chain first."""
+        """Hotness flows along calls from hot places, the hottest and shortest chain first."""
         self._define(self.inference.states)
         self._reached = {function: self._of_definition(function) for function in self._definitions}
         self._calls = {caller: self._find_calls(caller) for caller in self.inference.states}
@@ -575,11 +576,11 @@ class Hotness(PlaceFact[Heat]):
                         changed.add(callee)
 
     def _spread_anew(self, waiting: set[str]) -> None:
-        """Heat flows anew to functions that may have another one than before; the rest stays as it
-        is.
+        """Hotness flows anew to functions that may have another one than before; the rest stays as
+        it is.
 
-        The heat of a function follows from that of its callers. A chain is longer than those that
-        it goes on from, and so no heat rests on itself: whatever the order, this ends where
+        The hotness of a function follows from that of its callers. A chain is longer than those
+        that it goes on from, and so no hotness rests on itself: whatever the order, this ends where
         `_spread` does.
         """
         while waiting:
@@ -595,7 +596,7 @@ class Hotness(PlaceFact[Heat]):
                 waiting.update(callee for _, callee in self._calls.get(function, ()))
 
     def _find_reached(self, function: str) -> Reached | None:
-        """The heat of a function, by its definition and from those that call it."""
+        """The hotness of a function, by its definition and from those that call it."""
         found = [self._of_definition(function)] if function in self._definitions else []
         if function in self.inference.states and not self._is_cold_function(function):
             for site in self._callers.sites.get(function, ()):
@@ -620,7 +621,7 @@ class Hotness(PlaceFact[Heat]):
                 self._definitions.pop(function, None)
 
     def _find_calls(self, function: str) -> list[tuple[int, str]]:
-        """The calls of a function, with what they may run that heat enters."""
+        """The calls of a function, with what they may run that hotness enters."""
         state, edges = self.inference.states.get(function), self.inference.edges
         return [
             (number, callee)
@@ -657,7 +658,7 @@ class Hotness(PlaceFact[Heat]):
         return [call for call in calls if nodes[call[0]].block in hot]
 
     def _by_definition(self, function: str) -> HotDefinition | None:
-        """The heat of a function that a framework runs for every batch, by what it is."""
+        """The hotness of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
         reasons: tuple[tuple[Callable[[str], bool], str, int], ...] = (
             (self._is_training_step, "a step of training", REACH_OF_LOOP),
@@ -680,7 +681,7 @@ class Hotness(PlaceFact[Heat]):
         return self._of_method(function, facts.cls) if facts.cls is not None else None
 
     def _of_method(self, function: str, cls: str) -> HotDefinition | None:
-        """The heat of a method, by the class that it is one of."""
+        """The hotness of a method, by the class that it is one of."""
         facts = self.inference.functions[function]
         is_function, is_module = self._kind_of(cls)
         is_forward = facts.name == "forward" and is_module  # which is hot by itself, and farther
@@ -697,7 +698,7 @@ class Hotness(PlaceFact[Heat]):
         return self._of_module(function, cls) if is_module else None
 
     def _of_module(self, function: str, cls: str) -> HotDefinition | None:
-        """The heat of a method of a module."""
+        """The hotness of a method of a module."""
         name, infer = self.inference.functions[function].name, self.inference
         if name in EVALUATION_METHODS:
             return in_evaluation(name)
@@ -927,7 +928,7 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _is_guess(self, caller: str, number: int) -> bool:
-        """Whether a call may run so many methods that each of them is a guess."""
+        """Whether a call may run such a number of methods that each of them is a guess."""
         callees = self.inference.edges.get((caller, number), ())
         if len(callees) <= FEW_METHODS:
             return False
@@ -983,8 +984,8 @@ class Hotness(PlaceFact[Heat]):
         return [site for site, temperature in calls.items() if temperature == warmest]
 
     def _calls_with_heat(self, function: str) -> Mapping[SiteId, str]:
-        """The calls by which heat comes to a function, each with the temperature; none where it is
-        hot by what it is."""
+        """The calls by which hotness comes to a function, each with the temperature; none where it
+        is hot by what it is."""
         if function not in self._hot_calls:
             calls = [] if function in self._definitions else self._callers.sites.get(function, ())
             through = {site: self._through(*site, function) for site in calls}
@@ -1094,7 +1095,7 @@ def chain_of(state: State, block: int) -> list[int]:
 
 
 def is_called_loader(state: State, number: int) -> bool:
-    """Whether what a loop iterates is called a loader, be it in something that gives its batches.
+    """Whether what a loop iterates is called a loader, be it in something that returns its batches.
 
     Ex) val_loader, enumerate(self.test_loader), tqdm(data_loader, desc="eval")
     """

@@ -33,7 +33,7 @@ class Frameworks(Fact):
         return maker is not None and maker.builds == "module"
 
     def scaling(self) -> tuple[str, ...]:
-        """The names by which those are imported that scale losses, if they are told to."""
+        """The names by which those are imported that scale losses, if they are asked to."""
         models = self.inference.files.models.models
         scales = (model for model in models if any(row.scaled for row in telling(model)))
         return tuple(package for model in scales for package in model.packages)

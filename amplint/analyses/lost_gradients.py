@@ -53,7 +53,7 @@ class LostGradients(CallFact[Lost]):
         return self._found[at.function].get(at.node)
 
     def _losses(self, function: str) -> Mapping[int, Lost]:
-        """By call of a function: the pass that it takes the gradients of. A module is told of once
+        """By call of a function: the pass that it takes the gradients of. A module is reported once
         for each region, and of several that one call runs, the first."""
         if not NO_GRADIENTS.isdisjoint(self.inference.functions[function].decorated):
             return {}

@@ -1,4 +1,5 @@
-"""Calls of modules that hand what they are given to a layer, as it is, or return what one gives."""
+"""Calls of modules that hand what they are given to a layer, as it is, or return what one
+computes."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ class OfLayers(CallFact[bool]):
 
 
 class GivenToLayer(OfLayers):
-    """Whether a method of a module always gives its first argument, as it is, to a layer of the
+    """Whether a method of a module always passes its first argument, as it is, to a layer of the
     module that needs the dtype of its parameters.
 
     Ex) x of `def encode(self, x): return self.conv(x)`, and where `self.body(x)` does so in turn
@@ -86,8 +87,8 @@ class GivenToLayer(OfLayers):
 
 
 class ReturnedByLayer(OfLayers):
-    """Whether a method of a module returns what a layer of the module gives, as it is, in the dtype
-    of its parameters.
+    """Whether a method of a module returns what a layer of the module computes, as it is, in the
+    dtype of its parameters.
 
     Ex) def encode(self, x): return self.conv(self.norm(x))
     """

@@ -126,7 +126,7 @@ class Origins(Fact):
         return atom.device if isinstance(atom, Tensor | TensorTree) else Device(None)
 
     def _leaves_unpinned(self, at: At) -> bool:
-        """Whether a call makes a loader that could pin its batches, and is not told."""
+        """Whether a call makes a loader that could pin its batches, and is not asked to."""
         node = self._node(at)
         names = self._names(at) if node.op == ops.CALL else frozenset()
         return (
@@ -194,7 +194,7 @@ class Origins(Fact):
         return None
 
     def sharded_in_float16(self, function: str, number: int) -> Evidence | None:
-        """Where FSDP is told to compute in float16, of the parameters of an optimizer."""
+        """Where FSDP is asked to compute in float16, of the parameters of an optimizer."""
         wraps = filter(self._is_float16, self._wraps_of((function, number)))
         text = "FSDP computes in float16, gradients too"
         return next((self.why(*wrap, text, Shows.OPERATION) for wrap in wraps), None)
@@ -235,7 +235,7 @@ class Origins(Fact):
         return Sharded((why,), known and not self._node(wrap).data.stars)
 
     def _is_float16(self, wrap: At) -> bool:
-        """Whether FSDP computes in float16, by what it is told."""
+        """Whether FSDP computes in float16, by what it is asked for."""
         given = self._node(wrap).argument(6, "mixed_precision")
         told = self._search((wrap[0], given), self._tells_precision) if given >= 0 else ()
         return any(DType("float16") in self._given_to(each, 0, "param_dtype") for each in told)
@@ -551,7 +551,7 @@ class StepsOfSharded(CallFact[Sharded]):
 
 
 class ShardedInFloat16(NodeFact[Evidence]):
-    """Where FSDP is told to compute in float16, of the parameters of the optimizer that an
+    """Where FSDP is asked to compute in float16, of the parameters of the optimizer that an
     expression is."""
 
     _origins = Required(Origins)

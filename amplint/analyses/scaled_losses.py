@@ -415,7 +415,7 @@ class ScaledIn:
         return bool(left) and all(isinstance(each, Host) and each.kind == "str" for each in left)
 
     def _is_compared(self, node: Node, number: int) -> bool:
-        """Whether the scale decides what a comparison with something gives.
+        """Whether the scale decides what a comparison with something returns.
 
         A sign does not depend on it, nor whether it is infinite, and two scaled losses may have the
         same scale.

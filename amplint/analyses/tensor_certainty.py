@@ -240,7 +240,7 @@ def together(found: Iterable[Grounds]) -> Grounds:
 
 
 def tensors_held(value: Value, depth: int = 4) -> Iterator[Tensor]:
-    """The tensors that the value may be or hold; a blob may hold anything."""
+    """The tensors that the value may be or hold; a nest may hold anything."""
     for atom in value:
         if isinstance(atom, Tensor):
             yield atom

@@ -113,7 +113,7 @@ def drop_output() -> None:
 
 
 def failed(arguments: Sequence[str] | None) -> int:
-    """Tell of a fault in amplint."""
+    """Report a fault in amplint."""
     traceback.print_exc()
     command = ["amplint", *(sys.argv[1:] if arguments is None else arguments)]
     click.echo(f"amplint: {how_to_report(shlex.join(command))}", err=True)

@@ -88,7 +88,7 @@ def lines(
 
 
 def observed_in(directory: str) -> str:
-    """The file of observations that is used, and of how many functions it tells."""
+    """The file of observations that is used, and how many functions are in it."""
     try:
         functions = observations.read(directory)
     except observations.UnusableError as error:

@@ -43,7 +43,7 @@ from amplint.util.wording import counted
 EVERY = 0.3  # seconds between two looks at the files
 SHARE = 10  # of a processor, a tenth at most goes into looking
 STILL = 0.05  # seconds in which nothing more changes: an editor writes several files at once
-ROUNDS = 10  # after so many, what they have left in memory is cleaned up
+ROUNDS = 10  # after this number of rounds, what they have left in memory is cleaned up
 MOST_NAMES = 3
 OF_A_RUN = ("stdin_filename", "no_cache")  # arguments that say nothing of files and settings
 

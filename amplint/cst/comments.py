@@ -11,7 +11,7 @@ from amplint.claim.finding import Edit
 from amplint.claim.rows import Rows
 from amplint.util.text import LINE_END, Text
 
-# Comments that tell a tool about their line: mypy, pyright and pylint, coverage, flake8 and ruff,
+# Comments for a tool about their line: mypy, pyright and pylint, coverage, flake8 and ruff,
 # bandit, PyCharm, and what formatters read. By their manuals.
 TO_TOOLS = re.compile(
     r"#\s*((type|mypy|pyright|pylint|pragma|fmt|yapf|isort|ruff|amplint)\s*:"

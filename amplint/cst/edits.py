@@ -254,8 +254,8 @@ class Edits:
     def remove_statement(
         self, statement: cst.BaseStatement | cst.BaseSmallStatement
     ) -> Edit | None:
-        """Remove a statement with its line; where it is the only one of its block, it gives way to
-        `pass`. A comment on its line goes with it."""
+        """Remove a statement with its line; where it is the only one of its block, it is replaced
+        by `pass`. A comment on its line goes with it."""
         line: cst.CSTNode | None = statement
         if isinstance(statement, cst.BaseSmallStatement):
             line = self._layout.parent(statement)

@@ -225,7 +225,7 @@ class Layout:
     def argument(self, call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
         """The argument for a parameter, by keyword or by position.
 
-        None also where a `*` argument stands before it: then nobody can tell which one it is.
+        None also where a `*` argument stands before it: then nobody knows which one it is.
         """
         found = self.keyword(call, name)
         if found is not None or position is None or position >= len(call.args):

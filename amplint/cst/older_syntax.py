@@ -127,7 +127,7 @@ class Reader:
         self._spans = Spans(module, LONE_CR.sub("\n", text), 0)
 
     def rewritings(self) -> Iterator[Rewriting]:
-        """Those of all syntax since Python 3.11. Raises where LibCST does not tell the places."""
+        """Those of all syntax since Python 3.11. Raises where LibCST does not have the places."""
         for node in self._nodes:
             read = READERS.get(type(node).__name__)
             if read is not None:

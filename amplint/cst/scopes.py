@@ -18,7 +18,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Binding:
-    """One place that gives a name a value, or takes it away.
+    """One place that binds a name to a value, or takes it away.
 
     Args:
         node: the `ast` node that does it: a Name, an argument, a definition, an alias ...

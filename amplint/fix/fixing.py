@@ -123,8 +123,8 @@ def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]
 def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     """Fix all reported files, in rounds, until no fix is left that can be applied.
 
-    A file that does not settle in `MAX_ROUNDS` stays as it was, and a problem says so. A fix that
-    brings a mistake which was not there is withheld, and named.
+    A file that does not become stable in `MAX_ROUNDS` stays as it was, and a problem says so. A fix
+    that brings a mistake which was not there is withheld, and named.
     """
     rounds = Rounds(request, UNSAFE if unsafe else SAFE)
     known = rounds.recall()

@@ -64,7 +64,7 @@ def check_reason(reason: str) -> str:
 
 
 def add(outcome: Outcome, reason: str) -> Ignored:
-    """Suppress the findings of a run, each by a comment that gives the reason."""
+    """Suppress the findings of a run, each by a comment with the reason."""
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for finding in outcome.findings:
         if finding.code not in NEVER and finding.path in outcome.texts:

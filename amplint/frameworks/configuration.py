@@ -26,7 +26,7 @@ class StatedPrecision(NamedTuple):
     """A precision in a configuration file.
 
     Args:
-        framework: that is told it.
+        framework: the one that is asked for it.
         dtype: of the region that it opens; "" where it opens none.
         path: of the file.
         span: the value in it, as `ast` counts; None in JSON.
@@ -46,7 +46,7 @@ class ConfiguredValue(NamedTuple):
 
 
 def told(models: Models, texts: Mapping[str, str]) -> tuple[StatedPrecision, ...]:
-    """The precisions that configuration files tell the frameworks which the project names.
+    """The precisions that configuration files ask of the frameworks which the project names.
 
     Args:
         models: have the rows of settings.

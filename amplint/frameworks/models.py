@@ -59,7 +59,7 @@ UNSURE = object()  # an argument that is no constant
 QUOTE = "[\"']"
 BOOLEANS = frozenset({"true", "false"})
 # Names of methods of many classes, which say nothing of what they return: a `train_step` at home
-# gives a number to print, and a `loss` may be one.
+# returns a number to print, and a `loss` may be one.
 NO_SIGN = frozenset({"__call__", "forward", "loss", "losses", "step", "train_step"})
 
 
@@ -262,7 +262,7 @@ class Models:
         return tuple(row for row in self._dictionaries.of(name) if isinstance(row, Setting))
 
     def keeps_outputs(self, name: str) -> bool:
-        """Whether a module that a call of this dotted name wraps gives what it computes in the
+        """Whether a module that a call of this dotted name wraps returns what it computes in the
         region as it is."""
         rows = self._precision.of(name)
         return all(row.keeps_outputs for row in rows if isinstance(row, Precision))

@@ -62,10 +62,10 @@ class MethodRow(Row, frozen=True):
             without `self`. A parameter of another name takes the role of the one in its place.
         result: what the framework does with what it gets. "loss": it runs its backward pass;
             "read": it brings it to the host; "batch": it takes it for a batch on the device.
-        gives: what a call of it gives to the code of users.
-        wraps: whether the modules that it gives back run their `forward` in the region.
+        gives: what a call of it returns to the code of users.
+        wraps: whether the modules that it returns run their `forward` in the region.
         reads: whether a call of it brings the tensors that it is given to the host.
-        asks: the dtype of the region that a call of it asks the framework for; such a call gives
+        asks: the dtype of the region that a call of it asks the framework for; such a call returns
             the object back.
         scaled: whether the framework scales the loss then.
         scaling: what a call of it does where the precision scales the loss. "scales": it runs the
@@ -124,8 +124,8 @@ class Maker(Row, frozen=True):
     Args:
         names: dotted ones, as those of a class.
         builds: what a call builds.
-        on_device: whether that is, or gives what is, on the device.
-        pins: whether a loader pins all that it gives where it is told `pin_memory=True`.
+        on_device: whether that is, or returns what is, on the device.
+        pins: whether a loader pins all that it returns where it is given `pin_memory=True`.
         gathering: the arguments that say for how many batches gradients are gathered before a step;
             without them each batch makes one.
     """
@@ -162,7 +162,7 @@ class Precision(Telling, frozen=True):
         unless: the argument with which no value opens a region, whatever it is.
         own_parameters: the library that the framework may hand a training to, and that keeps
             float32 parameters of its own, by the word that a function then uses.
-        keeps_outputs: whether what a model gives that the framework wraps keeps the dtype that it
+        keeps_outputs: whether what a model returns that the framework wraps keeps the dtype that it
             has in the region. Else the framework casts it to float32.
     """
 

@@ -243,7 +243,7 @@ class Arrival:
 
 
 class Checker:
-    """Gives the events on all paths of a function to the automaton."""
+    """Passes the events on all paths of a function to the automaton."""
 
     def __init__(self, paths: Paths, index: EventIndex) -> None:
         self.paths = paths

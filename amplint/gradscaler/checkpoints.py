@@ -1,6 +1,6 @@
 """Checkpoints of a training that uses a scaler, which leave out the scaler's state.
 
-A finding needs a dict with the state of an optimizer that is saved, or that a class gives as its
+A finding needs a dict with the state of an optimizer that is saved, or that a class returns as its
 own state, and a scaler that makes the steps of the training that saves it. It needs more, for the
 state may be saved anywhere in the program: nothing is said where some file of it saves the state of
 a scaler, or of an object that nobody knows; nor where a scaler, or an object that holds one, is
@@ -99,7 +99,7 @@ class Unsaved:
     # -- the program that a file is part of
 
     def _program(self, *paths: str) -> frozenset[str]:
-        """The files that run together with these, as far as imports tell: those of other parts of a
+        """The files that run together with these, as far as imports show: those of other parts of a
         project are not known by theirs."""
         if len(self._inference.files) > len(self._inference.files.own):
             return frozenset(self._inference.files)
@@ -136,7 +136,7 @@ class Unsaved:
         """The calls that save a dict with the state of an optimizer, directly or by a function,
         with the node of the optimizer; of those that save the same dict, as the last and as the
         best one, the first. Of a dict that is put together before, or is the state of an object,
-        the call that gives the optimizer's: there the scaler's is missing."""
+        the call that returns the optimizer's: there the scaler's is missing."""
         paths = frozenset(self._inference.files.holding(STATE))
         for function, state in self._inference.states.items():
             saved: set[int] = set()
@@ -276,7 +276,7 @@ class Unsaved:
             yield from ((caller, given) for (caller, _), given in self._handing(function, number))
 
     def _handing(self, function: str, number: int) -> Iterator[tuple[SiteId, int]]:
-        """The calls that give a function one of its parameters, each with the node that it gives;
+        """The calls that pass a function one of its parameters, each with the node that it passes;
         none for a node that is no parameter."""
         graph = self._inference.states[function].graph
         parameter = graph.nodes[graph.narrowed(number)]

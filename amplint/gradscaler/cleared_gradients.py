@@ -1,6 +1,6 @@
 """Gradients that are thrown away right before the step of a scaler that is to use them.
 
-Where the backward pass is in sight, the paths through a function tell it (`checker`). Between
+Where the backward pass is in sight, the paths through a function show it (`checker`). Between
 `optimizer.zero_grad()` and `scaler.step(optimizer)` of one block nothing else has to be known: what
 was there is gone, and nothing came in between that makes new gradients.
 """

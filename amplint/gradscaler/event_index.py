@@ -34,7 +34,7 @@ MOST_PARTS = 300  # of a value that a function returns
 
 
 class FunctionEvents(NamedTuple):
-    """The calls of one function that are events, by node, and what they tell of it.
+    """The calls of one function that are events, by node, and what they say of it.
 
     Args:
         scales: whether one is a call of a scaler, or of a framework that has one.
@@ -139,7 +139,7 @@ class EventIndex:
         return frozenset(reachable(functions, self.callers))
 
     def role(self, site: SiteId) -> tuple[Role, bool]:
-        """The role of the object that a node gives, and whether it may be a scaler that is off, or
+        """The role of the object that a node is, and whether it may be a scaler that is off, or
         None."""
         if site not in self._roles:
             function, number = site
@@ -154,8 +154,8 @@ class EventIndex:
         return callees if callees & self.training else set()
 
     def is_of_remainder(self, site: SiteId) -> bool:
-        """Whether a call asks functions which all tell whether a number is a multiple of another:
-        `self.should_step(i)`."""
+        """Whether a call asks functions which all compute whether a number is a multiple of
+        another: `self.should_step(i)`."""
         callees = self.inference.edges.get(site, set())
         return bool(callees) and all(map(self._tells_remainder, callees))
 
@@ -285,7 +285,7 @@ class EventIndex:
 
     def _is_plain_step(self, function: str) -> bool:
         """Whether a function is the step of an optimizer of the project, which has no scaler, and
-        does not look for infinities itself, as far as its own words tell; it calls no other."""
+        does not look for infinities itself, as far as its own words say; it calls no other."""
         facts = self.inference.functions[function]
         state = self.inference.states.get(function)
         return (

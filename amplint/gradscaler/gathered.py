@@ -67,7 +67,7 @@ def found_in(inference: Inference, function: str, state: State, block: int) -> I
 
 
 def done_by(inference: Inference, state: State, number: int) -> str | None:
-    """The effect of a call on the gradients of a framework, as `scaling_of` tells it."""
+    """The effect of a call on the gradients of a framework, as `scaling_of` has it."""
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
     if callee.op != ops.ATTR:
@@ -103,7 +103,7 @@ def asks_for_option(graph: Graph, test: int) -> bool:
 
 
 def precisions_of(inference: Inference, function: str) -> Iterator[str | None]:
-    """The dtypes that the framework may be told, in this function or else in the project.
+    """The dtypes that the framework may be asked for, in this function or else in the project.
 
     None stands for one that nobody knows, and "" for none, or where no gradients are gathered.
     """
@@ -118,7 +118,7 @@ def precisions_of(inference: Inference, function: str) -> Iterator[str | None]:
 
 
 def makers_in(inference: Inference, state: State) -> Iterator[tuple[State, Node, str]]:
-    """The calls of a function that make an object which gathers gradients if it is told to."""
+    """The calls of a function that make an object which gathers gradients if it is asked to."""
     for node in state.graph.nodes:
         if node.op == ops.CALL:
             atom = only(state.values[node.operands[0]])

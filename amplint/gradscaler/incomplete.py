@@ -1,6 +1,6 @@
 """Scalers of which a call is missing everywhere: `update()` is called nowhere in the project.
 
-The paths through a function (`checker`) tell what is missing between two calls that both stand in
+The paths through a function (`checker`) show what is missing between two calls that both stand in
 sight. Where a training step is cut into methods that a library or an unknown trainer calls, nothing
 shows in which order they run; but a scaler that scales and steps, and is updated by nobody, is
 wrong in any order.
@@ -188,7 +188,7 @@ class Incompletes:
                 yield function, number
 
     def _sites(self, variable: Variable) -> Iterator[SiteId]:
-        """Where a field is read or stored, as far as anybody can tell whose it is."""
+        """Where a field is read or stored, as far as it is known whose it is."""
         for owner in (*sorted(self._family(variable.scope)), ""):
             yield from self._fields(variable.name).get(owner, ())
 

@@ -54,7 +54,7 @@ class Do(Enum):
     LEAVE = auto()  # jump: the node is a break, continue or return
     ITERATE = auto()  # begin an iteration of the loop
     END = auto()  # of the loop
-    CLOSE = auto()  # the context manager that the node gives
+    CLOSE = auto()  # the context manager that the node is
 
 
 class Instruction(NamedTuple):

@@ -140,6 +140,6 @@ def written(index: EventIndex, paths: Paths, value: Symbolic) -> str:
 
 
 def bound_names(index: EventIndex, function: str, number: int) -> Iterator[str]:
-    """The first name that a function gives to the result of a call."""
+    """The first name that a function binds to the result of a call."""
     bindings = index.inference.states[function].graph.bindings
     yield from [name for name, nodes in bindings.items() if number in nodes][:1]

@@ -155,8 +155,8 @@ def has_parts_of_its_own(state: State, module: int) -> bool:
 
 
 def are_only_collected(state: State, call: int) -> bool:
-    """Whether the parameters that a call of `parameters()` gives are collected, and asked for what
-    they are: nothing that may change one of them is seen."""
+    """Whether the parameters that a call of `parameters()` returns are collected, and asked for
+    what they are: nothing that may change one of them is seen."""
     walk = reachable([call], lambda number: kept_in(state, number, number == call))
     return all(number != CHANGED for number in walk)
 

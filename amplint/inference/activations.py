@@ -1,6 +1,6 @@
 """The parameters of a function that take activations, by what it does with them.
 
-Under autocast, what a layer or a matrix product gives is half, and most of it goes on to the next
+Under autocast, what a layer or a matrix product returns is half, and most of it goes on to the next
 `forward` as such. Masks, indices, targets and sizes do not become half. So a parameter counts that
 is computed with as a tensor of floating-point numbers is, unless something else is done with it, or
 its name says that it is data. It is asked only where the settings take activations for half.

@@ -205,7 +205,7 @@ class Calls(OfFrameworks):
         if identified:
             return identified
         below = infer.subclasses(instance.cls)
-        # What so many subclasses store has nothing in common.
+        # What that many subclasses store has nothing in common.
         related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
         stored = join(infer.read(Key("field", cls, name)) for cls in related)
         # `weight: Tensor` says less than what is stored; that of a dataclass is for its users, too.
@@ -342,7 +342,7 @@ class Calls(OfFrameworks):
 
     def call_overridden(self, arguments: Arguments, node: Node) -> Value:
         """`callback.on_step(...)`, which more classes override than a value can name; and what is
-        unknown, but gives a number by the name of the method: `key.size(-1)`."""
+        unknown, but returns a number by the name of the method: `key.size(-1)`."""
         callee = self.graph.nodes[node.operands[0]]
         owner = self.of(callee.operands[0])
         for identity, instance in self.many_methods(owner, callee.data):
@@ -1182,7 +1182,7 @@ def entered_by_calls(graph: Graph) -> set[int]:
 
 def tells_apart(value: Value) -> bool:
     """Whether an instance is distinguished by having been given this: numbers and texts would
-    tell apart what is alike."""
+    distinguish what is alike."""
     return not any(isinstance(atom, Host) for atom in value)
 
 

@@ -1,7 +1,7 @@
 """Operators that a project registers with `torch.library`.
 
 An operator is known by what it is called by, `torch.ops.namespace.name`: this is what its
-definition gives, and what registers a function for it is an attribute of it. So
+definition says, and what registers a function for it is an attribute of it. So
 `name.register_kernel("cuda")`, `torch.library.register_kernel("namespace::name", "cuda")` and
 `torch.library.impl(Library("namespace"), "name", "CUDA")` come to the same.
 """

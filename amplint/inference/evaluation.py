@@ -149,7 +149,7 @@ class Evaluation(Calls):
             self.region(block)
 
     def propagate(self) -> bool:
-        """Evaluate the waiting nodes in order, and behind them what depends on a change; gives
+        """Evaluate the waiting nodes in order, and behind them what depends on a change. Returns
         whether some node was left behind: at the start of a loop, whose end is changed."""
         state, waiting, behind, values = self.state, self.waiting, self.behind, self.values
         dependents, contexts, scope = state.dependents, state.contexts, self.scope
@@ -643,7 +643,7 @@ class Evaluation(Calls):
         return join(results)
 
     def between_brackets(self, number: int, index: Value) -> tuple[Value, ...]:
-        """Ex) 0 and None in x[0, None]; nothing where they cannot be told: x[indices]
+        """Ex) 0 and None in x[0, None]; nothing where they are not known: x[indices]
 
         A tuple is as good as its elements, a list of them is one index that gathers.
         """

@@ -63,12 +63,12 @@ class EvidenceMarks:
         return self._given[evidence.place.row - 1] if evidence.place.path == "" else None
 
 
-# Gives the evidence for a place, from the path to it and what stands there.
+# Returns the evidence for a place, from the path to it and what stands there.
 Make = Callable[[Path, Reason | None], Reason | None]
 
 
 def marked(value: Value, path: Path, make: Make) -> Value:
-    """A value with what `make` gives in each place for evidence."""
+    """A value with what `make` returns in each place for evidence."""
     return _marked(value, path, make) if has_places(value) else value
 
 
@@ -85,7 +85,7 @@ def has_places(value: Value) -> bool:
 
 
 def name_of(atom: Atom) -> tuple[str, ...]:
-    """The words that tell an alternative from the others of a value."""
+    """The words that distinguish an alternative from the others of a value."""
     kind = type(atom).__name__
     if isinstance(atom, SequenceValue) and atom.items is not None:
         return (kind, str(len(atom.items)))
@@ -104,7 +104,7 @@ def marked_device(device: Device, path: Path, make: Make) -> Device:
 
 
 def marked_atom(atom: Atom, path: Path, make: Make) -> Atom:
-    """An alternative with what `make` gives in each place for evidence."""
+    """An alternative with what `make` returns in each place for evidence."""
     if isinstance(atom, Device):
         return marked_device(atom, path, make)
     if isinstance(atom, Tensor):

@@ -3,7 +3,7 @@
 Evidence takes no part in the fixpoint: which of several equal reasons came first would depend on
 the order of evaluation. It is found afterwards, for what a finding rests on. Each step evaluates
 one node again, with *marked* operands: in place of evidence each device, dtype and region in them
-has a mark that says where in which operand it stands. The mark that comes out of the node tells
+has a mark that says where in which operand it stands. The mark that comes out of the node says
 from where to go on; evidence that comes out was given by the node itself, and is the answer. What
 functions write for each other is marked by who has written it. Of several ways, the shortest is
 taken, and of several shortest the first in the order of operands, and of functions.

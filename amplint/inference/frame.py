@@ -137,7 +137,7 @@ class Frame:
         return is_context and opened_by(self.values[facts.node]) is not None
 
     def switches(self, made: Node) -> Iterable[int]:
-        """The flags that a call gives to autocast."""
+        """The flags that a call passes to autocast."""
         for atom in self.values[made.operands[0]] if made.op == ops.CALL else ():
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
             api = libraries.AUTOCASTS.get(name)
@@ -197,7 +197,7 @@ class Frame:
         )
 
     def evidence(self, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
-        """The reason that a node gives: none, until somebody asks (`explanation.py`)."""
+        """The reason that a node is: none, until somebody asks (`explanation.py`)."""
         return None
 
     def evidence_in(self, _function: str, _node: Node, _text: str, _kind: Shows) -> Evidence | None:

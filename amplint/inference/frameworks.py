@@ -29,7 +29,7 @@ from amplint.values.lattice import join
 
 
 class OfFrameworks(Frame):
-    """The values that frameworks give to one function, and what its calls tell them."""
+    """The values that frameworks pass to one function, and what its calls ask of them."""
 
     def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
         """The value of an attribute that a framework sets, or a method of it that users call."""

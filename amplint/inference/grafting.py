@@ -187,7 +187,7 @@ def operands(node: Node) -> Iterator[int]:
 
 
 def users_of(graph: Graph) -> Callable[[int], Sequence[int]]:
-    """Gives the nodes that have a node as an operand."""
+    """A function that returns the nodes that have a node as an operand."""
     found: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
         for operand in operands(node):

@@ -22,8 +22,9 @@ from amplint.values.atoms import Class, Function, Host, Symbol, Value, constant,
 from amplint.values.lattice import MAX_ALTERNATIVES, agreed
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
-# Overriding methods, above which a call is that of the class's own one: what so many do has nothing
-# in common, and each call would be a call of all. (Linking fairseq 0.12.2: 30.6 instead of 34.8 s.)
+# Overriding methods, above which a call is that of the class's own one: what that many do has
+# nothing in common, and each call would be a call of all. (Linking fairseq 0.12.2: 30.6 instead of
+# 34.8 s.)
 MAX_OVERRIDING = 32
 MODULES = "torch.nn."
 CALLED = frozenset({"like", "lists", "same"})  # what is built by no call of these
@@ -296,7 +297,7 @@ class ClassHierarchy(Bindings):
                 yield from self.methods(cls, name, overridden=False)
 
     def runner(self, function: FunctionFacts, ask: Callable[[Key], Value]) -> str | None:
-        """The framework that runs a function as the precision says that it is told: a method that
+        """The framework that runs a function as the precision says that it is given: a method that
         it calls so, or the `forward` of a module that it is given.
 
         Args:
@@ -313,7 +314,7 @@ class ClassHierarchy(Bindings):
     def dtype_of_framework(
         self, function: FunctionFacts, ask: Callable[[Key], Value]
     ) -> str | None:
-        """The dtype of the region that a framework opens around a function: "" where it is told to
+        """The dtype of the region that a framework opens around a function: "" where it is asked to
         open none, and None where nothing is known of that."""
         framework = self.runner(function, ask)
         if framework is None:
@@ -398,7 +399,7 @@ class ClassHierarchy(Bindings):
 
     def module_methods(self, name: str) -> list[str]:
         """The methods of that name, where every definition of it is a method of a torch module, or
-        of classes that have one of the project in common, and none is known for what a tensor gives
+        of classes that have one of the project in common, and none is known for what a tensor has
         to the host: `x.tolist()` is one of a tensor."""
         if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []

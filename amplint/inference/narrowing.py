@@ -56,7 +56,7 @@ def narrow(value: Value, kind: str, classes: Value, models: Models) -> Value:
 
 
 def narrow_dtype(value: Value, dtypes: Value, holds: bool) -> Value:
-    """The alternatives that a comparison of a tensor's dtype leaves, where it is told with what.
+    """The alternatives that a comparison of a tensor's dtype leaves, where it is known with what.
 
     Ex) float32, of "float16 or float32" where `x.dtype == torch.float16` does not hold
     """

@@ -105,7 +105,7 @@ def evidence(seen: ObservedFunction, place: Place) -> Evidence:
 
 
 def value_of(shapes: object, why: Evidence) -> Value:
-    """The value that is one of some shapes; nothing where these tell nothing."""
+    """The value that is one of some shapes; nothing where these say nothing."""
     if not isinstance(shapes, list) or not 0 < len(shapes) <= MOST_SHAPES:
         return BOTTOM
     found = [shape_value(shape, why, 0) for shape in shapes]
@@ -113,7 +113,7 @@ def value_of(shapes: object, why: Evidence) -> Value:
 
 
 def shape_value(shape: object, why: Evidence, depth: int) -> Value:
-    """The value of one shape; nothing where that tells nothing."""
+    """The value of one shape; nothing where that says nothing."""
     if isinstance(shape, str):
         tensor = TENSOR.fullmatch(shape)
         if tensor is None:

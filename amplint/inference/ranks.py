@@ -5,7 +5,7 @@ for "unknown" all through. Whatever a rule says must be so: a tensor that is wro
 without dimensions is a false alarm. `tests/oracles/test_torch_ops.py` holds every rule
 against torch.
 
-Where the word that RESULTS or MODULES has for the rank tells the number as well ("same",
+Where the word that RESULTS or MODULES has for the rank says the number as well ("same",
 "scalar", "broadcast"), it is the rule; the tables here are for the rest.
 """
 
@@ -73,7 +73,7 @@ def of_function(arguments: Arguments) -> RankedCall:
 
 
 def of_result(name: str, rank: str, call: RankedCall) -> int | None:
-    """How many dimensions an operation gives its result, or each of several.
+    """How many dimensions the result of an operation has, or each of several.
 
     Args:
         name: a key of RESULTS.
@@ -86,13 +86,13 @@ def of_result(name: str, rank: str, call: RankedCall) -> int | None:
 
 
 def of_layer(name: str, facts: ModuleFacts, call: RankedCall) -> int | None:
-    """How many dimensions a layer of torch.nn gives its output, or the first of several."""
+    """How many dimensions the output of a layer of torch.nn has, or the first of several."""
     keeps = same if facts.rank in ("same", "some") else unknown
     return None if call.rest.unsure else LAYERS.get(name, keeps)(call)
 
 
 def of_factory(name: str, facts: Factory, arguments: Arguments) -> int | None:
-    """How many dimensions a factory gives what it builds.
+    """How many dimensions the tensor that a factory builds has.
 
     Args:
         arguments: without the receiver, where it is a method.
@@ -106,7 +106,7 @@ def of_factory(name: str, facts: Factory, arguments: Arguments) -> int | None:
 
 
 def shaping(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
-    """Those of the arguments that tell the shape: the sizes, the data, a tensor of that shape."""
+    """Those of the arguments that decide the shape: the sizes, the data, a tensor of that shape."""
     word = "size" if facts.rank == "sizes" else facts.parameters[0]
     if word in arguments.keywords:
         return (arguments.keywords[word],)
@@ -574,7 +574,7 @@ LAYERS: dict[str, Rule] = {
     "torch.nn.CosineSimilarity": similarity,
     "torch.nn.Embedding": more(1),
     "torch.nn.EmbeddingBag": fixed(2),
-    "torch.nn.Flatten": unknown,  # as it is told when it is built
+    "torch.nn.Flatten": unknown,  # as its arguments say when it is built
     "torch.nn.Unflatten": unknown,
     "torch.nn.Fold": more(1),
     "torch.nn.Unfold": more(-1),

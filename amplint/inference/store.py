@@ -563,7 +563,7 @@ class Store(ABC):
 
     @property
     def inherited(self) -> Mapping[str, Region | None]:
-        """The regions that functions inherit, of those that are in one, once they are settled."""
+        """The regions that functions inherit, of those that are in one, once they are solved."""
         return self._inherited or {}
 
     def settle_regions(self, regions: Mapping[str, Region | None]) -> None:

@@ -389,7 +389,7 @@ def copies_data(graph: Graph, callee: int) -> bool:
     return path is not None and path.startswith(TORCH_NAMES) and path.endswith(".tensor")
 
 
-# What moves a module, or gives one that may be moved.
+# What moves a module, or returns one that may be moved.
 MOVES = frozenset({"to", "cuda", "xpu", "cpu", "half", "bfloat16", "module", "to_empty"})
 
 
@@ -415,7 +415,7 @@ def calls_of_own_networks(graph: Graph, uses: Mapping[int, set[str]]) -> Iterato
 
 # It raises for lengths on another device (torch 2.13, torch/nn/utils/rnn.py).
 PACKING = "pack_padded_sequence"
-# What gives the same lengths: copied to the CPU, converted, sorted, of another shape.
+# What returns the same lengths: copied to the CPU, converted, sorted, of another shape.
 OF_LENGTHS = frozenset(
     """
     cpu to tolist numpy long int type view reshape squeeze flatten clone detach contiguous sort

@@ -35,7 +35,7 @@ class Files(Mapping[str, File]):
         assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
             by what the files show.
         models: the texts of the project's own models of frameworks.
-        told: what configuration files tell frameworks.
+        told: what configuration files ask of frameworks.
         observed: what runs have shown of functions, by id.
     """
 

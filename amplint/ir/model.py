@@ -81,7 +81,7 @@ class Node(NamedTuple):
 
     def argument(self, position: int | None, keyword: str = "") -> int:
         """Of a call: the node of the argument of that keyword or position, from 0; -1 where it is
-        not given, and behind a star, where nobody can tell which one it is."""
+        not given, and behind a star, where nobody knows which one it is."""
         at = self.argument_index(position, keyword)
         return self.operands[at] if at >= 0 else -1
 
@@ -216,7 +216,7 @@ class Graph:
 
     def element(self, row: int, index: int) -> int:
         """The node of an element of a tuple that is written out; -1 for anything else, and behind a
-        star, where nobody can tell which one it is."""
+        star, where nobody knows which one it is."""
         node = self.nodes[row] if row >= 0 else None
         before = node.operands[: index + 1] if node is not None and node.op == ops.TUPLE else ()
         told = len(before) == index + 1 and all(self.nodes[n].op != ops.STARRED for n in before)

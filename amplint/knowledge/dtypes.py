@@ -1,4 +1,4 @@
-"""Dtypes by the names that `torch` gives them, in groups; of 16 bits, and of one of several, as
+"""Dtypes by the names that `torch` has for them, in groups; of 16 bits, and of one of several, as
 inference has them (`amplint.values.dtypes`)."""
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ _family(OperationResult("tensor", "same", "int64"), "torch.bucketize")
 _family(OperationResult("tensor", "unknown", "int64"), "torch.searchsorted")
 
 # Products and distances. Where the word is "same", operands of different dtypes raise.
-# F.linear gives one dimension or more, except for a weight of one dimension.
+# The result of F.linear has one dimension or more, except for a weight of one dimension.
 _family(
     OperationResult("tensor", "some", "same"),
     """
@@ -444,7 +444,7 @@ _family(
     OperationResult("tensor", "some", "same"),
     "F.affine_grid F.fold F.unfold torch.affine_grid_generator",
 )
-# The indices are integers, so promotion gives the dtype of the weight.
+# The indices are integers, so promotion keeps the dtype of the weight.
 _family(OperationResult("tensor", "some", "promote"), "F.embedding F.embedding_bag torch.embedding")
 _family(OperationResult("tensors", "some", "unknown", count=4), "torch.embedding_bag")
 

@@ -5,7 +5,7 @@ Each file has the baseline of its own settings, so that a run over several proje
 An entry is what a fingerprint rests on, in clear: the path, the code, the line and the definition
 around it, and how many such findings there are. So an entry survives lines that move, one more
 finding of the same kind is a new one, and a diff of the file can be read. (Digests were tempting:
-nobody could tell from a diff which finding had come or gone.)
+nobody could see in a diff which finding had come or gone.)
 """
 
 from __future__ import annotations

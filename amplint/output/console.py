@@ -184,7 +184,7 @@ def styled() -> bool | None:
 
 
 def columns() -> int | None:
-    """The columns that the environment or the terminal gives; None without either."""
+    """The columns that the environment or the terminal has; None without either."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):
         return int(given)

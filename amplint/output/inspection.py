@@ -286,7 +286,7 @@ def atom_in_words(atom: Atom, depth: int = 0) -> str:
 
 
 def named_in_words(atom: Atom) -> str:
-    """Ex) the function `step`, of which there is nothing else to tell."""
+    """Ex) the function `step`, of which there is nothing else to say."""
     if isinstance(atom, Symbol):
         return f"`{atom.name}`"
     if isinstance(atom, DType):

@@ -88,7 +88,7 @@ def digest_of(functions: Mapping[str, ObservedFunction]) -> str:
 def place(kind: str, location: tuple[int, int, int, int], first: int) -> str:
     """The key of an expression, e.g. "operation 3:8-3:20".
 
-    Of a call it is the end alone: for the start of one that goes over several rows Python gives the
+    Of a call it is the end alone: for the start of one that goes over several rows Python has the
     row of the method's name.
 
     Args:

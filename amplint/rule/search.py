@@ -277,7 +277,7 @@ class CandidateSearch:
 
 
 def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
-    """Whether a check finds something at a spot, as far as the value graph tells."""
+    """Whether a check finds something at a spot, as far as the value graph says."""
     try:
         return any(True for _ in judge(View(rule, spot)))
     except NeedsCodeError:

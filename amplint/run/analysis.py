@@ -211,7 +211,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     def look(path: str) -> tuple[Seen, Judging | None, Judgement | None]:
         watch = Stopwatch(path) if task.timed else None
         seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements, watch)
-        # What an analysis has failed on since. (Another process may tell of the same.)
+        # What an analysis has failed on since. (Another process may report the same.)
         new = [failure for failure in program.failures if failure not in told]
         told.update(new)
         if new:

@@ -1,7 +1,7 @@
 """Inspection of one line: what is known of it, and why the rules that are silent there say nothing.
 
 The project is linked as for `check`, from nothing, and the file is shown to the rules once more;
-what they ask about the nodes of the line, and the answers, are taken down. A rule gives up at the
+what they ask about the nodes of the line, and the answers, are taken down. A rule stops at the
 first answer that is not as its claim needs it: the last question of a rule that found nothing is
 the condition that was lacking.
 """
@@ -48,7 +48,8 @@ class Expression:
     Args:
         text: as Python writes it.
         value: what is known of it.
-        heat: why it runs for every batch; None where it is cold, or nothing says that it is hot.
+        heat: the reason that it runs for every batch; None where it is cold, or nothing says that
+            it is hot.
         region: the autocast region around it.
     """
 
@@ -122,7 +123,7 @@ class Inspection:
 def inspect(
     request: Request, reading: Reading, path: str, row: int, wanted: Sequence[Rule] = ()
 ) -> Inspection:
-    """Tell what is known of a line.
+    """Say what is known of a line.
 
     Args:
         request: of the project that the file is in. What the cache has of earlier runs is used, and
@@ -194,7 +195,7 @@ class InspectedLine:
         self._search = CandidateSearch(files, self._program.facts, self._rules)
 
     def inspected(self, wanted: Sequence[Rule]) -> Inspection:
-        """Tell what is known of the line, and what these rules, else all, say of it."""
+        """Say what is known of the line, and what these rules, else all, say of it."""
         verdicts = [self.verdict(rule, rule in wanted) for rule in wanted or self._rules]
         told = [each for each in verdicts if wanted or each != RuleVerdict(each.rule)]
         view = self._program.about(self.path)
@@ -280,7 +281,7 @@ class InspectedLine:
         )
 
     def _farthest(self, rule: Rule) -> tuple[str, tuple[AskedQuestion, ...], Sequence[str]]:
-        """The node of the line about which a rule asks most, and what: it gives up at the first
+        """The node of the line about which a rule asks most, and what: it stops at the first
         answer that does not do, so that it has come farthest there. And where it comes to a finding
         nevertheless: the condition without which that is not reported."""
         view = TracedView(self._file, self._program.facts)
@@ -348,7 +349,7 @@ class TracedFact:
 
 def expressions(view: FileView, row: int) -> Iterator[Expression]:
     """The expressions that begin in a line, each text once. A constant, or a name that is bound,
-    tells nothing."""
+    says nothing."""
     here = [
         node
         for node in ast.walk(view.module)

@@ -1,6 +1,7 @@
 """Judging one file: the candidates in it are shown to the checks of rules, with the code at hand.
 
-Each segment with a candidate goes through LibCST first, for what cannot be read is told as such.
+Each segment with a candidate goes through LibCST first, for what cannot be read is reported as
+such.
 """
 
 from __future__ import annotations

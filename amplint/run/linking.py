@@ -23,8 +23,8 @@ from amplint.run.cache import key_of
 from amplint.run.indexing import IndexStore, environment_digest
 from amplint.util.progress import Progress
 
-# With so many changed files, what is known now is kept. Until then, what was known before stays:
-# to evaluate a few functions again takes less time than to write all of it.
+# With this number of changed files, what is known now is kept. Until then, what was known before
+# stays: to evaluate a few functions again takes less time than to write all of it.
 MANY_CHANGED = 8
 DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files raises
 
@@ -110,7 +110,7 @@ class Linker:
 
 def environment_of(files: Files) -> list[str]:
     """All that decides about values besides the digests of the files: amplint itself, the project's
-    models of frameworks, what files tell these, and whether it presumes that they run under
+    models of frameworks, what files ask of these, and whether it presumes that they run under
     autocast."""
     presumption = Presumption(files, files.assumes_autocast)
     told = [*files.own_models, *files.asked_by_files, *presumption.told]

@@ -27,7 +27,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Divided:
-    """The project is linked in so many parts."""
+    """The project is linked in this number of parts."""
 
     parts: int
 

@@ -62,7 +62,7 @@ def found(request: Request) -> FoundObservations:
 
 
 def with_observations(request: Request, seen: FoundObservations) -> Request:
-    """The request to the second analysis, of which nobody is told before it is done."""
+    """The request to the second analysis, which reports nothing before it is done."""
     return replace(
         request,
         observed=seen.functions,

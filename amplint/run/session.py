@@ -277,7 +277,7 @@ def told_in(
     configurations: Configurations,
     directory: str,
 ) -> tuple[StatedPrecision, ...]:
-    """The precisions that the configuration files of a project tell frameworks. JSON files are
+    """The precisions that the configuration files of a project ask of frameworks. JSON files are
     looked for only where the project names one that has such."""
     models = models_with(own_models)
     known = {path: text.text for path, text in texts.items() if not TEST_PATH.search(path)}

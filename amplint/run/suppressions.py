@@ -62,7 +62,7 @@ class Suppression:
         kind: "ignore", "ignore-file" or "noqa"; "" for one to amplint that is not understood.
         start: the offset of its `#`.
         end: the offset of its end, the reason included.
-        words: the codes or names it gives; None for every rule.
+        words: the codes or names in it; None for every rule.
         rows: the rows it stands at; None for the whole file.
     """
 

@@ -186,7 +186,7 @@ class Child:
                 os.close(reading)
                 follow(lifeline)
                 work(Sender(writing))
-                os._exit(0)  # nothing of the parent's is to be flushed, closed or told twice
+                os._exit(0)  # nothing of the parent's is to be flushed, closed or printed twice
             finally:
                 os._exit(1)
         os.close(writing)

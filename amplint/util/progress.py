@@ -176,7 +176,7 @@ class TerminalLine:
 
 @contextlib.contextmanager
 def now_and_then(tell: Callable[[], None], delay: float) -> Iterator[None]:
-    """Tell something after a while, and again, in a thread, until the context is left."""
+    """Report something after a while, and again, in a thread, until the context is left."""
     over = threading.Event()
 
     def telling() -> None:

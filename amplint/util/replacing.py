@@ -20,7 +20,7 @@ from pathlib import Path
 SUFFIX = ".amplint"
 LEFT = re.compile(rf"\..*\.([0-9a-f]{{16}})([0-9a-f]{{16}}){re.escape(SUFFIX)}", re.DOTALL)
 SHOWN = 40  # characters of the file's own name; the whole may be as long as a name can be
-TRIES = 10  # each of so many runs may take away the file beside, once, when it begins
+TRIES = 10  # each of this number of runs may take away the file beside, once, when it begins
 
 
 class ChangedOnDiskError(Exception):
@@ -144,7 +144,7 @@ def beside(target: Path) -> Path:
 
 
 def is_left(name: str) -> bool:
-    """Whether the name is one that `beside` gives. No file of a user has one by chance."""
+    """Whether the name is one that `beside` makes. No file of a user has one by chance."""
     if not name.endswith(SUFFIX):  # as nearly none does
         return False
     found = LEFT.fullmatch(name)

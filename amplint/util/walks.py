@@ -49,7 +49,7 @@ def nearest(
 ) -> Mapping[Item, tuple[int, Item]]:
     """For each item from which a goal is reachable, the distance to the nearest one, and which.
 
-    Of several, the one that leads there by the item that was found first; `preceding` gives the
+    Of several, the one that leads there by the item that was found first; `preceding` returns the
     items from which one step leads to an item. One walk answers for all items.
     """
     found = {goal: (0, goal) for goal in goals}

@@ -60,7 +60,7 @@ class LazyEvidence:
         order: of what it is the evidence, by which it is compared with others.
         find: returns it, or None where there is none.
 
-    `heard`: is told it each time that somebody asks, if there is such a one.
+    `heard`: is called with it each time that somebody asks, if there is such a one.
     """
 
     __slots__ = ("_find", "_found", "heard", "order")
@@ -223,7 +223,7 @@ class Instance:
     `given`: what its constructor was given, by parameter, where one call is known to have made it.
     A field that holds such a parameter has this value in it, whatever others of its class hold.
     `wrapped`: the dtype of the region in which a framework runs the `forward` of a module.
-    `keeps`: whether the framework leaves what that gives as it is, instead of casting it to
+    `keeps`: whether the framework leaves what that returns as it is, instead of casting it to
     float32.
     """
 

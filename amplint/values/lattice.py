@@ -395,7 +395,7 @@ NESTS = frozenset({Sequence, MappingValue, Object, Instance})  # kinds that may 
 
 
 def shallow(value: Value) -> Value:
-    """The value, with what nests deeper than `MAX_DEPTH` left unknown, and with no more keys told
+    """The value, with what nests deeper than `MAX_DEPTH` left unknown, and with no more keys kept
     apart in nested dicts than `MAX_NESTED_KEYS`: every chain is finite, and short."""
     for atom in value:
         if type(atom) in NESTS and is_deeper(value, MAX_DEPTH):
@@ -404,7 +404,8 @@ def shallow(value: Value) -> Value:
 
 
 def is_deeper(value: Value, levels: int, dicts: int = 0) -> bool:
-    """Whether more than so many containers nest in each other, or a nested dict has too many keys.
+    """Whether more than a number of containers nest in each other, or a nested dict has too many
+    keys.
 
     Args:
         dicts: around the value.
@@ -425,7 +426,7 @@ def is_deeper(value: Value, levels: int, dicts: int = 0) -> bool:
 
 
 def has_too_many_keys(mapping: MappingValue, dicts: int) -> bool:
-    """Whether a dict inside of so many others has more keys than are kept apart there."""
+    """Whether a dict inside of a number of others has more keys than are kept apart there."""
     limit = MAX_NESTED_KEYS[dicts] if dicts < len(MAX_NESTED_KEYS) else 0
     return len(mapping.items) > limit
 
@@ -451,8 +452,8 @@ def distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
-    """The value, with so many levels of containers in each other, and with few keys in nested
-    dicts.
+    """The value, with at most a number of levels of containers in each other, and with few keys in
+    nested dicts.
 
     Args:
         dicts: around the value.

@@ -3,7 +3,7 @@ graph.
 
 A check is run twice. First on the graph alone, of every node that meets its condition: there is no
 tree of the file then, and none is made. A check that comes to a finding there, or asks for what
-only the code tells (`text`, `span`, `cst` ...), is run once more with the file at hand. So what a
+only the code says (`text`, `span`, `cst` ...), is run once more with the file at hand. So what a
 rule claims is written once, and a file is parsed only where something may be found.
 
 The nodes of variables are those that made their values, elsewhere. So the operand of a node is a
@@ -76,7 +76,7 @@ TOGETHER = frozenset({ops.TUPLE, ops.LIST, ops.SLICE, ops.STARRED})
 
 
 class NeedsCodeError(BaseException):
-    """A check asks for what the value graph does not tell. (No check is to catch it.)"""
+    """A check asks for what the value graph does not say. (No check is to catch it.)"""
 
 
 class FileCode(NamedTuple):
@@ -411,7 +411,7 @@ class View:
 
     def arg(self, name: str, position: int | None = None) -> View | None:
         """Of a call: the argument for a parameter, by keyword or by position; None where it is not
-        given, and behind a star, where nobody can tell which one it is."""
+        given, and behind a star, where nobody knows which one it is."""
         index = self._spot.node.argument_index(position, name) if self.op == ops.CALL else -1
         return self._operand_at(index) if index >= 0 else None
 
@@ -465,7 +465,7 @@ class View:
     @property
     def is_merged(self) -> bool:
         """Whether it may be one of several values at some place that reads it, which `uses` does
-        not list then. The code is needed to tell."""
+        not list then. The code is needed to know."""
         flow, thing = self._with_code.facts.flow, self._thing
         return not isinstance(thing, ast.expr) or flow.joined(thing)
 

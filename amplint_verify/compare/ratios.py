@@ -1,4 +1,4 @@
-"""How two durations compare, told from pairs of them, and what may be claimed of it.
+"""How two durations compare, seen in pairs of them, and what may be claimed of it.
 
 Clocks on a shared machine drift, so that medians of two series say little. Two runs right after
 each other share what disturbs them: each pair has a ratio, and the median of the ratios has an

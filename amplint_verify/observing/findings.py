@@ -144,7 +144,7 @@ def named(module: ModulePath) -> str:
 
 
 def megabytes(sighting: Sighting) -> str:
-    """The memory that each time costs, if that is known and large enough to be told."""
+    """The memory that each time costs, if that is known and large enough to be reported."""
     size = sighting.size / sighting.count / 1e6
     return f", {size:.1f} MB each time" if size >= 0.1 else ""
 
@@ -208,7 +208,7 @@ def expression(site: UserExpression, text: Text) -> str:
 
 
 def narrowed(site: UserExpression, text: Text) -> UserExpression:
-    """The test alone, of a statement that tests, and the first context of a `with`: Python gives
+    """The test alone, of a statement that tests, and the first context of a `with`: Python has
     the statement's place."""
     for node in ast.walk(parsed(text.text)):
         if isinstance(node, ast.If | ast.While | ast.Assert) and begins_at(node, site):

@@ -60,7 +60,7 @@ class Functions:
 
     def drives_others(self, gave: Gave) -> bool:
         """Whether what returned there may be a function that the called one has called: a type that
-        is written in C has no frame, and Python tells of none of its calls. Ex) list(map(f, xs))"""
+        is written in C has no frame, and Python reports none of its calls. Ex) list(map(f, xs))"""
         name = self.callees.get((gave.site.end_row, gave.site.end_column))
         return gave.kind == observations.CALL and name in DRIVERS
 
@@ -139,13 +139,13 @@ def add_calls(seen: ObservedFunction, calling: Called, steps: int) -> None:
 
 
 def told(shapes: Iterable[Shape]) -> list[Shape]:
-    """The shapes of a place, if all of them tell something."""
+    """The shapes of a place, if all of them say something."""
     found = [*shapes]
     return [] if OTHER in found else found
 
 
 def merged(before: list[Shape], new: list[Shape]) -> list[Shape]:
-    """The shapes of one place, each once. A run that does not tell the device adds nothing to one
+    """The shapes of one place, each once. A run that does not show the device adds nothing to one
     that does."""
     found = [*before, *(each for each in new if each not in before)]
     known = {without_device(each) for each in found if "?" not in str(each)}

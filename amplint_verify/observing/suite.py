@@ -112,7 +112,7 @@ class TestWatcher:
     """Watches the tests of this process.
 
     Args:
-        found: is told what they show.
+        found: hears what they show.
     """
 
     def __init__(self, found: SuiteRecord) -> None:

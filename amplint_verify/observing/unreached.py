@@ -93,7 +93,7 @@ class RunQuestions:
 
     @property
     def rows(self) -> Mapping[str, tuple[int, ...]]:
-        """The rows that a run has to tell of, by file."""
+        """The rows that a run has to speak of, by file."""
         found: dict[str, set[int]] = {each.path: set() for each in self.functions}
         for spot in self.spots:
             found.setdefault(spot.path, set()).update(spot.rows)

@@ -110,11 +110,11 @@ def changed_by(func: Any, args: Any) -> Iterator[torch.Tensor]:
 
 @contextmanager
 def keeping(cache: KeptCasts, here: Callable[[], UserExpression | None]) -> Iterator[None]:
-    """Tell a cache when the outermost region begins and ends.
+    """Notify a cache when the outermost region begins and ends.
 
     Args:
-        cache: is told.
-        here: gives the innermost expression of the user's.
+        cache: is notified.
+        here: returns the innermost expression of the user's.
     """
     increment, clear = torch.autocast_increment_nesting, torch.clear_autocast_cache
 

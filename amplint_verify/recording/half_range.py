@@ -129,7 +129,7 @@ def widened(leaf: Any) -> Any:
 
 def merged_positions(func: Any, args: Any, result: Any) -> bool:
     """Whether numbers that follow each other at equal distances were made, or cast, and are no
-    longer told apart in half. Ex) the last of torch.arange(4096, dtype=torch.float16)"""
+    longer distinguished in half. Ex) the last of torch.arange(4096, dtype=torch.float16)"""
     if not isinstance(result, torch.Tensor) or result.dtype not in HALF:
         return False
     packet = func.overloadpacket

@@ -84,8 +84,8 @@ def following(modules: ModuleCalls, entered: Told, left: Told) -> Iterator[None]
     """Follow the calls of modules.
 
     Args:
-        entered: is told of each that begins: the module, and its arguments.
-        left: is told of each that has ended: the module, its arguments, and its result.
+        entered: is called for each that begins: the module, and its arguments.
+        left: is called for each that has ended: the module, its arguments, and its result.
     """
 
     def enter(module: torch.nn.Module, args: Any) -> None:

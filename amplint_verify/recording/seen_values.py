@@ -1,7 +1,7 @@
 """Write down what the functions of a program are given, and what its expressions give.
 
 What is kept of a tensor is what a text may not say: its dtype, where it lives, and whether it has
-dimensions. Python's profiler tells of each call and each return, whatever the program calls there:
+dimensions. Python's profiler reports each call and each return, whatever the program calls there:
 a module, a function of torch, an attribute of a module. Written down are places, not values.
 """
 
@@ -24,8 +24,8 @@ from amplint_verify.recording.watching import CallWatcher, Watcher, region
 MOST_ITEMS = 16  # of a container that is looked into
 DEEPEST = 3  # containers in each other
 MOST_SHAPES = 6  # that are kept apart at one place; with more, nothing is said of it
-# The kind of expression, by the instruction that a return gives its result to. (What a loop is
-# given cannot be told: `enumerate` stands between it and the loader, and has no frame.)
+# The kind of expression, by the instruction that takes the result of a return. (What a loop is
+# given is not known: `enumerate` stands between it and the loader, and has no frame.)
 EXPRESSIONS = {
     "CALL": "call",
     "CALL_FUNCTION_EX": "call",
@@ -36,7 +36,7 @@ EXPRESSIONS = {
     "BINARY_OP": "operation",
 }
 KIND_OF = {dis.opmap[name]: kind for name, kind in EXPRESSIONS.items() if name in dis.opmap}
-HANDLER = CallWatcher.__torch_function__.__code__  # it returns what a function of torch gives
+HANDLER = CallWatcher.__torch_function__.__code__  # it returns what a function of torch returns
 
 
 def shape_of(value: Any, on_device: bool, depth: int = 0) -> Shape:
@@ -150,7 +150,7 @@ class Profiler:
                 calling.parameters.setdefault(name, Shapes()).add(shape)
 
     def returned(self, frame: FrameType, asking: FrameType, value: Any) -> None:
-        """Write down what an expression of the program gives."""
+        """Write down the value of an expression of the program."""
         path = self.watcher.places.path(asking.f_code)
         if path is None:
             return

@@ -101,7 +101,7 @@ class Sighting:
 
 
 # What is kept of a value: of a tensor "dtype device dimensions", as "float16 cuda 1", the device
-# "?" where the run does not tell it, the dimensions 0 for none and 1 for some; of lists, tuples and
+# "?" where the run does not show it, the dimensions 0 for none and 1 for some; of lists, tuples and
 # dicts with tensors in them a list or a dict of these; of anything else `OTHER`.
 Shape = Any
 OTHER = "other"

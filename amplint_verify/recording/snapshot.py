@@ -22,7 +22,7 @@ EXACT = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.d
 
 @dataclass(frozen=True)
 class Returned:
-    """A return value of a run's target that gives more than a result.
+    """A return value of a run's target that has more than a result.
 
     Args:
         result: what the program returned.

@@ -30,7 +30,7 @@ from amplint_verify.recording.sightings import ModulePath
 STEPS = 2  # that are written down; the first one stands where there is no second
 MOST_EVENTS = 5000  # of a step: fifty in each of a hundred layers; more of them nobody reads
 MOST_MODULES = 2000  # as many as the largest models of vision have
-LINES = 5  # of the calls that led to an event, which tell one pass of a line from another
+LINES = 5  # of the calls that led to an event, which distinguish one pass of a line from another
 aten = torch.ops.aten
 # The functions of torch by which a program asks for a cast.
 CASTING = frozenset(
@@ -303,7 +303,7 @@ def is_optimizer(value: object) -> bool:
 
 
 def entering(function: Callable[..., Any], note: Note) -> Any:
-    """`autocast.__enter__`; the region is told once it is entered."""
+    """`autocast.__enter__`; the region is reported once it is entered."""
 
     @wraps(function)
     def enter(self: Any) -> Any:
@@ -315,7 +315,7 @@ def entering(function: Callable[..., Any], note: Note) -> Any:
 
 
 def leaving(function: Callable[..., Any], note: Note) -> Any:
-    """`autocast.__exit__`; told while the region is still on."""
+    """`autocast.__exit__`; reported while the region is still on."""
 
     @wraps(function)
     def leave(self: Any, *args: Any) -> Any:
@@ -332,9 +332,9 @@ def low(autocast: Any) -> str:
 
 @contextmanager
 def telling(note: Note) -> Iterator[None]:
-    """Tell of regions, of backward passes, and of what scalers and optimizers are asked for.
+    """Report regions, of backward passes, and of what scalers and optimizers are asked for.
 
-    The steps of optimizers are told by hooks of torch's, which see those of a subclass too.
+    The steps of optimizers are reported by hooks of torch's, which see those of a subclass too.
     """
     autocast, scaler = torch.amp.autocast_mode.autocast, torch.amp.GradScaler
     replaced: list[tuple[Any, str, Any]] = [

@@ -378,7 +378,7 @@ class GradientProtocol:
     """Follows gradients from backward passes to steps.
 
     Args:
-        watcher: is told what is wrong.
+        watcher: hears what is wrong.
         multiplied: the nodes that multiply by a scale, whose backward pass is awaited.
         scaled: the parameters whose gradients are multiplied by it. They are not kept alive: an
             input that takes a gradient would be, of each batch.
@@ -509,7 +509,7 @@ Told = Callable[..., None]
 
 
 def followed(function: Callable[..., Any], before: Told | None, after: Told | None) -> Any:
-    """A method with something told of its arguments before and after it."""
+    """A method with its arguments reported before and after it."""
 
     @wraps(function)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -526,7 +526,7 @@ def followed(function: Callable[..., Any], before: Told | None, after: Told | No
 
 
 def scaling(function: Callable[..., Any], protocol: GradientProtocol) -> Any:
-    """The method `scale`, with its result told."""
+    """The method `scale`, with its result reported."""
 
     @wraps(function)
     def called(self: Any, outputs: Any) -> Any:
@@ -551,7 +551,7 @@ def clipping(function: Callable[..., Any], protocol: GradientProtocol) -> Any:
 
 
 def passing_back(function: Callable[..., Any], protocol: GradientProtocol) -> Any:
-    """`torch.autograd.backward`, with its roots told."""
+    """`torch.autograd.backward`, with its roots reported."""
 
     @wraps(function)
     def called(tensors: Any, *args: Any, **kwargs: Any) -> Any:

@@ -116,7 +116,7 @@ def reasons(judged: JudgedFix) -> Iterator[str]:
 
 
 def is_explained(judged: JudgedFix) -> bool:
-    """Whether the operations where the runs part tell why the fix is not good."""
+    """Whether the operations where the runs diverge show why the fix is not good."""
     return not judged.judgement.good and not judged.judgement.of_original
 
 

@@ -77,7 +77,7 @@ class UserProgram:
     dtype: str = ""
 
     def __str__(self) -> str:
-        """The program as a command, to tell the user before it runs."""
+        """The program as a command, to show the user before it runs."""
         arguments = shlex.join(self.arguments)
         if self.kind is StartKind.ENTRY:
             return f"{self.name}({'*' + self.inputs + '()' if self.inputs else ''})"
@@ -344,7 +344,7 @@ def unseen() -> Iterator[None]:
 
 @contextmanager
 def landmarks_of(steps: int | None) -> Iterator[Landmarks]:
-    """Note landmarks as long as this is open; raise `Enough` after so many steps."""
+    """Note landmarks as long as this is open; raise `Enough` after a number of steps."""
     import torch
     from torch.nn.modules import module
     from torch.optim.optimizer import register_optimizer_step_post_hook

@@ -58,7 +58,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def draw(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operation on the CPU and in float32; what it writes and gives goes where it belongs."""
+    """The operation on the CPU and in float32; what it writes and returns goes where it belongs."""
     given = bound(func, args, kwargs)
     tensors = [value for value in given.values() if isinstance(value, torch.Tensor)]
     device = kwargs.get("device") or next((each.device for each in tensors), torch.device("cpu"))

@@ -136,7 +136,7 @@ COUNTING = "num_"  # Ex) num_graphs, num_nodes of a batch of graphs
 
 
 def blob_attribute(blob: TensorTree, name: str) -> Value:
-    """A blob may be a tensor or a container: its methods are those of both."""
+    """A nest may be a tensor or a container: its methods are those of both."""
     if name == "device":
         return one(blob.device) if blob.device.kind else UNKNOWN
     if name in ATTRIBUTES:

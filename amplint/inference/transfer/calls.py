@@ -230,7 +230,7 @@ def is_option(given: tuple[Value, ...]) -> bool:
 
 
 def options_of(arguments: Arguments) -> dict[str, Value]:
-    """The options of a context that a call gives, by parameter: those by place, which depends on
+    """The options of a context that a call passes, by parameter: those by place, which depends on
     what `functools.partial` was given, by their types."""
     kinds = {"str": "device_type", "bool": "enabled"}
     by_type = {
@@ -242,7 +242,7 @@ def options_of(arguments: Arguments) -> dict[str, Value]:
 
 
 def with_options(made: Autocast, given: dict[str, Value], unsure: bool) -> Autocast:
-    """A context with the options that a call gives.
+    """A context with the options that a call passes.
 
     Args:
         made: as it is without them.
@@ -347,7 +347,7 @@ def handed_on(arguments: Arguments) -> Value:
 
 
 def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
-    """Where the batches of a loader are: in pinned memory, if it is told to, or an option may say
+    """Where the batches of a loader are: in pinned memory, if it is asked to, or an option may say
     so (`torch.cuda.is_available()`).
 
     What a function of the user's own collates need be no tensor: only what is taken out of it is

@@ -113,7 +113,7 @@ def is_loader(atom: Atom) -> bool:
 
 
 def collating(loader: Value) -> Value:
-    """A loader that is given a `collate_fn`: what that gives need be no tensor, of all that is
+    """A loader that is given a `collate_fn`: what that returns need be no tensor, of all that is
     pinned."""
     return frozenset(
         replace(a, device=replace(a.device, pinned=False, pinned_within=True))
@@ -198,7 +198,7 @@ def row(tensor: Tensor) -> Tensor:
 
 
 def unpack(value: Value, index: int, targets: int, starred: bool) -> Value:
-    """The `index`-th of so many targets that the value is unpacked into.
+    """The `index`-th of a number of targets that the value is unpacked into.
 
     Where a tuple may have several lengths, that is the one that fits: others are of other paths.
     """

@@ -34,7 +34,7 @@ from amplint.values.lattice import agreed, is_unknown, join_devices, only
 
 
 def array(name: str, arguments: Arguments) -> Host:
-    """The array that a function of numpy builds; a default or an argument may tell its dtype."""
+    """The array that a function of numpy builds; a default or an argument may say its dtype."""
     shape = arguments.positional[0] if arguments.positional else BOTTOM
     dimensioned = any(a != Sequence((), BOTTOM) for a in shape) and not arguments.unsure
     if name in libraries.NUMPY_FLOAT64:

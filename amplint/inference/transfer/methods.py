@@ -317,7 +317,7 @@ def wrapped(atom: Atom, dtype: str | None, keeps: bool) -> Value:
     """A module whose `forward` a framework runs in a region; None where it is not known to.
 
     Args:
-        keeps: whether it leaves what that gives as it is.
+        keeps: whether it leaves what that returns as it is.
     """
     if isinstance(atom, Instance) and dtype is not None:
         return one(replace(atom, wrapped=dtype, keeps=keeps))

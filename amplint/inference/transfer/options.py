@@ -50,7 +50,7 @@ def declared(arguments: Arguments) -> Option | None:
 
 
 def value_of(arguments: Arguments) -> Value:
-    """The values of an option: whatever a user gives, of the type that it has, or its default."""
+    """The values of an option: whatever a user passes, of the type that it has, or its default."""
     kind = kind_of(arguments)
     if kind is None:
         return BOTTOM

@@ -32,7 +32,7 @@ from amplint.values.lattice import NESTS, agreed, join_tensors, normalise, with_
 
 
 def tensors_in(values: Iterable[Value]) -> list[Tensor]:
-    """The tensors among the values, those in sequences included; a blob counts as one.
+    """The tensors among the values, those in sequences included; a nest counts as one.
 
     What a value is on one path and on another is one tensor of which less is known, not two.
     """

@@ -140,7 +140,7 @@ def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int 
 
 
 def with_dims(tensor: Tensor, number: int | None) -> Tensor:
-    """The tensor with so many dimensions; as it is, where their number is unknown."""
+    """The tensor with this number of dimensions; as it is, where their number is unknown."""
     if number is None:
         return tensor
     return replace(tensor, rank=min(number, 1), dims=number or None)
@@ -159,7 +159,7 @@ def result_grad(name: str, dtype: str | None, operands: list[Tensor]) -> bool | 
 def from_result(
     name: str, result: OperationResult, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> Value:
-    """The result that RESULTS gives for a call with these tensor operands."""
+    """The result that RESULTS has for a call with these tensor operands."""
     if result.alone is not None and len(arguments.all) == 1 - name.startswith("Tensor."):
         result = result.alone
     elif result.by_tensor is not None and tensor_for_dim(name, result, arguments):
