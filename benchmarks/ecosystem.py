@@ -294,7 +294,7 @@ def checkout_of(ref: str | None) -> Iterator[Path]:
 
 def compile_code(checkout: Path) -> None:
     """Compile amplint, so that the first package does not pay for it."""
-    for directory in ("amplint", "rules"):
+    for directory in ("amplint", "amplint_verify", "rules"):
         compileall.compile_dir(checkout / directory, quiet=1)
 
 

@@ -133,14 +133,16 @@ def public(text: str) -> Iterator[str]:
 def present() -> dict[str, str]:
     return {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-        for folder in ("amplint", "rules")
+        for folder in ("amplint", "amplint_verify", "rules")
         for path in sorted((ROOT / folder).rglob("*.py"))
     }
 
 
 def committed(ref: str) -> dict[str, str]:
     """The files of a commit."""
-    listed = git("ls-tree", "-r", "--name-only", ref, "amplint", "rules").splitlines()
+    listed = git(
+        "ls-tree", "-r", "--name-only", ref, "amplint", "amplint_verify", "rules"
+    ).splitlines()
     return {path: git("show", f"{ref}:{path}") for path in listed if path.endswith(".py")}
 
 

@@ -56,7 +56,7 @@ def sources(directory: Path) -> Path:
     """A copy of what the wheel is built from: a stale build/ of the checkout must not add to it."""
     copy = directory / "sources"
     unwanted = shutil.ignore_patterns("__pycache__")
-    for name in ("amplint", "rules", "fixtures", "benchmarks/verify_programs"):
+    for name in ("amplint", "amplint_verify", "rules", "fixtures", "benchmarks/verify_programs"):
         shutil.copytree(ROOT / name, copy / name, ignore=unwanted)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)

@@ -23,12 +23,12 @@ from amplint_verify.backends.cuda import recorded
 from amplint_verify.observing import cells
 from amplint_verify.recording.observation import Observation, OperationRow, RunOutcome
 from amplint_verify.recording.raised import message, place
-from amplint_verify.recording.record import HARNESS, LineFinder, Recorder, copy_of, wait_of
+from amplint_verify.recording.record import OWN, LineFinder, Recorder, copy_of, wait_of
 from amplint_verify.recording.watching import Watcher, watching
 
 # A home directory may be the root of a notebook, and have a Python below it.
 LIBRARIES = (
-    HARNESS,
+    *OWN,
     *(
         os.path.realpath(sysconfig.get_path(name)) + os.sep
         for name in ("stdlib", "platstdlib", "purelib", "platlib")

@@ -28,7 +28,10 @@ from amplint_verify.recording.observation import Flag, Occurrences, OperationRow
 from amplint_verify.recording.sightings import UserExpression
 
 MAX_ROWS = 200_000
-HARNESS = str(Path(__file__).parents[2]) + os.sep  # amplint
+# The directories of amplint itself. (Both lie beside each other, in a checkout and when installed.)
+OWN = tuple(
+    str(Path(__file__).parents[2] / name) + os.sep for name in ("amplint", "amplint_verify")
+)
 TORCH = str(Path(torch.__file__).parent) + os.sep
 # What a DataLoader reads (the seed of its workers, its permutation) never was on a device.
 OF_THE_HOST = str(Path(torch.utils.data.__file__).parent) + os.sep
@@ -289,7 +292,7 @@ class LineFinder:
             if path is not None:
                 return SourceLine(path, frame.f_lineno, direct, of_host)
             name = frame.f_code.co_filename
-            if name not in WRAPPERS and not name.startswith(HARNESS):
+            if name not in WRAPPERS and not name.startswith(OWN):
                 direct = False
             of_host = of_host or name.startswith(OF_THE_HOST)
         return SourceLine("", 0, False, of_host)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of a clean copy: a stale `build/` in the checkout must not be able to add to it."""
     copy = tmp_path_factory.mktemp("source")
-    for name in ("amplint", "rules", "fixtures", "benchmarks/verify_programs"):
+    for name in ("amplint", "amplint_verify", "rules", "fixtures", "benchmarks/verify_programs"):
         for file in (ROOT / name).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 target = copy / file.relative_to(ROOT)

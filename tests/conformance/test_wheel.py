@@ -24,6 +24,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == (
         modules("amplint", "amplint")
+        | modules("amplint_verify", "amplint_verify")
         | modules("rules", "amplint/rules")
         | modules("fixtures", "amplint/fixtures")
         | {f"amplint/fixtures/{file.parent.name}/{file.name}" for file in DIFFS}

@@ -11,7 +11,9 @@ import pytest
 from amplint.util.walks import reachable
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = sorted(path for room in ("amplint", "rules") for path in (ROOT / room).rglob("*.py"))
+MODULES = sorted(
+    path for room in ("amplint", "amplint_verify", "rules") for path in (ROOT / room).rglob("*.py")
+)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())

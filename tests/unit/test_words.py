@@ -58,7 +58,7 @@ def test_pages_have_no_word_that_hides_what_is_meant(path: Path) -> None:
     assert not found, {word: BANNED[instead(word)] for word in found}
 
 
-@pytest.mark.parametrize("room", ["amplint", "rules"])
+@pytest.mark.parametrize("room", ["amplint", "amplint_verify", "rules"])
 def test_code_has_none_of_those_that_are_never_needed(room: str) -> None:
     never = pattern(NEVER)
     texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / room).rglob("*.py")}
