@@ -1,6 +1,9 @@
 """Pages and help texts say things in plain English and in the field's terms."""
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -31,8 +34,10 @@ BANNED: Mapping[str, str] = {
     r"gives": "returns, passes, has, makes",
     r"heat": "hotness",
 }
-# Of these, none is needed in code either: in comments, docstrings and messages.
+# Of these, none is needed in code either, names and messages included.
 NEVER = ("whoever", "but for", "others than", "shelf|shelves")
+# The name of an argument or of a field, of which a docstring says what it is.
+NAMED = re.compile(r"^ *(\w+, )*(told|gives|heat)(, \w+)*: ", re.MULTILINE)
 
 
 def pattern(words: Iterable[str]) -> re.Pattern[str]:
@@ -65,6 +70,27 @@ def test_code_has_none_of_those_that_are_never_needed(room: str) -> None:
     assert texts
     found = {path.relative_to(ROOT): never.findall(text) for path, text in texts.items()}
     assert not {path: words for path, words in found.items() if words}
+
+
+@pytest.mark.parametrize("room", ["amplint", "amplint_verify", "rules"])
+def test_comments_and_docstrings_have_none(room: str) -> None:
+    found = {
+        path.relative_to(ROOT): WORDS.findall(NAMED.sub("", prose(text)))
+        for path in (ROOT / room).rglob("*.py")
+        for text in ["\n".join(comments_in(path.read_text(encoding="utf-8")))]
+    }
+    assert found
+    assert not {path: words for path, words in found.items() if words}
+
+
+def comments_in(text: str) -> Iterator[str]:
+    """The comments and the docstrings of a module."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string.removeprefix("# ")
 
 
 def instead(word: str) -> str:
