@@ -1,0 +1,1 @@
+"""The claim of a rule, and the findings that are reported of it."""

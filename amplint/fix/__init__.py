@@ -1,0 +1,1 @@
+"""Fixes as written files: chosen, applied, wrapped, and held against what they bring."""

@@ -1,4 +1,4 @@
-"""Findings as text and machine formats, and fixes as written files."""
+"""Findings as text and in formats for machines."""
 
 # Here, because `--help` names them and waits for no format.
 FORMATS = (

@@ -1,0 +1,1 @@
+"""The values that an expression may have, and how they are joined."""
