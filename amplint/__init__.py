@@ -88,7 +88,7 @@ _EXPORTS = {
     "amplint.rule.conditions": (
         "Candidates calls calls_of calls_with in_functions_with nodes where"
     ),
-    "amplint.rule.places": (
+    "amplint.rule.where": (
         "EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "amplint.rule.rule": "Rule",
@@ -193,16 +193,16 @@ if TYPE_CHECKING:
     from amplint.rule.conditions import in_functions_with as in_functions_with
     from amplint.rule.conditions import nodes as nodes
     from amplint.rule.conditions import where as where
-    from amplint.rule.places import EVALUATED as EVALUATED
-    from amplint.rule.places import HOT as HOT
-    from amplint.rule.places import IN_CAPTURE as IN_CAPTURE
-    from amplint.rule.places import IN_REGION as IN_REGION
-    from amplint.rule.places import IN_WORKER as IN_WORKER
-    from amplint.rule.places import MISUSED as MISUSED
-    from amplint.rule.places import SOMEWHERE_HOT as SOMEWHERE_HOT
-    from amplint.rule.places import WITH_HALF as WITH_HALF
-    from amplint.rule.places import WITHIN_REGION as WITHIN_REGION
     from amplint.rule.rule import Rule as Rule
+    from amplint.rule.where import EVALUATED as EVALUATED
+    from amplint.rule.where import HOT as HOT
+    from amplint.rule.where import IN_CAPTURE as IN_CAPTURE
+    from amplint.rule.where import IN_REGION as IN_REGION
+    from amplint.rule.where import IN_WORKER as IN_WORKER
+    from amplint.rule.where import MISUSED as MISUSED
+    from amplint.rule.where import SOMEWHERE_HOT as SOMEWHERE_HOT
+    from amplint.rule.where import WITH_HALF as WITH_HALF
+    from amplint.rule.where import WITHIN_REGION as WITHIN_REGION
     from amplint.source import Source as Source
     from amplint.util.arithmetic import OPERATORS as OPERATORS
     from amplint.util.arithmetic import computed as computed

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it was a package
 SILENT = frozenset(
     {
         tokenize.COMMENT,
@@ -64,7 +65,7 @@ def counts(files: Mapping[str, str]) -> dict[str, float]:
         "amplint without verify": sum(
             lines
             for path, lines in code.items()
-            if path.startswith("amplint/") and not path.startswith("amplint_verify/")
+            if path.startswith("amplint/") and not path.startswith(HARNESS)
         ),
         "a median rule": statistics.median(rules),
         "names of an author's surface": surface(files),

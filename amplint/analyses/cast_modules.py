@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from amplint.analyses.fact import Fact
-from amplint.gradscaler.events import CASTS, MODULE_CASTS, CallKind, event
+from amplint.gradscaler.events import CASTS, MODULE_CASTS, TrainingEventKind, event
 from amplint.inference import SiteId
 from amplint.inference.state import Key
 from amplint.ir import ops
@@ -23,7 +23,7 @@ from amplint.util.walks import reachable
 from amplint.values.atoms import Atom, Evidence, Instance, Shows, Value, ordered
 from amplint.values.lattice import inner
 
-DTYPES = {CallKind.HALF: "float16", CallKind.BFLOAT16: "bfloat16"}
+DTYPES = {TrainingEventKind.HALF: "float16", TrainingEventKind.BFLOAT16: "bfloat16"}
 # A module that has one of these says itself what a cast does to it; who asks for its buffers one
 # by one may keep some of them.
 OWN_CASTS = frozenset({"_apply", "to", "half", "bfloat16"})
@@ -68,7 +68,7 @@ class CastModules(Fact):
         return str(graph.nodes[graph.nodes[site[1]].operands[0]].data)
 
     def _first_of(
-        self, casts: Iterable[tuple[SiteId, CallKind, Value]]
+        self, casts: Iterable[tuple[SiteId, TrainingEventKind, Value]]
     ) -> dict[str, tuple[str, Evidence]]:
         found: dict[str, tuple[str, Evidence]] = {}
         for site, kind, value in casts:
@@ -93,9 +93,9 @@ class CastModules(Fact):
         return frozenset(self._held(parts))
 
     @cached_property
-    def _casts(self) -> list[tuple[SiteId, CallKind, Value]]:
+    def _casts(self) -> list[tuple[SiteId, TrainingEventKind, Value]]:
         """The casts of modules, but in tests and by methods of their own."""
-        found: list[tuple[SiteId, CallKind, Value]] = []
+        found: list[tuple[SiteId, TrainingEventKind, Value]] = []
         infer = self.inference
         for function, state in sorted(infer.states.items()):
             facts = infer.functions[function]

@@ -170,14 +170,14 @@ def is_place(node: ast.AST) -> bool:
 
 def decorators_of(node: ast.AST) -> Iterator[tuple[ast.expr, Location]]:
     """The decorators of a definition, each with the location that
-    `amplint.rule.search.contexts` has for it."""
+    `amplint.view.spot.contexts` has for it."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         yield from ((decorator, where(node)) for decorator in node.decorator_list)
 
 
 def tests_of(node: ast.AST) -> Iterator[tuple[ast.expr, Location]]:
     """The expressions whose truth a node asks for, each with the location that
-    `amplint.rule.search.tests` has for it."""
+    `amplint.view.spot.tests` has for it."""
     if isinstance(node, ast.If | ast.While | ast.Assert):
         yield node.test, where(node)
     elif isinstance(node, ast.IfExp):

@@ -928,7 +928,7 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _is_guess(self, caller: str, number: int) -> bool:
-        """Whether a call may run such a number of methods that each of them is a guess."""
+        """Whether a call may run too many methods, so that each of them is a guess."""
         callees = self.inference.edges.get((caller, number), ())
         if len(callees) <= FEW_METHODS:
             return False

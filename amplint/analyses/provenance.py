@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
-from amplint.gradscaler.events import CASTS, CallKind, event
+from amplint.gradscaler.events import CASTS, TrainingEventKind, event
 from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer
 from amplint.ir import ops
@@ -275,7 +275,7 @@ class Origins(Fact):
             return None
         made = [*islice(reachable([module], self._sources_at_hand), MAX_NODES)]
         casts = {cast: kind for at in made for cast, kind in self._casts(at)}
-        if set(casts.values()) != {CallKind.BFLOAT16}:
+        if set(casts.values()) != {TrainingEventKind.BFLOAT16}:
             return None
         return self.why(*next(iter(casts)), "cast to bfloat16 here", Shows.DTYPE)
 
@@ -304,7 +304,7 @@ class Origins(Fact):
         if self._node(at).op != ops.ATTR:
             yield from (each for each in self._sources(at) if self._is_known(each))
 
-    def _casts(self, at: At) -> Iterator[tuple[At, CallKind]]:
+    def _casts(self, at: At) -> Iterator[tuple[At, TrainingEventKind]]:
         """The calls that cast the module that a node is: the node itself, and methods of it."""
         state = self.inference.states[at[0]]
         nodes = state.graph.nodes

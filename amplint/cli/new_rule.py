@@ -284,7 +284,7 @@ def home_of(directory: Path, code: str) -> Home:
         if (
             is_own
             and (up / "rules" / "__init__.py").is_file()
-            and (up / "amplint" / "core" / "rule.py").is_file()
+            and (up / "amplint" / "rule" / "rule.py").is_file()
         ):
             return Home(up / "rules" / FAMILIES[code[len(OWN)]], up / "fixtures", "")
         if not is_own and (module := module_in(up / "pyproject.toml")):

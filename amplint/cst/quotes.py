@@ -16,7 +16,7 @@ from amplint.util.text import Text
 WRITTEN = re.compile(r'^[ \t]*#.*|"(?P<word>[\w.:]*)"', re.MULTILINE)
 PLAIN = re.compile(r"""[a-zA-Z]*(["'])(?!\1\1)[^"'\\]*\1""")
 IN_STRING = re.compile(r"""\b[fFrRtT]{1,2}'""")
-LEAST, MOSTLY = 3, 0.9  # this number of strings, and this part of all, show a style
+LEAST, MOSTLY = 3, 0.9  # strings, and their part of all, that show a style
 
 
 def in_quotes(text: Text, edits: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -216,7 +216,7 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class KeptEnd:
+class KeptFixes:
     """The end of all rounds, as it is kept; what is found there is an entry of its own.
 
     Args:
@@ -253,7 +253,7 @@ class Rounds:
     def recall(self) -> tuple[Settled, tuple[str, ...]] | None:
         """The end of the same rounds before, and what was withheld, where the cache knows."""
         cache = self._cache
-        known = cache.get(self._key, KeptEnd) if cache is not None else None
+        known = cache.get(self._key, KeptFixes) if cache is not None else None
         if known is None:
             return None
         outcome = engine.run(self._overlaid(known.texts)) if known.texts else self.first
@@ -263,7 +263,7 @@ class Rounds:
         """Keep what all rounds have come to."""
         if self._cache is not None and not settled.outcome.problems:
             texts, applied = dict(settled.texts), {**settled.applied}
-            kept = KeptEnd(
+            kept = KeptFixes(
                 texts, {p: [*of] for p, of in applied.items()}, [*settled.problems], withheld
             )
             self._cache.put(self._key, kept)
@@ -374,7 +374,7 @@ class Rounds:
         """The same outcome with the mistakes that the user has not asked for."""
         if all(watching(each) == each for each in self._request.settings_in_use()):
             return outcome
-        every = ShowingAllMistakes(self._request.settings)
+        every = SeriousConfiguration(self._request.settings)
         return engine.run(replace(self._overlaid(texts), settings=every))
 
     def withhold(self, settled: Settled, mistakes: Sequence[str]) -> None:
@@ -430,7 +430,7 @@ def watching(settings: Settings) -> Settings:
 
 
 @dataclass(frozen=True)
-class ShowingAllMistakes:
+class SeriousConfiguration:
     """A configuration that has all mistakes shown that fixes might bring."""
 
     configuration: Configuration

@@ -3,8 +3,8 @@
 An optimizer has a `Phase` with its scaler, and its gradients are sums of `Contribution`s: what
 backward passes have added, and what became of that. Three tables say all: `ORDER`, which call is
 refused in which phase; `UNSCALED`, what dividing by the scale makes of a contribution; `BLAME`, the
-violation that a step with such a contribution is. `tests/test_protocol.py` holds the automaton
-against torch's own scaler, over sequences of calls.
+violation that a step with such a contribution is. `tests/oracles/test_protocol.py` holds the
+automaton against torch's own scaler, over sequences of calls.
 
 There are no trees and no paths here. Where several histories are possible (a backward pass may or
 may not reach the parameters of an optimizer), the checker keeps the state of each.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from amplint.claim.violations import Violation
 
 
-class ScalerCall(Enum):
+class StepCall(Enum):
     """The calls of a training step that matter, as they are written."""
 
     SCALED_BACKWARD = "scaler.scale(loss).backward()"
@@ -97,17 +97,17 @@ class Refused(NamedTuple):
     later: Violation
 
 
-ORDER: dict[tuple[ScalerCall, Phase], Phase | Refused] = {
-    (ScalerCall.UNSCALE, Phase.READY): Phase.UNSCALED,
-    (ScalerCall.UNSCALE, Phase.UNSCALED): Refused(
+ORDER: dict[tuple[StepCall, Phase], Phase | Refused] = {
+    (StepCall.UNSCALE, Phase.READY): Phase.UNSCALED,
+    (StepCall.UNSCALE, Phase.UNSCALED): Refused(
         UNSCALED_TWICE, Violation.UNSCALED_TWICE, Violation.UNSCALED_EVERY_MICRO_BATCH
     ),
-    (ScalerCall.UNSCALE, Phase.STEPPED): Refused(
+    (StepCall.UNSCALE, Phase.STEPPED): Refused(
         UNSCALED_LATE, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP, Violation.MISSING_UPDATE
     ),
-    (ScalerCall.STEP, Phase.READY): Phase.STEPPED,
-    (ScalerCall.STEP, Phase.UNSCALED): Phase.STEPPED,
-    (ScalerCall.STEP, Phase.STEPPED): Refused(
+    (StepCall.STEP, Phase.READY): Phase.STEPPED,
+    (StepCall.STEP, Phase.UNSCALED): Phase.STEPPED,
+    (StepCall.STEP, Phase.STEPPED): Refused(
         STEPPED_TWICE, Violation.OUT_OF_ORDER, Violation.MISSING_UPDATE
     ),
 }
@@ -157,31 +157,31 @@ class OptimizerState(NamedTuple):
 
 
 @functools.cache
-def advance(at: OptimizerState, call: ScalerCall) -> tuple[OptimizerState, CallVerdict]:
+def advance(at: OptimizerState, call: StepCall) -> tuple[OptimizerState, CallVerdict]:
     """One call that concerns the optimizer, for an enabled scaler that knows its scale.
 
     Remembered: there are some thousands of states, and the checker of a large function asks for
     one and a half million steps.
     """
     match call:
-        case ScalerCall.BACKWARD:
+        case StepCall.BACKWARD:
             return add(at, Contribution.PLAIN), RIGHT
-        case ScalerCall.SCALED_BACKWARD:
+        case StepCall.SCALED_BACKWARD:
             return add(at, Contribution.SCALED), RIGHT
-        case ScalerCall.UNSCALE:
+        case StepCall.UNSCALE:
             return unscale(at)
-        case ScalerCall.CLIP:
+        case StepCall.CLIP:
             return at, clip(at)
-        case ScalerCall.READ:
+        case StepCall.READ:
             return at, read(at)
-        case ScalerCall.STEP:
+        case StepCall.STEP:
             return step(at)
-        case ScalerCall.PLAIN_STEP:
+        case StepCall.PLAIN_STEP:
             return at._replace(ran=False), plain_step(at)
-        case ScalerCall.UPDATE:
+        case StepCall.UPDATE:
             return update(at), RIGHT
-        case ScalerCall.CLEAR | ScalerCall.ZERO:
-            return clear(at, to_none=call is ScalerCall.CLEAR), RIGHT
+        case StepCall.CLEAR | StepCall.ZERO:
+            return clear(at, to_none=call is StepCall.CLEAR), RIGHT
 
 
 def add(at: OptimizerState, new: Contribution) -> OptimizerState:
@@ -190,7 +190,7 @@ def add(at: OptimizerState, new: Contribution) -> OptimizerState:
 
 
 def unscale(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
-    following = ORDER[ScalerCall.UNSCALE, at.phase]
+    following = ORDER[StepCall.UNSCALE, at.phase]
     if isinstance(following, Refused):
         cleared = at.phase is Phase.UNSCALED and at.gradient == frozenset({Contribution.SCALED})
         return at, refused(SKIPPED if cleared else following, at)
@@ -202,7 +202,7 @@ def unscale(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
 
 
 def step(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
-    following = ORDER[ScalerCall.STEP, at.phase]
+    following = ORDER[StepCall.STEP, at.phase]
     if isinstance(following, Refused):
         return at, refused(following, at)
     ready = unscale(at)[0] if at.phase is Phase.READY else at
@@ -290,19 +290,19 @@ class ScalerProtocol:
     scale_known: bool = False
     optimizers: dict[str, OptimizerState] = field(default_factory=dict)
 
-    def call(self, call: ScalerCall, *optimizers: str) -> CallVerdict:
+    def call(self, call: StepCall, *optimizers: str) -> CallVerdict:
         """Make a call that reaches these optimizers: none for `update`, several for a backward
         pass."""
         if not self.enabled:
             call = PASSED_THROUGH.get(call, call)
-        if call is ScalerCall.SCALED_BACKWARD:
+        if call is StepCall.SCALED_BACKWARD:
             self.scale_known = True
-        if call in (ScalerCall.UPDATE, ScalerCall.UNSCALE, ScalerCall.STEP):
+        if call in (StepCall.UPDATE, StepCall.UNSCALE, StepCall.STEP):
             if not self.enabled:
                 return RIGHT
             if not self.scale_known:
                 return CallVerdict(Effect.RAISES, None, UNKNOWN_SCALE)
-        if call is ScalerCall.UPDATE:
+        if call is StepCall.UPDATE:
             if not any(at.checked for at in self.optimizers.values()):
                 return CallVerdict(Effect.RAISES, Violation.OUT_OF_ORDER, NOTHING_TO_UPDATE)
             optimizers = tuple(self.optimizers)
@@ -314,7 +314,7 @@ class ScalerProtocol:
 
 
 PASSED_THROUGH = {
-    ScalerCall.SCALED_BACKWARD: ScalerCall.BACKWARD,
-    ScalerCall.STEP: ScalerCall.PLAIN_STEP,
+    StepCall.SCALED_BACKWARD: StepCall.BACKWARD,
+    StepCall.STEP: StepCall.PLAIN_STEP,
 }
 """The calls that those of a disabled scaler amount to; its `unscale_` and `update` do nothing."""

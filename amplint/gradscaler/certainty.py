@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.claim.violations import Violation
-from amplint.gradscaler.automaton import ScalerCall
+from amplint.gradscaler.automaton import StepCall
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.paths import Decision, Paths, Site
@@ -25,12 +25,12 @@ from amplint.util.walks import reachable
 AT_ONCE = 4_000
 # The calls that make it right, on a path that a test keeps away from the mistake.
 REMEDIES = {
-    Violation.STEP_BYPASSES_SCALER: ScalerCall.STEP,
-    Violation.STEP_BYPASSES_CHECK: ScalerCall.STEP,
-    Violation.BACKWARD_BYPASSES_SCALER: ScalerCall.SCALED_BACKWARD,
-    Violation.MISSING_UPDATE: ScalerCall.UPDATE,
-    Violation.CLIP_BEFORE_UNSCALE: ScalerCall.UNSCALE,
-    Violation.SCALED_GRADIENTS_READ: ScalerCall.UNSCALE,
+    Violation.STEP_BYPASSES_SCALER: StepCall.STEP,
+    Violation.STEP_BYPASSES_CHECK: StepCall.STEP,
+    Violation.BACKWARD_BYPASSES_SCALER: StepCall.SCALED_BACKWARD,
+    Violation.MISSING_UPDATE: StepCall.UPDATE,
+    Violation.CLIP_BEFORE_UNSCALE: StepCall.UNSCALE,
+    Violation.SCALED_GRADIENTS_READ: StepCall.UNSCALE,
 }
 
 
@@ -81,7 +81,7 @@ class Points:
     before: list[tuple[int, ...]] = field(default_factory=list)
     faults: list[tuple[Fault, ...]] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    calls: list[tuple[ScalerCall, ...]] = field(default_factory=list)
+    calls: list[tuple[StepCall, ...]] = field(default_factory=list)
     ends: set[int] = field(default_factory=set)
 
     def add(
@@ -90,7 +90,7 @@ class Points:
         before: tuple[int, ...],
         condition: Condition,
         faults: tuple[Fault, ...] = (),
-        calls: tuple[ScalerCall, ...] = (),
+        calls: tuple[StepCall, ...] = (),
     ) -> int:
         self.steps.append(step)
         self.before.append(before)
@@ -116,9 +116,9 @@ class Points:
         return found
 
     @cached_property
-    def guarded(self) -> dict[ScalerCall, set[Decision]]:
+    def guarded(self) -> dict[StepCall, set[Decision]]:
         """By call, the decisions under which it is made."""
-        guarded: dict[ScalerCall, set[Decision]] = {}
+        guarded: dict[StepCall, set[Decision]] = {}
         for point, calls in enumerate(self.calls):
             event = self.paths.steps[self.steps[point]].event
             for call in calls:

@@ -28,7 +28,7 @@ from amplint.gradscaler.automaton import (
     Effect,
     OptimizerState,
     Phase,
-    ScalerCall,
+    StepCall,
     add,
     advance,
     hooked,
@@ -38,7 +38,7 @@ from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition, DecisionDiagrams
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, calls
-from amplint.gradscaler.events import CASTS, CallKind, Role, divides_by_zero
+from amplint.gradscaler.events import CASTS, Role, TrainingEventKind, divides_by_zero
 from amplint.gradscaler.gathered import find_gathered
 from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.instructions import FunctionCode
@@ -52,7 +52,7 @@ from amplint.util.walks import reachable
 from amplint.values.atoms import Evidence, Shows
 
 ALL: Symbolic = -1  # stands for all parameters, where it is not known whose are meant
-Last = tuple[ScalerCall, Symbolic]  # a call, and the optimizer or scaler that it was made for
+Last = tuple[StepCall, Symbolic]  # a call, and the optimizer or scaler that it was made for
 
 
 class Misuse(NamedTuple):
@@ -257,7 +257,10 @@ class Checker:
 
     def _find_owner(self, event: Occurrence) -> None:
         roles = self.paths.roles
-        if event.kind in (CallKind.UNSCALE, CallKind.STEP) and event.argument >= 0:
+        if (
+            event.kind in (TrainingEventKind.UNSCALE, TrainingEventKind.STEP)
+            and event.argument >= 0
+        ):
             if roles.get(event.object) is Role.SCALER:
                 self.owners.setdefault(event.argument, set()).add(event.object)
             elif roles.get(event.object) is Role.DISABLED:
@@ -274,7 +277,7 @@ class Checker:
     def is_of_framework(self) -> bool:
         """Whether a framework runs a backward pass, and scales the loss itself."""
         events = (step.event for step in self.paths.steps if step.event is not None)
-        return any(event.kind is CallKind.SCALED_BACKWARD for event in events)
+        return any(event.kind is TrainingEventKind.SCALED_BACKWARD for event in events)
 
     @cached_property
     def _spoken(self) -> dict[str, frozenset[str]]:
@@ -303,7 +306,9 @@ class Checker:
         function = step[-1][0]
         if unscale[:-1] == step[:-1] and unscale[-1][0] == function:
             events = self.index.of[function].items()
-            training = (number for number, event in events if event.kind is CallKind.BACKWARD)
+            training = (
+                number for number, event in events if event.kind is TrainingEventKind.BACKWARD
+            )
             numbers = (*training, unscale[-1][1], step[-1][1])
             spoken[function] = self.index.words_between(function, numbers)
         return self._tests_a_norm or any(
@@ -381,7 +386,7 @@ class SituatedEvent:
         self.stepped = dict(situation.stepped)
         self.clipping = situation.clipping
         self.raised = False
-        self.calls: list[ScalerCall] = []
+        self.calls: list[StepCall] = []
 
     def situation(self) -> Situation | None:
         """The situation after the event; None where it raises."""
@@ -403,9 +408,9 @@ class SituatedEvent:
     def asked_for(self) -> frozenset[tuple[Last, int]]:
         """The calls that a later mistake can have at its other end, each with its last step."""
         of_optimizers = {symbol: recalled(states) for symbol, states in self.optimizers.items()}
-        of_scalers = frozenset[ScalerCall]().union(*of_optimizers.values()) - {ScalerCall.UPDATE}
+        of_scalers = frozenset[StepCall]().union(*of_optimizers.values()) - {StepCall.UPDATE}
         if self.checked is False:  # a second update would find nothing to do
-            of_scalers |= {ScalerCall.UPDATE}
+            of_scalers |= {StepCall.UPDATE}
         return frozenset(
             (last, number)
             for last, number in self.last.items()
@@ -438,56 +443,56 @@ class SituatedEvent:
         only = self.checker.only
         kind, thing, given = event.kind, event.object, event.argument
         role = self.paths.roles.get(thing, Role.UNKNOWN)
-        if kind is CallKind.ELSEWHERE:
+        if kind is TrainingEventKind.ELSEWHERE:
             self.reset_gradients()
-        elif kind is CallKind.HOOK:
+        elif kind is TrainingEventKind.HOOK:
             self.hook()
-        elif kind in (CallKind.BACKWARD, CallKind.SCALED_BACKWARD):
+        elif kind in (TrainingEventKind.BACKWARD, TrainingEventKind.SCALED_BACKWARD):
             scalers = self.scalers_of(event)
             self.backward(scalers)
             if scalers and self.clipping >= 0 and only is not None:
                 yield Fault(Violation.CLIP_BEFORE_UNSCALE, self.clipping, self.number)
-        elif kind is CallKind.CLIP_BY_HOOK:
+        elif kind is TrainingEventKind.CLIP_BY_HOOK:
             self.clipping = self.number
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
-        elif kind is CallKind.ZERO:
+        elif kind is TrainingEventKind.ZERO:
             self.zero(thing, given)
-        elif kind is CallKind.UPDATE and role is Role.SCALER:
+        elif kind is TrainingEventKind.UPDATE and role is Role.SCALER:
             yield from self.update(event)
         elif kind in CASTS:
             self.recast(kind, thing)
         elif self.is_refused(event):
             self.raised = True
             yield Fault(Violation.HALF_PARAMETERS, self.number, self.cast(given), HALF_GRADIENTS)
-        elif kind is CallKind.UNSCALE and role is Role.SCALER:
+        elif kind is TrainingEventKind.UNSCALE and role is Role.SCALER:
             self.checked = True
             self.meet(given, thing)
             yield from self.mix(given)
-            yield from self.call(event, ScalerCall.UNSCALE, given)
-        elif kind is CallKind.STEP and role is Role.SCALER and given >= 0:
+            yield from self.call(event, StepCall.UNSCALE, given)
+        elif kind is TrainingEventKind.STEP and role is Role.SCALER and given >= 0:
             self.checked = True
             self.meet(given, thing)
             yield from self.lose(given)
-            yield from self.call(event, ScalerCall.STEP, given)
-            self.last[ScalerCall.STEP, thing] = self.number
+            yield from self.call(event, StepCall.STEP, given)
+            self.last[StepCall.STEP, thing] = self.number
             self.stepped[given] = self.number
-        elif kind is CallKind.STEP and role is Role.DISABLED and given >= 0:
+        elif kind is TrainingEventKind.STEP and role is Role.DISABLED and given >= 0:
             yield from self.divide(given)
             yield from self.lose(given)
-            yield from self.call(event, ScalerCall.PLAIN_STEP, given)
-        elif kind is CallKind.STEP and role is Role.SCHEDULER:
+            yield from self.call(event, StepCall.PLAIN_STEP, given)
+        elif kind is TrainingEventKind.STEP and role is Role.SCHEDULER:
             if only is not None and self.has_trained:
                 self.scheduled = self.number
-        elif kind is CallKind.STEP and thing >= 0 and self.may_be_wrapped(thing):
+        elif kind is TrainingEventKind.STEP and thing >= 0 and self.may_be_wrapped(thing):
             yield from self.step_of_framework(thing)
             self.reset()
-        elif kind is CallKind.STEP and thing in self.owners:
+        elif kind is TrainingEventKind.STEP and thing in self.owners:
             yield from self.divide(thing)
             yield from self.lose(thing)
             yield from self.bypass(event, thing)
             yield from self.repeat(event, thing)
-            yield from self.call(event, ScalerCall.PLAIN_STEP, thing)
+            yield from self.call(event, StepCall.PLAIN_STEP, thing)
 
     def bypass(self, event: Occurrence, optimizer: Symbolic) -> Iterator[Fault]:
         """A step that is made whether or not `unscale_` has found infinite gradients.
@@ -495,7 +500,7 @@ class SituatedEvent:
         The automaton calls it right, for so it is while all gradients are finite. A test of the
         norm, or any other that the step is made under, may do what the scaler would do.
         """
-        unscaled = self.last.get((ScalerCall.UNSCALE, optimizer), -1)
+        unscaled = self.last.get((StepCall.UNSCALE, optimizer), -1)
         before = self.paths.steps[unscaled].event if unscaled >= 0 else None
         if before is None or not event.guards <= before.guards:
             return
@@ -515,7 +520,7 @@ class SituatedEvent:
 
         The step that is made with them is to blame, too; but they may be cleared before it.
         """
-        unscaled = self.last.get((ScalerCall.UNSCALE, optimizer), -1)
+        unscaled = self.last.get((StepCall.UNSCALE, optimizer), -1)
         states = self.optimizers[optimizer]
         if unscaled >= 0 and all(
             at.phase is Phase.READY and contributions(at) >= MIXED for at in states
@@ -542,13 +547,13 @@ class SituatedEvent:
             self.owners.get(optimizer) and symbols[optimizer][0] == "unpack"
         )
 
-    def recast(self, kind: CallKind, module: Symbolic) -> None:
+    def recast(self, kind: TrainingEventKind, module: Symbolic) -> None:
         """A cast of the parameters of a module."""
         self.halved.pop(module, None)
         self.rounded.pop(module, None)
-        if kind is CallKind.HALF:
+        if kind is TrainingEventKind.HALF:
             self.halved[module] = self.number
-        elif kind is CallKind.BFLOAT16:
+        elif kind is TrainingEventKind.BFLOAT16:
             self.rounded[module] = self.number
 
     def cast(self, optimizer: Symbolic) -> int:
@@ -594,7 +599,7 @@ class SituatedEvent:
         to do with it.
         """
         cast = self.cast(event.argument)
-        if cast < 0 or event.kind not in (CallKind.UNSCALE, CallKind.STEP):
+        if cast < 0 or event.kind not in (TrainingEventKind.UNSCALE, TrainingEventKind.STEP):
             return False
         if self.paths.roles.get(event.object) is not Role.SCALER:
             return False
@@ -612,7 +617,7 @@ class SituatedEvent:
     def scalers_of(self, event: Occurrence) -> Set[Symbolic] | None:
         """The scalers of the loss of a backward pass; None where it is not known who may have
         scaled it. That of a framework is the one that is called with its optimizers."""
-        if event.kind is CallKind.BACKWARD:
+        if event.kind is TrainingEventKind.BACKWARD:
             return scalers_of(event.object, self.paths)
         return frozenset[Symbolic]().union(*self.owners.values()) or {event.object}
 
@@ -627,7 +632,7 @@ class SituatedEvent:
             self.reset_gradients()
             return
         self.stepped = {}
-        call = ScalerCall.SCALED_BACKWARD if scalers else ScalerCall.BACKWARD
+        call = StepCall.SCALED_BACKWARD if scalers else StepCall.BACKWARD
         self.calls.append(call)
         for symbol in self.optimizers:
             for scaler in scalers:
@@ -644,7 +649,7 @@ class SituatedEvent:
             self.last[call, symbol] = self.number
 
     def zero(self, thing: Symbolic, to_none: Symbolic) -> None:
-        call = ScalerCall.ZERO if self.paths.symbols.is_false(to_none) else ScalerCall.CLEAR
+        call = StepCall.ZERO if self.paths.symbols.is_false(to_none) else StepCall.CLEAR
         if thing not in self.owners:
             # A module's: of whose parameters is not known.
             self.stepped = {}
@@ -652,30 +657,30 @@ class SituatedEvent:
                 self.optimizers[symbol] = frozenset(at._replace(gradient=None) for at in possible)
             return
         self.stepped.pop(thing, None)
-        self.last[ScalerCall.CLEAR, thing] = self.number
+        self.last[StepCall.CLEAR, thing] = self.number
         for symbol in (thing, ALL):
             possible = self.optimizers[symbol]
             self.optimizers[symbol] = frozenset(cleared(at, call) for at in possible)
 
     def update(self, event: Occurrence) -> Iterator[Fault]:
         scaler = event.object
-        self.calls.append(ScalerCall.UPDATE)
-        before = self.last.get((ScalerCall.UPDATE, scaler))
+        self.calls.append(StepCall.UPDATE)
+        before = self.last.get((StepCall.UPDATE, scaler))
         if self.checked is False and before is not None:
             self.raised = True
             yield Fault(Violation.OUT_OF_ORDER, self.number, before, NOTHING_TO_UPDATE)
         self.checked = False
         for symbol, possible in self.optimizers.items():
             if scaler in self.owners.get(symbol, {scaler}):
-                updated = frozenset(advance(at, ScalerCall.UPDATE)[0] for at in possible)
+                updated = frozenset(advance(at, StepCall.UPDATE)[0] for at in possible)
                 self.optimizers[symbol] = updated
-                self.last[ScalerCall.UPDATE, symbol] = self.number
-        self.last[ScalerCall.UPDATE, scaler] = self.number
+                self.last[StepCall.UPDATE, symbol] = self.number
+        self.last[StepCall.UPDATE, scaler] = self.number
 
-    def call(self, event: Occurrence, call: ScalerCall, symbol: Symbolic) -> Iterator[Fault]:
+    def call(self, event: Occurrence, call: StepCall, symbol: Symbolic) -> Iterator[Fault]:
         """A call that concerns one optimizer."""
         self.calls.append(call)
-        if call in (ScalerCall.STEP, ScalerCall.PLAIN_STEP):
+        if call in (StepCall.STEP, StepCall.PLAIN_STEP):
             if self.scheduled >= 0:
                 yield Fault(Violation.SCHEDULER_BEFORE_OPTIMIZER, self.scheduled, self.number)
             self.has_trained, self.scheduled = False, -1
@@ -697,7 +702,7 @@ class SituatedEvent:
         states = frozenset(
             after for after, verdict in verdicts.values() if verdict.effect is not Effect.RAISES
         )
-        if call in (ScalerCall.STEP, ScalerCall.PLAIN_STEP):
+        if call in (StepCall.STEP, StepCall.PLAIN_STEP):
             # Gradients that a step has used are done with, wherever they are cleared.
             states = frozenset(at._replace(gradient=None, lost=False) for at in states or FRESH)
         self.optimizers[symbol] = states or FRESH
@@ -705,10 +710,10 @@ class SituatedEvent:
             self.optimizers[ALL] = FRESH if self.checker.only is None else self.optimizers[symbol]
         self.last[call, symbol] = self.number
 
-    def advanced(self, at: OptimizerState, call: ScalerCall) -> tuple[OptimizerState, CallVerdict]:
+    def advanced(self, at: OptimizerState, call: StepCall) -> tuple[OptimizerState, CallVerdict]:
         """As `advance`; but gradients that were not seen were made before the function began."""
         after, verdict = advance(at, call)
-        if call is ScalerCall.STEP and verdict == UNSEEN and not at.ran:
+        if call is StepCall.STEP and verdict == UNSEEN and not at.ran:
             return after._replace(phase=Phase.STEPPED), RIGHT
         return after, verdict
 
@@ -718,9 +723,9 @@ class SituatedEvent:
         """The two ends of a mistake."""
         if violation is Violation.MISSING_UPDATE:
             # The update is due after the last of all steps.
-            steps = [self.last.get((ScalerCall.STEP, each), -1) for each in (symbol, event.object)]
+            steps = [self.last.get((StepCall.STEP, each), -1) for each in (symbol, event.object)]
             if text == UNSCALED_TWICE:
-                steps = [self.last.get((ScalerCall.UNSCALE, symbol), -1)]
+                steps = [self.last.get((StepCall.UNSCALE, symbol), -1)]
             return Fault(violation, max(steps), self.number, text) if max(steps) >= 0 else None
         silent = violation in SILENT_ENDS and not text
         here, there = (SILENT_ENDS if silent else ENDS)[violation]
@@ -743,7 +748,7 @@ class SituatedEvent:
         return call is not None and not call.guards <= event.guards
 
 
-def cleared(at: OptimizerState, call: ScalerCall) -> OptimizerState:
+def cleared(at: OptimizerState, call: StepCall) -> OptimizerState:
     """As `advance`; but what `unscale_` divides was there before the function began, if no backward
     pass was seen."""
     after, _ = advance(at, call)
@@ -753,7 +758,7 @@ def cleared(at: OptimizerState, call: ScalerCall) -> OptimizerState:
 
 
 @functools.cache
-def recalled(states: frozenset[OptimizerState]) -> frozenset[ScalerCall]:
+def recalled(states: frozenset[OptimizerState]) -> frozenset[StepCall]:
     """The earlier calls that a mistake of an optimizer, in one of these states, can have at its
     other end.
 
@@ -771,40 +776,40 @@ def contributions(state: OptimizerState) -> frozenset[Contribution]:
 MIXED = frozenset({Contribution.UNSCALED, Contribution.SCALED})
 TWICE = frozenset({Contribution.UNSCALED, Contribution.TWICE})
 # By call: the states of which a mistake can have it at its other end.
-RECALLED: dict[ScalerCall, Callable[[OptimizerState], bool]] = {
-    ScalerCall.SCALED_BACKWARD: lambda state: not LARGE.isdisjoint(contributions(state)),
-    ScalerCall.BACKWARD: lambda state: (
+RECALLED: dict[StepCall, Callable[[OptimizerState], bool]] = {
+    StepCall.SCALED_BACKWARD: lambda state: not LARGE.isdisjoint(contributions(state)),
+    StepCall.BACKWARD: lambda state: (
         not {Contribution.PLAIN, Contribution.DIVIDED}.isdisjoint(contributions(state))
     ),
-    ScalerCall.UNSCALE: lambda state: (
+    StepCall.UNSCALE: lambda state: (
         state.phase is Phase.UNSCALED or not TWICE.isdisjoint(contributions(state))
     ),
-    ScalerCall.STEP: lambda state: state.phase is Phase.STEPPED,
-    ScalerCall.UPDATE: lambda state: (
+    StepCall.STEP: lambda state: state.phase is Phase.STEPPED,
+    StepCall.UPDATE: lambda state: (
         not (TWICE | {Contribution.STALE}).isdisjoint(contributions(state))
     ),
-    ScalerCall.CLEAR: lambda state: state.lost,
+    StepCall.CLEAR: lambda state: state.lost,
 }
 FRESH = frozenset({OptimizerState()})
 UNSEEN = CallVerdict(Effect.RAISES, None, NO_CHECKS)
-LOOKS = {CallKind.CLIP: ScalerCall.CLIP, CallKind.READ: ScalerCall.READ}
+LOOKS = {TrainingEventKind.CLIP: StepCall.CLIP, TrainingEventKind.READ: StepCall.READ}
 HALF_GRADIENTS = "Attempting to unscale FP16 gradients."
 
 # The call to be changed and the other; None for the call that goes wrong itself.
-Ends = tuple[ScalerCall | None, ScalerCall | None]
+Ends = tuple[StepCall | None, StepCall | None]
 ENDS: dict[Violation, Ends] = {
-    Violation.STEP_BYPASSES_SCALER: (None, ScalerCall.SCALED_BACKWARD),
-    Violation.BACKWARD_BYPASSES_SCALER: (ScalerCall.BACKWARD, None),
-    Violation.CLIP_BEFORE_UNSCALE: (None, ScalerCall.SCALED_BACKWARD),
-    Violation.UNSCALED_TWICE: (None, ScalerCall.UNSCALE),
-    Violation.UNSCALED_OR_CLIPPED_AFTER_STEP: (None, ScalerCall.STEP),
-    Violation.OUT_OF_ORDER: (None, ScalerCall.STEP),
-    Violation.CLEARED_BEFORE_STEP: (ScalerCall.CLEAR, None),
-    Violation.UNSCALED_EVERY_MICRO_BATCH: (None, ScalerCall.UNSCALE),
-    Violation.SCALED_GRADIENTS_READ: (None, ScalerCall.SCALED_BACKWARD),
+    Violation.STEP_BYPASSES_SCALER: (None, StepCall.SCALED_BACKWARD),
+    Violation.BACKWARD_BYPASSES_SCALER: (StepCall.BACKWARD, None),
+    Violation.CLIP_BEFORE_UNSCALE: (None, StepCall.SCALED_BACKWARD),
+    Violation.UNSCALED_TWICE: (None, StepCall.UNSCALE),
+    Violation.UNSCALED_OR_CLIPPED_AFTER_STEP: (None, StepCall.STEP),
+    Violation.OUT_OF_ORDER: (None, StepCall.STEP),
+    Violation.CLEARED_BEFORE_STEP: (StepCall.CLEAR, None),
+    Violation.UNSCALED_EVERY_MICRO_BATCH: (None, StepCall.UNSCALE),
+    Violation.SCALED_GRADIENTS_READ: (None, StepCall.SCALED_BACKWARD),
 }
 # Where nothing is raised, it is an earlier call that has to be changed.
 SILENT_ENDS: dict[Violation, Ends] = {
-    Violation.OUT_OF_ORDER: (ScalerCall.UPDATE, None),
-    Violation.UNSCALED_EVERY_MICRO_BATCH: (ScalerCall.UNSCALE, None),
+    Violation.OUT_OF_ORDER: (StepCall.UPDATE, None),
+    Violation.UNSCALED_EVERY_MICRO_BATCH: (StepCall.UNSCALE, None),
 }

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import CallKind, Role, role, role_of, surely_scaler
+from amplint.gradscaler.events import Role, TrainingEventKind, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -245,7 +245,7 @@ class Unsaved:
             state = self._inference.states[function]
             for number, event in events.items():
                 if (
-                    event.kind is CallKind.STEP
+                    event.kind is TrainingEventKind.STEP
                     and event.argument >= 0
                     and surely_scaler(self._inference, state, number, event)
                 ):
@@ -334,7 +334,7 @@ class Unsaved:
         for each in self._called_by(functions):
             state = self._inference.states.get(each)
             for number, event in self._index.of.get(each, {}).items():
-                if event.kind is CallKind.STEP and state is not None:
+                if event.kind is TrainingEventKind.STEP and state is not None:
                     scaled = surely_scaler(self._inference, state, number, event)
                     owner = role(state.values[event.object], self._inference)
                     if scaled or owner is Role.OPTIMIZER:

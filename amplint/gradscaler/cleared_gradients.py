@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import CallKind, is_scaler_step
+from amplint.gradscaler.events import TrainingEventKind, is_scaler_step
 from amplint.inference import SiteId, State
 from amplint.ir import ops
 from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.values.atoms import Symbol
 
 # Events that make no gradients.
-LEAVING = frozenset({CallKind.UNSCALE, CallKind.CLIP, CallKind.READ, CallKind.IS_ENABLED})
+LEAVING = frozenset(
+    {
+        TrainingEventKind.UNSCALE,
+        TrainingEventKind.CLIP,
+        TrainingEventKind.READ,
+        TrainingEventKind.IS_ENABLED,
+    }
+)
 
 
 def find_cleared(index: EventIndex) -> Iterator[tuple[SiteId, SiteId]]:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from amplint.gradscaler.events import (
     ASKS_FINITE,
     SAME_VALUE,
-    CallKind,
     Role,
     TrainingEvent,
+    TrainingEventKind,
     acts_as_scaler,
     divides_by_zero,
     event,
@@ -101,13 +101,17 @@ class EventIndex:
             kinds = {each.kind for each in found.events.values()}
             if found.scales:
                 scaling.add(function)
-            if kinds & {CallKind.BACKWARD, CallKind.SCALED_BACKWARD, CallKind.ELSEWHERE}:
+            if kinds & {
+                TrainingEventKind.BACKWARD,
+                TrainingEventKind.SCALED_BACKWARD,
+                TrainingEventKind.ELSEWHERE,
+            }:
                 backward.add(function)
             if found.steps:
                 stepping.add(function)
-            if CallKind.HALF in kinds:
+            if TrainingEventKind.HALF in kinds:
                 halving.add(function)
-            if CallKind.BFLOAT16 in kinds:
+            if TrainingEventKind.BFLOAT16 in kinds:
                 rounding.add(function)
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._stored: dict[str, frozenset[str]] = {}
@@ -185,7 +189,7 @@ class EventIndex:
             node = graph.nodes[number]
             found = events.get(number)
             if found is not None:
-                return found.kind in (CallKind.CLIP, CallKind.READ)
+                return found.kind in (TrainingEventKind.CLIP, TrainingEventKind.READ)
             callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
             if callee is node or callee.op != ops.ATTR or callee.data not in SAME_VALUE:
                 return False
@@ -261,7 +265,7 @@ class EventIndex:
         return FunctionEvents(
             events,
             any(
-                found.kind is CallKind.SCALED_BACKWARD
+                found.kind is TrainingEventKind.SCALED_BACKWARD
                 or acts_as_scaler(self.inference, state, number, found)
                 for number, found in events.items()
             ),
@@ -276,10 +280,13 @@ class EventIndex:
             if found is None:
                 continue
             callees = self.inference.edges.get((function, number), set())
-            plain = found.kind is CallKind.STEP and all(map(self._is_plain_step, callees))
+            plain = found.kind is TrainingEventKind.STEP and all(map(self._is_plain_step, callees))
             if callees and not plain and not all(map(self._is_of_scaler, callees)):
                 continue
-            if found.kind in (CallKind.READ, CallKind.CLIP) and self._is_of_optimizer(function):
+            if found.kind in (
+                TrainingEventKind.READ,
+                TrainingEventKind.CLIP,
+            ) and self._is_of_optimizer(function):
                 continue  # the mistake is the step that the optimizer makes with scaled gradients
             yield number, found
 
@@ -313,9 +320,9 @@ class EventIndex:
 
 def losses_of(event: TrainingEvent) -> Iterator[int]:
     """The node of the loss that is scaled or backpropagated."""
-    if event.kind is CallKind.SCALE:
+    if event.kind is TrainingEventKind.SCALE:
         yield event.argument
-    elif event.kind is CallKind.BACKWARD:
+    elif event.kind is TrainingEventKind.BACKWARD:
         yield event.object
 
 

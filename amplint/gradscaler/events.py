@@ -40,7 +40,7 @@ from amplint.values.atoms import (
 from amplint.values.lattice import only
 
 
-class CallKind(Enum):
+class TrainingEventKind(Enum):
     """The kinds of events. `STEP` and `UPDATE` are those of whatever they are called on."""
 
     SCALE = "scale"
@@ -79,7 +79,7 @@ class TrainingEvent(NamedTuple):
     argument: the node of the loss, or the optimizer, that it is given; -1 without one.
     """
 
-    kind: CallKind
+    kind: TrainingEventKind
     object: int
     argument: int = -1
 
@@ -107,14 +107,16 @@ VISITS = frozenset(
 VISITING = frozenset({"apply", "add_adapter", "load_adapter"})
 # Options of an optimizer with which a step is computed in float32, or begins with more than 0.
 OTHERWISE = frozenset({"fused", "capturable", "initial_accumulator_value", "**"})
-CASTS = frozenset({CallKind.HALF, CallKind.BFLOAT16, CallKind.CAST})
+CASTS = frozenset({TrainingEventKind.HALF, TrainingEventKind.BFLOAT16, TrainingEventKind.CAST})
 # The event of a cast of parameters to a 16-bit dtype.
-OF_DTYPE = {"float16": CallKind.HALF, "bfloat16": CallKind.BFLOAT16}
-OF_CAST = {"half": CallKind.HALF, "bfloat16": CallKind.BFLOAT16}
+OF_DTYPE = {"float16": TrainingEventKind.HALF, "bfloat16": TrainingEventKind.BFLOAT16}
+OF_CAST = {"half": TrainingEventKind.HALF, "bfloat16": TrainingEventKind.BFLOAT16}
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
 # The beginnings of names of functions that leave alone what they are given.
 HARMLESS = ("torch.", "builtins.", "copy.", "logging.", "math.", "numpy.")
-METHODS = frozenset({kind.value for kind in CallKind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED)
+METHODS = frozenset(
+    {kind.value for kind in TrainingEventKind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED
+)
 BOUND_ANEW = frozenset({ops.PHI, ops.NARROW, ops.ADD})
 NAMES = METHODS | {name.rpartition(".")[2] for name in libraries.CLIPPING}
 
@@ -165,21 +167,21 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
     node = state.graph.nodes[number]
     callee = state.graph.nodes[node.operands[0]]
     if callee.op in (ops.ATTR, ops.NAME) and callee.data in NORMS:
-        return TrainingEvent(CallKind.READ, -1) if is_of_gradient(state, node) else None
+        return TrainingEvent(TrainingEventKind.READ, -1) if is_of_gradient(state, node) else None
     if callee.op == ops.ATTR and clamps(state, number, callee.data):
-        return TrainingEvent(CallKind.CLIP, -1) if is_of_gradient(state, node) else None
+        return TrainingEvent(TrainingEventKind.CLIP, -1) if is_of_gradient(state, node) else None
     if callee.op == ops.ATTR and callee.data in libraries.HOOKS_OF_TENSORS:
         by_hook = clamps_each_gradient(inference, state, node)
-        return TrainingEvent(CallKind.CLIP_BY_HOOK, -1) if by_hook else None
+        return TrainingEvent(TrainingEventKind.CLIP_BY_HOOK, -1) if by_hook else None
     symbols = {
         canonical(atom.name)
         for atom in state.values[node.operands[0]]
         if isinstance(atom, Symbol) and atom.name.rpartition(".")[2] in NAMES
     }
     if symbols & libraries.CLIPPING:
-        return TrainingEvent(CallKind.CLIP, -1, node.argument(0, "parameters"))
+        return TrainingEvent(TrainingEventKind.CLIP, -1, node.argument(0, "parameters"))
     if symbols & BACKWARD:
-        return TrainingEvent(CallKind.BACKWARD, node.argument(0, "tensors"))
+        return TrainingEvent(TrainingEventKind.BACKWARD, node.argument(0, "tensors"))
     if callee.op != ops.ATTR:
         return None
     if callee.data not in METHODS and callee.data not in inference.files.models.scaling:
@@ -201,7 +203,11 @@ def event_of_method(
     value = state.values[thing]
     if callee.data in PRETRAINED:
         loaded = cast_to(dtypes(state, node))
-        return TrainingEvent(loaded, number) if loaded and loaded is not CallKind.CAST else None
+        return (
+            TrainingEvent(loaded, number)
+            if loaded and loaded is not TrainingEventKind.CAST
+            else None
+        )
     if callee.data in MODULE_CASTS:
         cast = cast_by(state, node, callee.data) if is_module(value, inference) else None
         return TrainingEvent(cast, thing) if cast is not None else None
@@ -213,35 +219,37 @@ def event_of_method(
     first, optimizer = node.argument(0), node.argument(0, "optimizer")
     match callee.data:
         case "backward" if first < 0 or is_loss(value):
-            return TrainingEvent(CallKind.BACKWARD, thing) if not is_of_library else None
+            return TrainingEvent(TrainingEventKind.BACKWARD, thing) if not is_of_library else None
         case "scale" if scaler and first >= 0 and node.data.positional == 1:
-            return TrainingEvent(CallKind.SCALE, thing, node.argument(0, "outputs"))
+            return TrainingEvent(TrainingEventKind.SCALE, thing, node.argument(0, "outputs"))
         case "unscale_" if scaler and optimizer >= 0:
-            return TrainingEvent(CallKind.UNSCALE, thing, optimizer)
+            return TrainingEvent(TrainingEventKind.UNSCALE, thing, optimizer)
         case "step" if owner is Role.SCHEDULER:
-            return TrainingEvent(CallKind.STEP, thing) if node.data.positional == 0 else None
+            return (
+                TrainingEvent(TrainingEventKind.STEP, thing) if node.data.positional == 0 else None
+            )
         case "step" if owner is Role.OPTIMIZER and is_handed_out(inference, state, thing):
-            return TrainingEvent(CallKind.ELSEWHERE, thing)
+            return TrainingEvent(TrainingEventKind.ELSEWHERE, thing)
         case "step" if scaler or owner is Role.OPTIMIZER:
-            return TrainingEvent(CallKind.STEP, thing, optimizer)
+            return TrainingEvent(TrainingEventKind.STEP, thing, optimizer)
         case "update" if scaler and first < 0:
-            return TrainingEvent(CallKind.UPDATE, thing)
+            return TrainingEvent(TrainingEventKind.UPDATE, thing)
         case "is_enabled" if owner is Role.SCALER:
-            return TrainingEvent(CallKind.IS_ENABLED, thing)
+            return TrainingEvent(TrainingEventKind.IS_ENABLED, thing)
         case "zero_grad":
-            return TrainingEvent(CallKind.ZERO, thing, node.argument(0, "set_to_none"))
+            return TrainingEvent(TrainingEventKind.ZERO, thing, node.argument(0, "set_to_none"))
         case name if name in TAKES_GRADIENTS and not is_of_library:
-            return TrainingEvent(CallKind.ELSEWHERE, thing)
+            return TrainingEvent(TrainingEventKind.ELSEWHERE, thing)
     return None
 
 
-def event_of_framework(inference: Inference, value: Value, method: str) -> CallKind | None:
+def event_of_framework(inference: Inference, value: Value, method: str) -> TrainingEventKind | None:
     """The event that a method of an object of a framework is, which keeps a scaler itself."""
     scaling = scaling_of(inference, value, method)
     if scaling == "unscales":
-        return CallKind.ELSEWHERE
+        return TrainingEventKind.ELSEWHERE
     scales = scaling == "scales" and all(keeps_scaler(inference, atom) for atom in value)
-    return CallKind.SCALED_BACKWARD if scales else None
+    return TrainingEventKind.SCALED_BACKWARD if scales else None
 
 
 def keeps_scaler(inference: Inference, atom: Atom) -> bool:
@@ -381,23 +389,23 @@ def is_module(value: Value, inference: Inference) -> bool:
     )
 
 
-def cast_by(state: State, node: Node, method: str) -> CallKind | None:
+def cast_by(state: State, node: Node, method: str) -> TrainingEventKind | None:
     """The event of a method that casts the parameters of a module; None where it moves them."""
     if method not in ("to", "type"):
-        return OF_CAST.get(method, CallKind.CAST)
+        return OF_CAST.get(method, TrainingEventKind.CAST)
     found = cast_to(dtypes(state, node))
     moved = all(
         isinstance(atom, Device | Host)
         for operand in node.arguments
         for atom in state.values[operand]
     )
-    return found or (None if moved else CallKind.CAST)
+    return found or (None if moved else TrainingEventKind.CAST)
 
 
-def cast_to(dtypes: set[str]) -> CallKind | None:
+def cast_to(dtypes: set[str]) -> TrainingEventKind | None:
     """The event of a cast of parameters to one of some dtypes; None without one."""
-    kinds = {OF_DTYPE.get(dtype, CallKind.CAST) for dtype in dtypes}
-    return CallKind.CAST if len(kinds) > 1 else next(iter(kinds), None)
+    kinds = {OF_DTYPE.get(dtype, TrainingEventKind.CAST) for dtype in dtypes}
+    return TrainingEventKind.CAST if len(kinds) > 1 else next(iter(kinds), None)
 
 
 def may_recast(state: State, number: int, known: set[str]) -> list[int]:
@@ -453,12 +461,19 @@ def is_adam(value: Value) -> bool:
 
 def surely_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
     """Whether a call is one of a scaler, by its value or by what only a scaler has."""
-    if found.kind not in (CallKind.SCALE, CallKind.UNSCALE, CallKind.STEP, CallKind.UPDATE):
+    if found.kind not in (
+        TrainingEventKind.SCALE,
+        TrainingEventKind.UNSCALE,
+        TrainingEventKind.STEP,
+        TrainingEventKind.UPDATE,
+    ):
         return False
     owner = role(state.values[found.object], inference)
-    if owner is Role.UNKNOWN and found.kind is CallKind.SCALE:
+    if owner is Role.UNKNOWN and found.kind is TrainingEventKind.SCALE:
         return is_backpropagated(state, number)
-    return owner is Role.SCALER or (owner is Role.UNKNOWN and found.kind is CallKind.UNSCALE)
+    return owner is Role.SCALER or (
+        owner is Role.UNKNOWN and found.kind is TrainingEventKind.UNSCALE
+    )
 
 
 def acts_as_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
@@ -468,7 +483,7 @@ def acts_as_scaler(inference: Inference, state: State, number: int, found: Train
     """
     if surely_scaler(inference, state, number, found):
         return True
-    if found.kind not in (CallKind.STEP, CallKind.UPDATE):
+    if found.kind not in (TrainingEventKind.STEP, TrainingEventKind.UPDATE):
         return False
     name = written(state.graph, found.object)
     return (
@@ -503,7 +518,8 @@ def written(graph: Graph, number: int) -> str | None:
 
 def is_scaler_step(inference: Inference, state: State, found: TrainingEvent) -> bool:
     return (
-        found.kind is CallKind.STEP and role(state.values[found.object], inference) is Role.SCALER
+        found.kind is TrainingEventKind.STEP
+        and role(state.values[found.object], inference) is Role.SCALER
     )
 
 
@@ -516,7 +532,7 @@ def is_backpropagated(state: State, number: int) -> bool:
     )
 
 
-def unknown_event(state: State, number: int, roles: set[Role]) -> CallKind | None:
+def unknown_event(state: State, number: int, roles: set[Role]) -> TrainingEventKind | None:
     """The part that a call of nobody knows what may have in the training step: it is given an
     optimizer or a scaler, or its name says so; None where it has none.
 
@@ -529,13 +545,13 @@ def unknown_event(state: State, number: int, roles: set[Role]) -> CallKind | Non
     if known and all(is_harmless(atom) for atom in known):
         return None
     if roles & {Role.SCALER, Role.OPTIMIZER}:
-        return CallKind.ELSEWHERE
+        return TrainingEventKind.ELSEWHERE
     callee = state.graph.nodes[node.operands[0]]
     if known or callee.op != ops.ATTR:
         return None
     if HOOK.search(callee.data):
-        return CallKind.HOOK
-    return CallKind.ELSEWHERE if PART_OF_STEP.search(callee.data) else None
+        return TrainingEventKind.HOOK
+    return TrainingEventKind.ELSEWHERE if PART_OF_STEP.search(callee.data) else None
 
 
 def is_harmless(atom: object) -> bool:

@@ -28,9 +28,9 @@ from amplint.claim.violations import Violation
 from amplint.gradscaler.checkpoints import is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex, calls
 from amplint.gradscaler.events import (
-    CallKind,
     Role,
     TrainingEvent,
+    TrainingEventKind,
     role,
     surely_scaler,
     unknown_event,
@@ -334,7 +334,7 @@ class Incompletes:
             ):
                 yield Incomplete(Violation.MISSING_UPDATE, site, site)
         unscaling = calls.get("unscale_", [])
-        for site in self._beside(updating, CallKind.STEP) if scaling else ():
+        for site in self._beside(updating, TrainingEventKind.STEP) if scaling else ():
             if self._is_completed(
                 variable, "step", stepping, site, updating[0][0]
             ) or not self._is_all_seen(variable, site, scaling):
@@ -351,7 +351,7 @@ class Incompletes:
             and not self._speaks_of(variable, "scale")
             and not self._is_shared(variable)
         ):
-            for site in self._beside(stepping, CallKind.BACKWARD):
+            for site in self._beside(stepping, TrainingEventKind.BACKWARD):
                 yield Incomplete(Violation.BACKWARD_BYPASSES_SCALER, site, stepping[0])
 
     def _is_all_seen(self, variable: Variable, site: SiteId, scaling: list[SiteId]) -> bool:
@@ -479,7 +479,9 @@ class Incompletes:
         if function != unscaling[0] or number < unscaling[1]:
             return False
         training = (
-            n for n, each in self._index.of[function].items() if each.kind is CallKind.BACKWARD
+            n
+            for n, each in self._index.of[function].items()
+            if each.kind is TrainingEventKind.BACKWARD
         )
         words = self._index.words_between(function, (*training, unscaling[1], number))
         if any(map(INFINITIES.search, words)):
@@ -488,7 +490,7 @@ class Incompletes:
         nodes, blocks = state.graph.nodes, state.graph.blocks
         # Where the step stands beside a call of the scaler, a test of the scaler leaves out none.
         beside = any(
-            each.kind is CallKind.UPDATE and nodes[other].block == nodes[number].block
+            each.kind is TrainingEventKind.UPDATE and nodes[other].block == nodes[number].block
             for other, each in self._index.of[function].items()
         )
         block = nodes[unscaling[1]].block
@@ -523,7 +525,7 @@ class Incompletes:
             block = graph.blocks[block].parent
         return False
 
-    def _beside(self, sites: list[SiteId], kind: CallKind) -> Iterator[SiteId]:
+    def _beside(self, sites: list[SiteId], kind: TrainingEventKind) -> Iterator[SiteId]:
         """The only plain step, or backward pass, of the blocks that these calls stand in; of their
         functions; or of the classes that these are methods of."""
         functions = {function for function, _ in sites}
@@ -552,7 +554,7 @@ class Incompletes:
 
     def _is_plain(self, function: str, event: TrainingEvent) -> bool:
         """Whether the loss is not scaled, or what steps is an optimizer, by its value or name."""
-        if event.argument >= 0 or event.kind is CallKind.BACKWARD:
+        if event.argument >= 0 or event.kind is TrainingEventKind.BACKWARD:
             return event.argument < 0
         state = self._inference.states[function]
         owner = role(state.values[event.object], self._inference)

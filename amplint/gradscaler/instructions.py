@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
-    CallKind,
     Role,
     TrainingEvent,
+    TrainingEventKind,
     is_scaler_step,
 )
 from amplint.gradscaler.parameter_lists import modules_of
@@ -54,7 +54,7 @@ class Do(Enum):
     LEAVE = auto()  # jump: the node is a break, continue or return
     ITERATE = auto()  # begin an iteration of the loop
     END = auto()  # of the loop
-    CLOSE = auto()  # the context manager that the node is
+    CLOSE = auto()  # the context manager that is the value of the node
 
 
 class Instruction(NamedTuple):
@@ -161,7 +161,7 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
         if node.op == ops.RAISE:
             raising.add(node.block)
         callees = index.inference.edges.get(site, set())
-        each = found if found is not None and found.kind is CallKind.BACKWARD else None
+        each = found if found is not None and found.kind is TrainingEventKind.BACKWARD else None
         if callees & index.backward or each is not None:
             add_around(training, graph, block_of_backward(index, site, each))
         if callees & index.stepping or (
@@ -208,7 +208,9 @@ def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
     for callee in index.callees(site):
         graph = index.inference.states[callee].graph
         names = index.inference.functions[callee].places
-        backward = [each for each in index.of[callee].values() if each.kind is CallKind.BACKWARD]
+        backward = [
+            each for each in index.of[callee].values() if each.kind is TrainingEventKind.BACKWARD
+        ]
         if not backward:
             return set()
         for each in backward:

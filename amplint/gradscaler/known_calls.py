@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint.gradscaler.event_index import EventIndex
-from amplint.gradscaler.events import CallKind, Role
+from amplint.gradscaler.events import Role, TrainingEventKind
 from amplint.gradscaler.losses import scalers_of
 from amplint.gradscaler.path_explorer import Explorer
 from amplint.gradscaler.paths import Occurrence, Paths, Site
@@ -21,20 +21,20 @@ from amplint.values.atoms import Evidence, Shows
 
 # Where the object of the call is named, `{}` is how it is written.
 TEXTS = {
-    CallKind.SCALED_BACKWARD: "the backward pass of a loss that `{}` scales",
-    CallKind.UNSCALE: "`{}` divides the gradients by the scale",
-    CallKind.CLIP: "gradients are clipped",
-    CallKind.CLIP_BY_HOOK: "gradients are clipped in each backward pass",
-    CallKind.READ: "the size of gradients is read",
-    CallKind.UPDATE: "`{}` is updated",
-    CallKind.ZERO: "gradients are cleared",
-    CallKind.HALF: "parameters become float16",
-    CallKind.BFLOAT16: "parameters become bfloat16",
-    CallKind.CAST: "parameters become something else than float16 or bfloat16",
-    CallKind.ELSEWHERE: (
+    TrainingEventKind.SCALED_BACKWARD: "the backward pass of a loss that `{}` scales",
+    TrainingEventKind.UNSCALE: "`{}` divides the gradients by the scale",
+    TrainingEventKind.CLIP: "gradients are clipped",
+    TrainingEventKind.CLIP_BY_HOOK: "gradients are clipped in each backward pass",
+    TrainingEventKind.READ: "the size of gradients is read",
+    TrainingEventKind.UPDATE: "`{}` is updated",
+    TrainingEventKind.ZERO: "gradients are cleared",
+    TrainingEventKind.HALF: "parameters become float16",
+    TrainingEventKind.BFLOAT16: "parameters become bfloat16",
+    TrainingEventKind.CAST: "parameters become something else than float16 or bfloat16",
+    TrainingEventKind.ELSEWHERE: (
         "this may do anything to the gradients: all is taken to be in order after it"
     ),
-    CallKind.HOOK: "this may do a part of the step, or nothing",
+    TrainingEventKind.HOOK: "this may do a part of the step, or nothing",
 }
 STEPS = {
     Role.SCALER: "`{}` makes the step of the optimizer",
@@ -99,9 +99,9 @@ def in_words(index: EventIndex, paths: Paths, event: Occurrence) -> str:
     graph = index.inference.states[function].graph
     owner = path_of(graph, found.object) if found is not None and found.object >= 0 else None
     owner = owner or written(index, paths, event.object)
-    if event.kind is CallKind.BACKWARD:
+    if event.kind is TrainingEventKind.BACKWARD:
         return of_backward(index, paths, event.object)
-    if event.kind is CallKind.STEP:
+    if event.kind is TrainingEventKind.STEP:
         text = STEPS.get(paths.roles.get(event.object, Role.UNKNOWN), STEP)
     else:
         text = TEXTS[event.kind]

@@ -23,9 +23,9 @@ from amplint.gradscaler.evaluator import Evaluator, is_object
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import (
     CHAINED,
-    CallKind,
     Role,
     TrainingEvent,
+    TrainingEventKind,
     acts_as_scaler,
     divides_by_zero,
     hands_on,
@@ -61,9 +61,9 @@ LIMITS = {
 
 # The objects for which some events are any.
 CONCERNED = {
-    CallKind.UNSCALE: (Role.SCALER, Role.DISABLED),
-    CallKind.UPDATE: (Role.SCALER,),
-    CallKind.STEP: (Role.SCALER, Role.DISABLED, Role.OPTIMIZER, Role.SCHEDULER),
+    TrainingEventKind.UNSCALE: (Role.SCALER, Role.DISABLED),
+    TrainingEventKind.UPDATE: (Role.SCALER,),
+    TrainingEventKind.STEP: (Role.SCALER, Role.DISABLED, Role.OPTIMIZER, Role.SCHEDULER),
 }
 Key = TypeVar("Key")
 Item = TypeVar("Item")
@@ -176,7 +176,7 @@ class Explorer:
                     self.iterate(frame, path, instruction.block)
             case Do.CLOSE:
                 for path in paths:
-                    self.note(frame, path, number, CallKind.ELSEWHERE)
+                    self.note(frame, path, number, TrainingEventKind.ELSEWHERE)
             case Do.END:
                 pass
         return paths
@@ -297,7 +297,7 @@ class Explorer:
         )
         results = {path.result for path in paths}
         one.result = results.pop() if len(results) == 1 else self.evaluator.several(frame, -1)
-        self.note(frame, one, -1, CallKind.ELSEWHERE)
+        self.note(frame, one, -1, TrainingEventKind.ELSEWHERE)
         return one
 
     def common_values(
@@ -415,16 +415,16 @@ class Explorer:
             given = self.at(frame, path, found.argument)
             if acts_as_scaler(self.inference, frame.state, number, found):
                 self.knowledge.roles.setdefault(thing, Role.SCALER)
-                if found.kind in (CallKind.UNSCALE, CallKind.STEP) and given >= 0:
+                if found.kind in (TrainingEventKind.UNSCALE, TrainingEventKind.STEP) and given >= 0:
                     # Of whatever class it is: `optimizer_class(parameters)`.
                     self.knowledge.roles.setdefault(given, Role.OPTIMIZER)
                 if not self.assume(frame, path, thing, True):  # nothing else has these methods
                     continue
             self.evaluator.role(frame, path, found.object)
-            if found.kind is not CallKind.IS_ENABLED:
+            if found.kind is not TrainingEventKind.IS_ENABLED:
                 self.evaluator.role(frame, path, found.argument)
             closure = self.symbols[given] if given >= 0 else ()
-            if found.kind is CallKind.STEP and closure[:1] == ("def",):
+            if found.kind is TrainingEventKind.STEP and closure[:1] == ("def",):
                 closures.setdefault(str(closure[1]), []).append(path)
             else:
                 ready.append((path, thing, given))
@@ -441,24 +441,24 @@ class Explorer:
         frame: Activation,
         path: PathState,
         number: int,
-        kind: CallKind,
+        kind: TrainingEventKind,
         thing: Symbolic,
         given: Symbolic,
     ) -> Symbolic:
         """The result of an event, which is noted if it changes anything."""
         match kind:
-            case CallKind.IS_ENABLED:
+            case TrainingEventKind.IS_ENABLED:
                 return self.symbols.constant(True)
-            case CallKind.SCALE:
+            case TrainingEventKind.SCALE:
                 return self.evaluator.scaled(frame, number, thing, given)
-            case CallKind.HALF | CallKind.BFLOAT16:
+            case TrainingEventKind.HALF | TrainingEventKind.BFLOAT16:
                 path.half |= {thing}
                 self.note(frame, path, number, kind, thing)
                 return thing
-            case CallKind.CAST:
+            case TrainingEventKind.CAST:
                 self.cast(frame, path, number, thing)
                 return thing
-            case CallKind.CLIP:
+            case TrainingEventKind.CLIP:
                 self.note(frame, path, number, kind, thing, given)
                 norm = self.evaluator.unique(frame, number)
                 self.symbols.note_periodic(norm)  # `if norm < limit` has either outcome
@@ -473,14 +473,14 @@ class Explorer:
         """A cast of parameters that were 16-bit to something else, which is noted."""
         if thing in path.half:
             path.half -= {thing}
-            self.note(frame, path, number, CallKind.CAST, thing)
+            self.note(frame, path, number, TrainingEventKind.CAST, thing)
 
     def note(
         self,
         frame: Activation,
         path: PathState,
         number: int,
-        kind: CallKind,
+        kind: TrainingEventKind,
         thing: Symbolic = NOTHING,
         given: Symbolic = NOTHING,
     ) -> None:
@@ -494,9 +494,9 @@ class Explorer:
         occurrence = Occurrence(kind, site, thing, given, guards)
         path.step = self.steps.add(PathStep((path.step,), event=occurrence))
 
-    def may_wrap(self, kind: CallKind, thing: Symbolic) -> bool:
+    def may_wrap(self, kind: TrainingEventKind, thing: Symbolic) -> bool:
         """Whether it may be the step of an optimizer that knows the scaler."""
-        return kind is CallKind.STEP and thing >= 0 and self.symbols.is_handed_out(thing)
+        return kind is TrainingEventKind.STEP and thing >= 0 and self.symbols.is_handed_out(thing)
 
     def run_closure(
         self, frame: Activation, number: int, function: str, paths: list[PathState]
@@ -538,7 +538,7 @@ class Explorer:
     def elsewhere(self, frame: Activation, number: int, paths: list[PathState]) -> list[PathState]:
         """A call that may do anything to the gradients."""
         for path in paths:
-            self.note(frame, path, number, CallKind.ELSEWHERE)
+            self.note(frame, path, number, TrainingEventKind.ELSEWHERE)
             path.values[number] = self.evaluator.unique(frame, number)
         return paths
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from amplint.gradscaler.decision_diagram import TRUE, Condition, DecisionDiagrams
-from amplint.gradscaler.events import CallKind, Role
+from amplint.gradscaler.events import Role, TrainingEventKind
 from amplint.gradscaler.instructions import FunctionCode
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.inference import SiteId, State
@@ -28,7 +28,7 @@ class Occurrence(NamedTuple):
         guards: the tests around it, with their outcomes.
     """
 
-    kind: CallKind
+    kind: TrainingEventKind
     site: Site
     object: Symbolic
     argument: Symbolic

@@ -197,7 +197,8 @@ class Frame:
         )
 
     def evidence(self, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
-        """The reason that a node is: none, until somebody asks (`explanation.py`)."""
+        """The evidence that a node is for something: none, until somebody asks
+        (`explanation.py`)."""
         return None
 
     def evidence_in(self, _function: str, _node: Node, _text: str, _kind: Shows) -> Evidence | None:

@@ -297,7 +297,7 @@ class ClassHierarchy(Bindings):
                 yield from self.methods(cls, name, overridden=False)
 
     def runner(self, function: FunctionFacts, ask: Callable[[Key], Value]) -> str | None:
-        """The framework that runs a function as the precision says that it is given: a method that
+        """The framework that runs a function by the precision that it was set to: a method that
         it calls so, or the `forward` of a module that it is given.
 
         Args:
@@ -399,8 +399,8 @@ class ClassHierarchy(Bindings):
 
     def module_methods(self, name: str) -> list[str]:
         """The methods of that name, where every definition of it is a method of a torch module, or
-        of classes that have one of the project in common, and none is known for what a tensor has
-        to the host: `x.tolist()` is one of a tensor."""
+        of classes that have one of the project in common, and no method of a tensor has it that
+        brings the tensor to the host, as `x.tolist()` does."""
         if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []
         found = self._defined_as(name)

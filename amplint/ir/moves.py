@@ -74,7 +74,7 @@ def code_rows(text: str) -> Iterator[tuple[int, str]]:
 
 
 def places_of(file: File) -> Iterator[Location]:
-    """The places of all that value graphs have, in an order that does not depend on them."""
+    """All places in the value graphs, in an order that does not depend on them."""
     for function, facts in sorted(file.facts.functions.items()):
         if facts.kind != "module":  # a module is all of its file
             yield facts.location

@@ -58,6 +58,6 @@ class Op(str, Enum):
     OPAQUE = "opaque"  # what nothing is known of
 
 
-# What conditions of rules may be about that is no node of its own (`amplint.rule.search`).
+# What conditions of rules may be about that is no node of its own (`amplint.view.spot`).
 NO_NODES = frozenset({"function", "test", "context"})
 NAMES = frozenset(op.value for op in Op) | NO_NODES

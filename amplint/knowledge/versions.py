@@ -24,7 +24,8 @@ OLDER_DIFFERS: dict[str, str] = {
 
 CAST_SINCE: dict[str, str] = dict.fromkeys(names("torch.rms_norm F.rms_norm nn.RMSNorm"), "2.12")
 """Names that a CUDA region casts from this version on; `casts` has "unknown" for them, since nobody
-knows which torch a program meets (verify/backends/autocast-VERSION.json; 2.11 run on a GPU)."""
+knows which torch a program meets (amplint_verify/backends/autocast-VERSION.json; 2.11 run on a
+GPU)."""
 
 NEWER_DIFFERS: dict[str, str] = {
     "Tensor.cholesky": "raises: removed",

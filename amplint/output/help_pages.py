@@ -1,6 +1,6 @@
 """The published pages that explain what amplint's own rules are about.
 
-amplint's pages are published nowhere yet (`PAGES` in `rule/rule.py`), and an editor and a service
+amplint's pages are published nowhere yet (`PAGES` in `claim/claim.py`), and an editor and a service
 for code scanning want an address. These are PyTorch's and Lightning's own; their anchors are
 headings of pytorch/pytorch, docs/source/ (amp.md, data.md, optim.md, type_info.rst, notes/), and of
 pytorch/tutorials, recipes_source/recipes/ (amp_recipe.py, tuning_guide.py). A rule whose own page

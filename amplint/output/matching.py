@@ -22,8 +22,7 @@ WORD = re.compile(r"\w+")
 # Of the words of both lines, the part that has to be the same, in the same order. Fixes of amplint
 # in s3prl 0.4.18 leave 0.6 and more; `total += loss.item()` and `count += hits.item()` have 0.33.
 SIMILAR = 0.5
-# This number of edited lines of a definition are compared with each other: the work grows with the
-# square.
+# Edited lines of a definition that are compared with each other: the work grows with the square.
 MOST = 100
 
 

@@ -370,7 +370,7 @@ def past_blank(document: str, at: int) -> int:
 
 
 def end_of_characters(document: str, start: int, count: int) -> int:
-    """Where a number of characters of the string whose text begins at `start` end."""
+    """Where the first `count` characters of the string whose text begins at `start` end."""
     characters = itertools.islice(JSON_CHARACTER.finditer(document, start), count)
     return max((match.end() for match in characters), default=start)
 

@@ -1,9 +1,9 @@
-"""The candidates of a rule: a condition on nodes of the value graph without which it cannot speak.
+"""Conditions on nodes of the value graph, without which a rule cannot speak.
 
 A condition is a union of ways. A way says which operations it is about, what the function must be
 known to hold, and tests that the node has to pass; a rule writes it as
 `calls("torch.cuda.empty_cache") & HOT`. It is necessary, not sufficient: a node that a check finds
-something about has a candidate in its unit, but a candidate need not lead to a finding.
+something about meets its condition, but a node that meets it need not lead to a finding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Way:
 
     Args:
         ops: the operations (`amplint.ir.model.Node`) and spots of their own kind
-            (`amplint.rule.search.Spot`) that it is about; None for any.
+            (`amplint.view.spot.Spot`) that it is about; None for any.
         names: of calls: the names of which the callee has one (`Spot.names`); None for any.
         kinds: of calls: the kinds of which the callee may be one (`Spot.callees`); None for any.
         traits: what the function has to hold.

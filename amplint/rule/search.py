@@ -16,8 +16,8 @@ from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.rule.conditions import Test, Way, in_words
-from amplint.rule.places import EVALUATED, HOT, IN_REGION
 from amplint.rule.rule import Judge, Rule
+from amplint.rule.where import EVALUATED, HOT, IN_REGION
 from amplint.util.errors import describe
 from amplint.values.atoms import (
     UNKNOWN,

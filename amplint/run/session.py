@@ -212,7 +212,7 @@ def analyse_parts(
         return [analyse_part(part, replace(one, linker=linker), jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
-        part: AnalysisCache(replace(one, tree_cache=tree_cache, linker=disk), request, reading)
+        part: KeptParts(replace(one, tree_cache=tree_cache, linker=disk), request, reading)
         for part, one, disk in divided
         if not task.reported.isdisjoint(part)
     }
@@ -324,7 +324,7 @@ class KeptAnalysis:
 
 
 @dataclass
-class AnalysisCache:
+class KeptParts:
     """The analyses of parts in the cache."""
 
     task: Task

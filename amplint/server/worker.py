@@ -23,12 +23,12 @@ from amplint.server.messages import (
     reserved_output,
 )
 
-# After this number of seconds without a look, what the last ones have left is cleaned up, if these
-# were as many as `LOOKS`: 30 MB each for timm 1.0.30, where it takes some seconds.
+# Seconds without a look, after which what the last looks have left is cleaned up, if there were as
+# many as `LOOKS`: 30 MB each for timm 1.0.30, where it takes some seconds.
 IDLE = 30.0
 LOOKS = 10
-# Who edits without such a pause has it cleaned up when there is this number of times as much in
-# memory as there was after it was last done.
+# Without such a pause it is cleaned up when the memory has grown by this factor since the last
+# time.
 ROOM = 2
 
 

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-# This number of lines may be removed and added in a stretch whose fewest changes are looked for:
-# the time for that grows with their square.
+# Lines that may be removed and added in a stretch whose fewest changes are looked for: the time for
+# that grows with their square.
 MOST = 400
 
 Change = tuple[int, int, int, int]  # the lines [i, j) are replaced by the new lines [k, l)

@@ -104,8 +104,9 @@ def each(
     most: int,
     outlet: Outlet | None = None,
 ) -> list[Result]:
-    """The same, each item in a process of its own, whose memory is free again when it is done; this
-    number at a time, those with most work first. What the work says to the outlet is heard here."""
+    """The same, each item in a process of its own, whose memory is free again when it is done; at
+    most `most` at a time, those with most work first. What the work says to the outlet is heard
+    here."""
     if sys.platform != "linux":
         return [work_and_forget(work, item) for item in items]
     waiting = sorted(range(len(items)), key=lambda i: (weights[i], -i))

@@ -20,7 +20,7 @@ from pathlib import Path
 SUFFIX = ".amplint"
 LEFT = re.compile(rf"\..*\.([0-9a-f]{{16}})([0-9a-f]{{16}}){re.escape(SUFFIX)}", re.DOTALL)
 SHOWN = 40  # characters of the file's own name; the whole may be as long as a name can be
-TRIES = 10  # each of this number of runs may take away the file beside, once, when it begins
+TRIES = 10  # runs that may each take away the file beside, once, when they begin
 
 
 class ChangedOnDiskError(Exception):

@@ -404,8 +404,7 @@ def shallow(value: Value) -> Value:
 
 
 def is_deeper(value: Value, levels: int, dicts: int = 0) -> bool:
-    """Whether more than a number of containers nest in each other, or a nested dict has too many
-    keys.
+    """Whether more than `levels` containers nest in each other, or a nested dict has too many keys.
 
     Args:
         dicts: around the value.
@@ -426,7 +425,7 @@ def is_deeper(value: Value, levels: int, dicts: int = 0) -> bool:
 
 
 def has_too_many_keys(mapping: MappingValue, dicts: int) -> bool:
-    """Whether a dict inside of a number of others has more keys than are kept apart there."""
+    """Whether a dict inside of `dicts` others has more keys than are kept apart there."""
     limit = MAX_NESTED_KEYS[dicts] if dicts < len(MAX_NESTED_KEYS) else 0
     return len(mapping.items) > limit
 
@@ -452,8 +451,7 @@ def distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
-    """The value, with at most a number of levels of containers in each other, and with few keys in
-    nested dicts.
+    """The value, with at most `levels` containers in each other, and with few keys in nested dicts.
 
     Args:
         dicts: around the value.

@@ -54,7 +54,7 @@ class KnownProject:
 
 
 class Spot:
-    """A node of an evaluated function, as a candidate sees it.
+    """A node of an evaluated function, as a condition asks about it.
 
     Args:
         project: what is known of the project.

@@ -34,7 +34,7 @@ def register(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
     found = SuiteRecord(config)
     config.pluginmanager.register(found, "amplint-found")
-    config.pluginmanager.register(TestWatcher(found), "amplint-watching")
+    config.pluginmanager.register(SuiteWatcher(found), "amplint-watching")
 
 
 class SuiteRecord:
@@ -108,7 +108,7 @@ class SuiteRecord:
             terminalreporter.write_line(f"amplint: {printable_lines(notice)}")
 
 
-class TestWatcher:
+class SuiteWatcher:
     """Watches the tests of this process.
 
     Args:

@@ -110,10 +110,10 @@ def changed_by(func: Any, args: Any) -> Iterator[torch.Tensor]:
 
 @contextmanager
 def keeping(cache: KeptCasts, here: Callable[[], UserExpression | None]) -> Iterator[None]:
-    """Notify a cache when the outermost region begins and ends.
+    """Call a cache when the outermost region begins and ends.
 
     Args:
-        cache: is notified.
+        cache: hears of both.
         here: returns the innermost expression of the user's.
     """
     increment, clear = torch.autocast_increment_nesting, torch.clear_autocast_cache

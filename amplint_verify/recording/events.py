@@ -84,7 +84,7 @@ class Timeline:
 
     Args:
         first: its number, from 1.
-        made: how many steps were made until its end: more than `first` where no line shows one
+        made: how many steps were made until its end: more than `first` where no line separates one
             step from the next, fewer where none was made.
         events: in order.
         left_out: how many more there were.

@@ -332,7 +332,7 @@ def low(autocast: Any) -> str:
 
 @contextmanager
 def telling(note: Note) -> Iterator[None]:
-    """Report regions, of backward passes, and of what scalers and optimizers are asked for.
+    """Report regions, backward passes, and what scalers and optimizers are asked for.
 
     The steps of optimizers are reported by hooks of torch's, which see those of a subclass too.
     """

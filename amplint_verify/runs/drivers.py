@@ -344,7 +344,7 @@ def unseen() -> Iterator[None]:
 
 @contextmanager
 def landmarks_of(steps: int | None) -> Iterator[Landmarks]:
-    """Note landmarks as long as this is open; raise `Enough` after a number of steps."""
+    """Note landmarks as long as this is open; raise `Enough` after `steps` steps."""
     import torch
     from torch.nn.modules import module
     from torch.optim.optimizer import register_optimizer_step_post_hook

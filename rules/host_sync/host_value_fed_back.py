@@ -88,7 +88,7 @@ rule = Rule(
 
 
 @dataclass(frozen=True)
-class FeedBack:
+class Feedback:
     """Where a number goes back to the device.
 
     Args:
@@ -158,7 +158,7 @@ def taken_by(use: View) -> Iterator[View]:
         yield from operand.operands if operand.op in ("tuple", "list") else (operand,)
 
 
-def fed_back(number: View, use: View) -> FeedBack | None:
+def fed_back(number: View, use: View) -> Feedback | None:
     """The operation on the device that a number goes into, and nothing else does with it."""
     if use.op == "unary" and use.operator == "USub":
         return beyond(use)
@@ -167,7 +167,7 @@ def fed_back(number: View, use: View) -> FeedBack | None:
         other = right if left.is_same(number) else left
         tensor = device_operand(other)
         if tensor is not None:
-            return FeedBack(use, tensor, use.operator in EXACT)
+            return Feedback(use, tensor, use.operator in EXACT)
         # `2 * t.item() * x`: first a number with a number, or with whatever may join tensors.
         further = beyond(use) if is_number(other) or is_unknown(other.value) else None
         return replace(further, exact=False) if further is not None else None
@@ -176,13 +176,13 @@ def fed_back(number: View, use: View) -> FeedBack | None:
     if use.op == "aug":
         target, value = use.operands
         tensor = device_operand(target) if value.is_same(number) else None
-        return FeedBack(use, tensor, use.operator in EXACT) if tensor is not None else None
+        return Feedback(use, tensor, use.operator in EXACT) if tensor is not None else None
     if use.op == "put":
         return stored(number, use)
     return passed(number, use) if use.op == "call" else None
 
 
-def beyond(number: View) -> FeedBack | None:
+def beyond(number: View) -> Feedback | None:
     """The same for a number that is computed of the one that is read, where it stands."""
     uses = list(number.uses)
     if len(uses) != 1 or any(each.op == READ for each in uses[0].operands if each.is_same(number)):
@@ -190,15 +190,15 @@ def beyond(number: View) -> FeedBack | None:
     return fed_back(number, uses[0])
 
 
-def compared(comparison: View) -> FeedBack | None:
+def compared(comparison: View) -> Feedback | None:
     """Ex) scores > threshold.item()"""
     if len(comparison.operators) != 1 or not ASKING.isdisjoint(comparison.operators):
         return None
     tensors = filter(None, map(device_operand, comparison.operands))
-    return next((FeedBack(comparison, tensor, True) for tensor in tensors), None)
+    return next((Feedback(comparison, tensor, True) for tensor in tensors), None)
 
 
-def stored(number: View, put: View) -> FeedBack | None:
+def stored(number: View, put: View) -> Feedback | None:
     """Ex) losses[step] = loss.item()
 
     Not `x[mask] = t.item()`, which would read a tensor on the device by itself.
@@ -212,10 +212,10 @@ def stored(number: View, put: View) -> FeedBack | None:
     assign = put.source.parent(put.source.parent(put.cst))
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
         return None
-    return FeedBack(put.of(assign), tensor, False)
+    return Feedback(put.of(assign), tensor, False)
 
 
-def passed(number: View, call: View) -> FeedBack | None:
+def passed(number: View, call: View) -> Feedback | None:
     """Ex) x.clamp(min=t.item()), torch.where(mask, x, t.item()), torch.full(size, t.item()),
     torch.tensor([loss.item(), count.item()], device="cuda")"""
     name = call.callee or ""
@@ -231,18 +231,18 @@ def passed(number: View, call: View) -> FeedBack | None:
     if name == "Tensor.new_full":
         return filled(call)
     if name in CLAMPS and len(given) > CLAMPS[name]:
-        return FeedBack(call, None, False)  # beside a bound that is a number, a tensor is read
+        return Feedback(call, None, False)  # beside a bound that is a number, a tensor is read
     takes = TAKES_TENSOR.get(name, ())
     places = [keyword or position for position, keyword, each in given if each.is_same(number)]
     return (
-        FeedBack(call, tensor, False) if places and all(each in takes for each in places) else None
+        Feedback(call, tensor, False) if places and all(each in takes for each in places) else None
     )
 
 
-def filled(call: View) -> FeedBack | None:
+def filled(call: View) -> Feedback | None:
     """Where the tensor that is filled is on the device, or moves there at once."""
     if device_operand(call) is not None:
-        return FeedBack(call, None, False)
+        return Feedback(call, None, False)
     moves = (
         move
         for attribute in call.uses
@@ -250,7 +250,7 @@ def filled(call: View) -> FeedBack | None:
         for move in attribute.uses
         if move.method in ("cuda", "to") and device_operand(move) is not None
     )
-    return next((FeedBack(move, None, False) for move in moves), None)
+    return next((Feedback(move, None, False) for move in moves), None)
 
 
 def device_operand(at: View) -> Tensor | None:
@@ -263,7 +263,7 @@ def is_number(at: View) -> bool:
     return isinstance(atom, Host) and atom.kind in ("int", "float", "bool", "number")
 
 
-def pass_tensor(call: View, operand: View, uses: Sequence[FeedBack]) -> Fix | None:
+def pass_tensor(call: View, operand: View, uses: Sequence[Feedback]) -> Fix | None:
     """Ex) x * t.item() -> x * t.detach()"""
     tensor, edits = operand.tensor, call.source.edits
     others = [use.other for use in uses if use.other is not None]

@@ -60,7 +60,14 @@ def test_block():
 """
 FOUND = "test_train.py:16:9 AMP404 clip-before-unscale: `clip_grad_norm_(model.parameters(), 1.0)`"
 SECTION = "= amplint ="
-OWN = {"amplint_verify", "amplint_verify.observing", "amplint_verify.observing.plugin"}
+OWN = {
+    "amplint",
+    "amplint.util",
+    "amplint.util.lazy",
+    "amplint_verify",
+    "amplint_verify.observing",
+    "amplint_verify.observing.plugin",
+}
 
 
 @pytest.fixture

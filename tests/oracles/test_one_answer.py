@@ -256,7 +256,7 @@ def test_a_function_that_calls_itself_gives_what_it_gives_in_the_end() -> None:
     assert isinstance(value, Tensor)
 
 
-def test_a_circle_may_have_lost_a_part_since_it_was_found() -> None:
+def test_a_component_may_have_lost_a_part_since_it_was_found() -> None:
     """One that was evaluated before it may have shown that a call means another function."""
     inference = linked(RECURSIVE)
     dependence = Dependence(inference)

@@ -21,8 +21,8 @@ from amplint.gradscaler.automaton import (
     Contribution,
     Effect,
     Phase,
-    ScalerCall,
     ScalerProtocol,
+    StepCall,
 )
 
 SCALE = 1024.0
@@ -47,78 +47,76 @@ class Reality:
         self.sums = dict.fromkeys(NAMES, 0.0)
         self.lost = dict.fromkeys(NAMES, False)
 
-    def call(self, call: ScalerCall, *names: str) -> float:
+    def call(self, call: StepCall, *names: str) -> float:
         """Make the call; returns what it worked with, as a share of what it should be.
 
         1 is right; 0 for a step that should move something and does not.
         """
-        if call in (ScalerCall.BACKWARD, ScalerCall.SCALED_BACKWARD):
+        if call in (StepCall.BACKWARD, StepCall.SCALED_BACKWARD):
             # Each by a factor of its own: gradients that share memory would be divided twice.
             loss = sum((self.weights[name] * torch.ones(()) for name in names), torch.zeros(()))
-            (self.scaler.scale(loss) if call is ScalerCall.SCALED_BACKWARD else loss).backward()
+            (self.scaler.scale(loss) if call is StepCall.SCALED_BACKWARD else loss).backward()
             for name in names:
                 self.sums[name] += 1.0
-        elif call is ScalerCall.UPDATE:
+        elif call is StepCall.UPDATE:
             self.scaler.update()
         else:
             return self.call_on(call, names[0])
         return 1.0
 
-    def call_on(self, call: ScalerCall, name: str) -> float:
+    def call_on(self, call: StepCall, name: str) -> float:
         optimizer, weight = self.optimizers[name], self.weights[name]
         before = weight.item()
-        if call is ScalerCall.UNSCALE:
+        if call is StepCall.UNSCALE:
             self.scaler.unscale_(optimizer)
-        elif call is ScalerCall.STEP:
+        elif call is StepCall.STEP:
             self.scaler.step(optimizer)
-        elif call is ScalerCall.PLAIN_STEP:
+        elif call is StepCall.PLAIN_STEP:
             optimizer.step()
-        elif call is ScalerCall.READ:
+        elif call is StepCall.READ:
             norm = 0.0 if weight.grad is None else weight.grad.norm().item()
             return norm / self.sums[name] if self.sums[name] else 1.0
-        elif call is ScalerCall.CLIP:
+        elif call is StepCall.CLIP:
             norm = torch.nn.utils.clip_grad_norm_([weight], 1e9).item()
             return norm / self.sums[name] if self.sums[name] else 1.0
         else:
-            optimizer.zero_grad(set_to_none=call is ScalerCall.CLEAR)
+            optimizer.zero_grad(set_to_none=call is StepCall.CLEAR)
             self.sums[name] = 0.0
-        if call in (ScalerCall.STEP, ScalerCall.PLAIN_STEP):
+        if call in (StepCall.STEP, StepCall.PLAIN_STEP):
             moved = before - weight.item()
             return moved / self.sums[name] if self.sums[name] else 1.0 + moved
         return 1.0
 
 
-def sequences() -> st.SearchStrategy[list[tuple[ScalerCall, tuple[str, ...]]]]:
+def sequences() -> st.SearchStrategy[list[tuple[StepCall, tuple[str, ...]]]]:
     name = st.sampled_from(NAMES)
     reached = st.sampled_from([NAMES[:1], NAMES[1:], NAMES])
-    backward = st.tuples(
-        st.sampled_from([ScalerCall.SCALED_BACKWARD, ScalerCall.BACKWARD]), reached
-    )
-    mostly_scaled = st.tuples(st.just(ScalerCall.SCALED_BACKWARD), reached)
+    backward = st.tuples(st.sampled_from([StepCall.SCALED_BACKWARD, StepCall.BACKWARD]), reached)
+    mostly_scaled = st.tuples(st.just(StepCall.SCALED_BACKWARD), reached)
     others = [
-        ScalerCall.UNSCALE,
-        ScalerCall.CLIP,
-        ScalerCall.READ,
-        ScalerCall.STEP,
-        ScalerCall.PLAIN_STEP,
-        ScalerCall.CLEAR,
+        StepCall.UNSCALE,
+        StepCall.CLIP,
+        StepCall.READ,
+        StepCall.STEP,
+        StepCall.PLAIN_STEP,
+        StepCall.CLEAR,
     ]
-    others.append(ScalerCall.ZERO)
+    others.append(StepCall.ZERO)
     on_one = st.tuples(st.sampled_from(others), name.map(lambda one: (one,)))
-    update = st.just((ScalerCall.UPDATE, ()))
+    update = st.just((StepCall.UPDATE, ()))
     return st.lists(st.one_of(backward, mostly_scaled, on_one, on_one, update), max_size=14)
 
 
 @settings(max_examples=1500, deadline=None)
 @given(sequences(), st.sampled_from([True, True, True, False]))
 def test_the_automaton_is_torch(
-    calls: list[tuple[ScalerCall, tuple[str, ...]]], enabled: bool
+    calls: list[tuple[StepCall, tuple[str, ...]]], enabled: bool
 ) -> None:
     check(calls, enabled)
 
 
 def check(
-    calls: list[tuple[ScalerCall, tuple[str, ...]]], enabled: bool = True
+    calls: list[tuple[StepCall, tuple[str, ...]]], enabled: bool = True
 ) -> CallVerdict | None:
     """Hold each call of the sequence against torch; returns the verdict of the last."""
     predicted, real = ScalerProtocol(enabled), Reality(enabled)
@@ -132,10 +130,7 @@ def check(
             return verdict  # a program ends here
         share = real.call(call, *names)
         right = abs(share - 1.0) < 1e-4
-        if (
-            call is ScalerCall.CLIP
-            and verdict.violation == Violation.UNSCALED_OR_CLIPPED_AFTER_STEP
-        ):
+        if call is StepCall.CLIP and verdict.violation == Violation.UNSCALED_OR_CLIPPED_AFTER_STEP:
             continue  # the norm may be right; it is the step that is over
         if verdict.violation == Violation.CLEARED_BEFORE_STEP:
             continue  # nothing moves, as nothing would without a scaler
@@ -143,7 +138,7 @@ def check(
     return verdict
 
 
-SCALED, PLAIN, ONE = ScalerCall.SCALED_BACKWARD, ScalerCall.BACKWARD, NAMES[:1]
+SCALED, PLAIN, ONE = StepCall.SCALED_BACKWARD, StepCall.BACKWARD, NAMES[:1]
 
 EXAMPLES: list[tuple[str, Violation | None]] = [
     ("scaled step update clear scaled step update", None),
@@ -174,24 +169,24 @@ def test_each_violation_has_its_sequence(text: str, violation: Violation | None)
     names = {
         "scaled": SCALED,
         "plain": PLAIN,
-        "plain-step": ScalerCall.PLAIN_STEP,
-        "clear": ScalerCall.CLEAR,
+        "plain-step": StepCall.PLAIN_STEP,
+        "clear": StepCall.CLEAR,
     }
-    calls = [names.get(word) or ScalerCall[word.upper()] for word in text.split()]
-    verdict = check([(call, () if call is ScalerCall.UPDATE else ONE) for call in calls])
+    calls = [names.get(word) or StepCall[word.upper()] for word in text.split()]
+    verdict = check([(call, () if call is StepCall.UPDATE else ONE) for call in calls])
     assert verdict is not None and verdict.violation == violation
 
 
 def test_an_update_between_two_optimizers() -> None:
     one, other = NAMES[:1], NAMES[1:]
-    calls: list[tuple[ScalerCall, tuple[str, ...]]] = [
-        (SCALED, NAMES), (ScalerCall.STEP, one), (ScalerCall.UPDATE, ()), (ScalerCall.STEP, other)
+    calls: list[tuple[StepCall, tuple[str, ...]]] = [
+        (SCALED, NAMES), (StepCall.STEP, one), (StepCall.UPDATE, ()), (StepCall.STEP, other)
     ]  # fmt: skip
     verdict = check(calls)
     assert verdict == CallVerdict(Effect.WRONG, Violation.OUT_OF_ORDER)
 
 
 def test_the_tables_are_complete() -> None:
-    assert set(ORDER) == set(itertools.product((ScalerCall.UNSCALE, ScalerCall.STEP), Phase))
+    assert set(ORDER) == set(itertools.product((StepCall.UNSCALE, StepCall.STEP), Phase))
     assert set(UNSCALED) == set(Contribution)
     assert set(BLAME) == set(Contribution) - {Contribution.PLAIN, Contribution.UNSCALED}

@@ -1159,7 +1159,7 @@ OF_TABLES = {
 
 
 def stored_tables() -> list[Path]:
-    return sorted(Path(casts.__file__).parents[1].glob("verify/backends/autocast-*.json"))
+    return sorted(Path(casts.__file__).parents[2].glob("amplint_verify/backends/autocast-*.json"))
 
 
 def registered(device: str) -> set[str]:

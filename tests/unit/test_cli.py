@@ -1038,8 +1038,10 @@ def checkout(project: Path) -> Path:
     """What `amplint new` takes for a checkout of amplint."""
     (project / "rules").mkdir()
     (project / "rules" / "__init__.py").touch()
-    (project / "amplint" / "core").mkdir(parents=True)
-    (project / "amplint" / "core" / "rule.py").touch()
+    mark = Path("amplint", "rule", "rule.py")  # by which a checkout is known
+    assert (ROOT / mark).is_file()
+    (project / mark).parent.mkdir(parents=True)
+    (project / mark).touch()
     return project
 
 

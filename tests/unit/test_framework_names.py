@@ -21,7 +21,9 @@ SUBJECTS = {"rules/_shared/lightning.py", *(f"rules/parallel/{name}.py" for name
 ADDRESSES = {"amplint/output/help_pages.py"}
 NAMES = frozenset(package for model in bundled() for package in model.packages)
 NAMED = re.compile(rf"\b({'|'.join(sorted(NAMES))})\b")
-FILES = sorted([*ROOT.glob("amplint/**/*.py"), *ROOT.glob("rules/**/*.py")])
+FILES = sorted(
+    path for room in ("amplint", "amplint_verify", "rules") for path in (ROOT / room).rglob("*.py")
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -198,7 +198,7 @@ def row(tensor: Tensor) -> Tensor:
 
 
 def unpack(value: Value, index: int, targets: int, starred: bool) -> Value:
-    """The `index`-th of a number of targets that the value is unpacked into.
+    """The `index`-th of the `targets` that the value is unpacked into.
 
     Where a tuple may have several lengths, that is the one that fits: others are of other paths.
     """
