@@ -37,7 +37,7 @@ their whole line.
 
 [What a run of `fix` promises](#what-a-run-of-fix-promises) is below the table.
 
-For each condition, a test has a program that does not meet it, where amplint must not offer the fix as
+For each condition, a test has a program that does not meet it, where amplint must not call the fix
 safe. The test applies the fix anyway, and the back end in the table shows that this is a mistake
 ([verify.md](verify.md) describes the back ends; none of them is a GPU). Generated programs try
 to refute the remaining conditions (`python -m benchmarks.safe_programs`; the result of a long
@@ -46,8 +46,8 @@ search is in [benchmarks/results/safe_programs.json](../benchmarks/results/safe_
 Three things about a project are assumed, not proven:
 
 - It does not replace torch's functions with others.
-- Code outside the project does not call its functions in an autocast region, under another default or in
-  a `try` that the project does not mention.
+- Code outside the project does not call its functions in an autocast region, under another default
+  or in a `try` that the project does not mention.
 - For AMP301: a function gets no modules other than those that the project passes to it.
 
 | rule | a safe fix needs that | without it, a mistake is shown on |
