@@ -148,7 +148,7 @@ EXAMPLE = {path.name: text_of(path) for path in (ROOT / "examples").glob("*.py")
 def files_of(page: Path) -> dict[str, str]:
     """What a page names besides the modules of the example."""
     match page.name:
-        case "README.md":
+        case "README.md" | "usage.md" | "configuration.md":
             return {"f.py": TRAINING, **{f"src/{name}": text for name, text in EXAMPLE.items()}}
         case "frameworks.md":
             own = text_of(page).partition("\n## One of your own")[2]

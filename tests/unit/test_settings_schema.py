@@ -100,8 +100,8 @@ def test_its_examples_and_those_of_the_pages_are_valid() -> None:
     for key, one in SCHEMA["properties"].items():
         for example in one.get("examples", []):
             VALIDATOR.validate({key: example})
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    example = readme.partition("```toml\n[tool.amplint]")[2].partition("```")[0]
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n[tool.amplint]")[2].partition("```")[0]
     VALIDATOR.validate(loads(f"[tool.amplint]{example}")["tool"]["amplint"])
     VALIDATOR.validate(loads((ROOT / "pyproject.toml").read_text())["tool"]["amplint"])
 

@@ -27,30 +27,30 @@ PAGE = ROOT / "docs" / "safe-fixes.md"
 HEAD = """\
 # What makes a fix safe
 
-A safe fix changes nothing: values, dtypes, devices, strides, classes, gradients and random numbers
-stay as they are, or the old line could only raise. It names the conditions that were proven (`safe
-because ...` in the report, `proven` in its JSON, all of a rule in `amplint explain`).
+A safe fix does not change values, dtypes, devices, strides, classes, gradients or random numbers,
+unless the old line could only raise an error. It names the conditions that were proven (`safe
+because ...` in the report, `proven` in the JSON; `amplint explain` lists all conditions of a rule).
 
-No fix, safe or not, loses a comment: what stands inside the code that is replaced goes to a line of
-its own above it. Only what a tool reads about a line (`# noqa`, `# type: ignore`) goes where the
-whole line goes.
+No fix, safe or not, loses a comment: comments inside replaced code move to a line of
+their own above it. Only comments for tools (`# noqa`, `# type: ignore`) are removed together with
+their whole line.
 
 [What a run of `fix` promises](#what-a-run-of-fix-promises) is below the table.
 
-A test takes each condition away. The safe fixes then no longer make the change. The test makes it
-all the same, and the back end that is named below shows that it is a mistake
-([verify.md](verify.md) says what the back ends are; none of them is a GPU). Generated programs try
-to refute the conditions that are left (`python -m benchmarks.safe_programs`; the result of a long
+For each condition, a test has a program that does not meet it, where amplint must not call the fix
+safe. The test applies the fix anyway, and the back end in the table shows that this is a mistake
+([verify.md](verify.md) describes the back ends; none of them is a GPU). Generated programs try
+to refute the remaining conditions (`python -m benchmarks.safe_programs`; the result of a long
 search is in [benchmarks/results/safe_programs.json](../benchmarks/results/safe_programs.json)).
 
-Three things are assumed of a project, and not proven:
+Three things about a project are assumed, not proven:
 
-- It does not replace what torch's functions do.
-- Code outside of it calls its functions in no region, under no other default and in no `try` that
-  the project does not mention.
-- For AMP301: a function is given no other modules than those that the project is seen to pass.
+- It does not replace torch's functions with others.
+- Code outside the project does not call its functions in an autocast region, under another default
+  or in a `try` that the project does not mention.
+- For AMP301: a function gets no modules other than those that the project passes to it.
 
-| rule | a safe fix needs that | without it, shown to be a mistake on |
+| rule | a safe fix needs that | without it, a mistake is shown on |
 |---|---|---|
 """
 SECTION = "\n## What a run of `fix` promises\n"  # which is written by hand
