@@ -37,8 +37,10 @@ class Claim:
 
 CLAIMS: Mapping[Act, Claim] = {
     Act.READ: Claim("AMP101", "made the host wait", DEVICES, every_step=True),
-    Act.TRUTH: Claim("AMP103", "made the host wait for a test", DEVICES, every_step=True),
-    Act.FORMATTED: Claim("AMP104", "made the host wait for a text", DEVICES, every_step=True),
+    Act.TRUTH: Claim("AMP103", "made the host wait to test a tensor", DEVICES, every_step=True),
+    Act.FORMATTED: Claim(
+        "AMP104", "made the host wait to format a tensor", DEVICES, every_step=True
+    ),
     Act.AS_NUMBER: Claim(
         "AMP105", "made the host wait for a number on the device", DEVICES, every_step=True
     ),
@@ -46,24 +48,24 @@ CLAIMS: Mapping[Act, Claim] = {
         "AMP106", "made the host wait for the shape of its result", DEVICES, every_step=True
     ),
     Act.SYNCHRONIZE: Claim("AMP108", "made the host wait for the device", every_step=True),
-    Act.EMPTY_CACHE: Claim("AMP111", "gave the cached memory back", every_step=True),
+    Act.EMPTY_CACHE: Claim("AMP111", "released the cached memory", every_step=True),
     Act.MIXED_WHERE: Claim("AMP203", "mixed {detail}: the result is float32"),
-    Act.FLOAT64: Claim("AMP208", "made float64 of {detail}, which no region casts", DEVICES),
+    Act.FLOAT64: Claim(
+        "AMP208", "mixed {detail}: the result is float64, which autocast leaves alone", DEVICES
+    ),
     Act.BACKWARD_IN_REGION: Claim("AMP301", "ran in an autocast region of {detail}"),
     Act.STEP_IN_REGION: Claim("AMP303", "stepped in an autocast region of {detail}"),
     Act.STEP_PAST_SCALER: Claim("AMP401", "used gradients that are still scaled"),
     Act.STEP_AGAIN: Claim(
-        "AMP401", "stepped again with gradients that the scaler has made a step with"
+        "AMP401", "stepped again with gradients that the scaler has already used"
     ),
     Act.BACKWARD_PAST_SCALER: Claim(
-        "AMP402", "made gradients of a loss that was not scaled, which the scaler then divided"
+        "AMP402", "computed gradients of an unscaled loss, which the scaler then divided"
     ),
-    Act.STALE_WEIGHTS: Claim(
-        "AMP302", "keeps casts of weights that were written to after they were made"
-    ),
-    Act.SCALER_MADE: Claim("AMP409", "made a scaler", every_step=True),
+    Act.STALE_WEIGHTS: Claim("AMP302", "keeps old casts of weights that have changed since"),
+    Act.SCALER_MADE: Claim("AMP409", "created a scaler", every_step=True),
     Act.MOVED_FACTORY: Claim(
-        "AMP501", "was built on the host, and then moved", DEVICES, every_step=True
+        "AMP501", "was built on the host and then moved", DEVICES, every_step=True
     ),
     Act.COPIED: Claim("AMP503", "built a tensor from a tensor"),
     Act.SCALED_CLIP: Claim("AMP404", "clipped gradients that are still scaled"),
@@ -73,13 +75,13 @@ CLAIMS: Mapping[Act, Claim] = {
         "AMP804", "stepped on float16 parameters, where its `eps` of {detail} is 0"
     ),
     # Seen only where there are values: not on sim.
-    Act.ROUNDED_INTEGERS: Claim("AMP207", "made other integers of some, in {detail}", VALUES),
+    Act.ROUNDED_INTEGERS: Claim(
+        "AMP207", "rounded integers to other integers, in {detail}", VALUES
+    ),
     Act.MERGED_POSITIONS: Claim(
-        "AMP805", "made equal positions of unequal ones, in {detail}", VALUES
+        "AMP805", "rounded different positions to the same number, in {detail}", VALUES
     ),
-    Act.OVERFLOW: Claim(
-        "AMP807", "left the range of {detail}; in float32 the result is finite", VALUES
-    ),
+    Act.OVERFLOW: Claim("AMP807", "overflowed {detail}; in float32 the result is finite", VALUES),
 }
 
 # What torch says where it refuses, and the rule that explains it (torch 2.13). The first that is

@@ -102,7 +102,7 @@ def lacking(finding: Finding, at: View) -> str:
     if finding.presumed and not speaks(at):
         return "it is certain, and not presumed, that this runs in an autocast region"
     if at.source.never_runs(finding, at.cst):
-        return "some call is seen to run this"
+        return "a visible call runs this"
     return ""
 
 
