@@ -81,7 +81,7 @@ def check_decorators(definition: View) -> Iterator[Finding]:
     decorators = decorators_of(function, definition)
     for decorator in decorators if all(map(is_plain, decorators)) else ():
         if opens_region(decorator):
-            message = f"`@{decorator.brief}` ends before the {what} runs: it computes in float32"
+            message = f"`@{decorator.brief}` ends before the {what} runs, which computes in float32"
             yield decorator.finding(message)
 
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 ALONE = "nothing else leaves the region"
 KNOWN = "all of the forward pass is seen to run in the region"
 NO_ISLAND = "none of it is kept out of autocast"
-NO_LINALG = "none of it runs wider than the region"
+NO_LINALG = "none of it runs in a wider dtype than the region"
 NO_FUNCTION = "it holds no custom autograd.Function"
 
 ISLAND = "differentiate in float32, in an `autocast(enabled=False)` island"
@@ -79,7 +79,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
     since="0.1",
-    help="end the region after the loss, and call `backward()` behind it",
+    help="end the region after the loss, and call `backward()` after it",
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),

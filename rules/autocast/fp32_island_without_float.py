@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast what the region has computed by `.float()` before the float32 part uses it",
+    help="cast the results of the region with `.float()` before the float32 part uses them",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
     supersedes=("AMP206",),

@@ -85,7 +85,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="decorate `forward` by `torch.amp.custom_fwd`, `backward` by `torch.amp.custom_bwd`",
+    help="decorate `forward` with `torch.amp.custom_fwd`, `backward` with `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
     presumes=Presumes.ALWAYS,
 )
@@ -154,7 +154,7 @@ def check_pair(at: View) -> Iterator[Finding]:
         message = f"`{found[0].brief}` raises: it reads what `custom_fwd` has written into `ctx`"
     else:
         return
-    yield at.finding(message, help="decorate `forward` by `torch.amp.custom_fwd` as well")
+    yield at.finding(message, help="decorate `forward` with `torch.amp.custom_fwd` as well")
 
 
 def is_foreign(call: View) -> bool:

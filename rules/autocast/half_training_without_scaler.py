@@ -100,7 +100,7 @@ def check_sharded(call: View) -> Iterator[Finding]:
         return
     why = optimizer.ask(ShardedInFloat16)
     if why is not None and call.hotness is not None and not may_be_scaled(call):
-        message = f"`{call.brief}` takes gradients of float16, unscaled: small ones became 0"
+        message = f"`{call.brief}` uses unscaled float16 gradients: small ones became 0"
         yield call.finding(message, (why, *call.hotness.chain), help=SHARD)
 
 

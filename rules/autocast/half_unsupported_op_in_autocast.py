@@ -80,7 +80,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast the operand by `.float()` before this operation",
+    help="cast the operand with `.float()` before this operation",
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
@@ -99,10 +99,8 @@ def check(call: View) -> Iterator[Finding]:
     if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
         return
     function = found.name.rpartition(".")[2]
-    message = (
-        f"`{wrong[0].brief}` is {tensors[0].dtype}, which `{function}` does not take: RuntimeError"
-    )
-    yield report(wrong, tensors, message)
+    cause = f"`{wrong[0].brief}` is {tensors[0].dtype}"
+    yield report(wrong, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
 @rule.on(calls(*NO_BFLOAT16) & WITHIN_REGION)
@@ -118,7 +116,7 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
         return
     operands, function = list(wrong), found.name.rpartition(".")[2]
     cause = f"autocast may make `{operands[0].brief}` bfloat16"
-    yield report(operands, tensors, f"{cause}, which `{function}` does not take: RuntimeError")
+    yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
 def report(operands: list[View], tensors: list[Tensor], message: str) -> Finding:

@@ -62,7 +62,7 @@ rule = Rule(
     group=Group.PRECISION,
     other_groups=(Group.CORRECTNESS,),
     since="0.1",
-    help="use the operation that returns a new tensor, and assign its result",
+    help="use the out-of-place operation, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=Presumes.AUDITED,
 )

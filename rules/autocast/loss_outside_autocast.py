@@ -71,7 +71,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="move the loss into the region, or cast its inputs by `.float()`",
+    help="move the loss into the region, or cast its inputs with `.float()`",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     presumes=Presumes.NEVER,
@@ -84,7 +84,7 @@ def check(call: View) -> Iterator[Finding]:
     half = [t for each in given if (t := each.tensor) is not None and made_by_autocast(t)]
     if not half or len(half) < len(given) or outputs_are_cast(call):
         return
-    message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss out of the region"
+    message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss outside the region"
     append = call.source.edits.append_call
     edits = tuple(append(operand.cst, "float()") for operand in given)
     fix = Fix("Cast it to float32", edits, Safety.UNSAFE)

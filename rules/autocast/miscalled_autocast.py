@@ -74,19 +74,19 @@ from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES
 from .._shared.guards import is_caught
 from .._shared.tensors import is_surely_tensor
 
-RAISES = "the line can only raise, and what is meant is known"
+RAISES = "the line can only raise, and its intent is known"
 KIND = "the argument is of that kind for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
 
-WITHOUT_EFFECT = "opens no region: nothing enters it"
+WITHOUT_EFFECT = "has no effect: nothing enters it"
 ENTERS = re.compile(r"\benter_context\b|\b__enter__\b")
 
 # What to do there, where it is something else than the help of the rule.
-ENTER_AROUND_YIELD = "enter it by `with`, around the `yield`"
-ENTER = "enter it by `with`, around the forward pass and the loss, or remove the line"
-GIVE_TYPE = "give the type of the device, a string: `device.type`"
-GIVE_DTYPE = "give a dtype: `torch.bfloat16`, or `getattr(torch, name)` of a name"
+ENTER_AROUND_YIELD = "enter it with `with`, around the `yield`"
+ENTER = "enter it with `with`, around the forward pass and the loss, or remove the line"
+GIVE_TYPE = "pass the type of the device, a string: `device.type`"
+GIVE_DTYPE = "pass a dtype: `torch.bfloat16`, or `getattr(torch, name)` for a name"
 NAME_DTYPE = "name it: `dtype=torch.bfloat16`"
 
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
@@ -160,7 +160,7 @@ def yielded(call: View) -> Iterator[Finding]:
         return
     if call.matches(rf"\b{re.escape(function)}\(.*\)\s+as\b", function):
         return
-    message = f"`{call.brief}` opens no region: it is yielded, not entered"
+    message = f"`{call.brief}` has no effect: it is yielded, not entered"
     yield call.finding(message, help=ENTER_AROUND_YIELD)
 
 
@@ -200,7 +200,7 @@ def check_context(context: View) -> Iterator[Finding]:
     api = AUTOCASTS.get(context.name or "")
     if api is None:
         return
-    raises = "a class is no context, and raises"
+    raises = "a class is not a context manager, and raises"
     if isinstance(context.source.parent(context.cst), cst.Decorator):
         raises = "the first call raises TypeError" if api.device else "raises ValueError"
     # Which device the new API is to be called with has to be guessed.
@@ -221,7 +221,7 @@ def check_twice(call: View, parameters: Sequence[str]) -> Iterator[Finding]:
     by_position = (argument for _, keyword, argument in call.arguments if keyword is None)
     for name, argument in zip(parameters, by_position, strict=False):
         if name in given:
-            message = f"`{argument.brief}` is taken for `{name}`, which is given twice"
+            message = f"`{argument.brief}` is taken for `{name}`, which is passed twice"
             is_named = name == "dtype" and (is_flag(argument.value) or is_switch(argument))
             fix = name_flags(call, argument) if is_named else None
             yield call.finding(f"{message}: raises TypeError", fix=fix)
@@ -251,7 +251,7 @@ def check_device(call: View) -> Iterator[Finding]:
     elif meant is not None:
         edit = call.source.edits.replace(given.cst, f'"{meant}"')
         fix = guess_type(edit) if isinstance(given.cst, cst.SimpleString) else None
-        yield call.finding(f'"{name}" is no device type: raises RuntimeError', fix=fix)
+        yield call.finding(f'"{name}" is not a device type: raises RuntimeError', fix=fix)
 
 
 def meant_type(name: str) -> str | None:
@@ -281,7 +281,7 @@ def is_surely_device(at: View) -> bool:
 def take_type(call: View, device: View) -> Fix:
     edit = call.source.edits.append_call(device.cst, "type")
     conditions = {**raising(call), KIND: is_surely_device(device)}
-    return Fix.safe_if("Give the type of the device", (edit,), conditions)
+    return Fix.safe_if("Pass the type of the device", (edit,), conditions)
 
 
 def name_first(call: View, given: View, keyword: str) -> Fix | None:
@@ -382,4 +382,4 @@ def give_dtype(given: View, name: str) -> Fix | None:
     if name not in DTYPES or torch is None or not isinstance(given.cst, cst.SimpleString):
         return None
     edit = given.source.edits.replace(given.cst, f"{torch}.{name}")
-    return Fix("Give the dtype", (edit,), Safety.UNSAFE)
+    return Fix("Pass the dtype", (edit,), Safety.UNSAFE)

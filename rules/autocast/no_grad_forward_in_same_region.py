@@ -42,9 +42,9 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="give the pass under `no_grad` an autocast region of its own",
+    help="give the pass under `no_grad` its own autocast region",
     witness=Unrun(
-        "seen on the CPU with torch 2.4.1 and 2.10.0, repaired in 2.11.0",
+        "seen on the CPU with torch 2.4.1 and 2.10.0, fixed in 2.11.0",
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
     until="2.11",

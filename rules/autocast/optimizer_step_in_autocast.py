@@ -44,7 +44,7 @@ from amplint import libcst as cst
 
 from .._shared.forward import lines_to_leave
 
-STEPS = "nothing else than steps leaves the region"
+STEPS = "only steps leave the region"
 ELEMENTWISE = "the optimizer works element by element"
 
 
@@ -58,7 +58,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="end the region before the step of the optimizer",
+    help="end the region before the optimizer step",
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),

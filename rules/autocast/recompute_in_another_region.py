@@ -62,7 +62,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="use `torch.utils.checkpoint`, or decorate by `torch.amp.custom_fwd` and `custom_bwd`",
+    help="use `torch.utils.checkpoint`, or decorate with `torch.amp.custom_fwd` and `custom_bwd`",
     witness=Raises("must have the same dtype", backward=True),
     presumes=Presumes.ALWAYS,
     supersedes=("AMP309",),
@@ -102,7 +102,7 @@ def check(call: View) -> Iterator[Finding]:
         path = path_of(again.called)
         if path is not None and path.fields == run and is_run_with_gradients(again):
             what = f"`backward` runs `{call.called.brief}` again"
-            message = f"{what} in no region: in float32, or it raises"
+            message = f"{what} outside the region: in float32, or it raises"
             because = (again.related("run again here"), region.evidence)
             yield call.finding(message, because, place=forward.name)
             return

@@ -45,7 +45,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="give the type of the device, `device.type`, in the place of CUDA's",
+    help="pass `device.type` instead of `cuda`",
     witness=Unrun(
         "it takes an accelerator that is not CUDA",
         "torch/amp/autocast_mode.py and torch/amp/grad_scaler.py of torch 2.13",
@@ -72,7 +72,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     kind = min(place.device.others)
     effect = "nothing is cast" if call.callee in AUTOCASTS else "nothing is scaled"
-    message = f"`{call.brief}` is of CUDA: on {kind}, {effect}"
+    message = f"`{call.brief}` is for CUDA: on {kind}, {effect}"
     what = place.at.related(f"this may be on {kind}")
     yield call.finding(message, (what, place.device.evidence))
 

@@ -79,7 +79,7 @@ def check(region: View) -> Iterator[Finding]:
         return
     forward = next(filter(is_forward, operations), None)
     if forward is not None:
-        message = f"autocast changes nothing in this region: `{forward.brief}` runs outside of it"
+        message = f"autocast changes nothing in this region: `{forward.brief}` runs outside it"
         yield region.finding(message, (forward.related("the model runs here, in float32"),))
 
 

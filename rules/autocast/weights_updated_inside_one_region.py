@@ -43,8 +43,8 @@ from amplint.knowledge.libraries import AUTOCASTS
 
 from .._shared.forward import opens_region
 
-REMOVE_OUTER = "remove this outer region: those inside it cast by themselves, for each forward pass"
-OPEN_INNER = "open a region for each forward pass, none around both"
+REMOVE_OUTER = "remove this outer region: the inner ones cast anew for each forward pass"
+OPEN_INNER = "open one region for each forward pass, not one around both"
 
 rule = Rule(
     "AMP302",
@@ -91,4 +91,4 @@ def keep_no_casts(context: View) -> Fix | None:
     edit = context.source.edits.add_argument(context.cst, "cache_enabled=False")
     if edit is None:
         return None
-    return Fix("Keep no casts of the weights", (edit,), Safety.UNSAFE)
+    return Fix("Do not cache casts of the weights", (edit,), Safety.UNSAFE)

@@ -58,4 +58,4 @@ def scaled(call: View, misuse: Misuse) -> Fix | None:
     return unsafe(TITLE, instead(call, [written + call.text.removeprefix(loss.text)], tests))
 
 
-report(rule, "`{call}` is not scaled, and the scaler divides its gradients", scaled)
+report(rule, "`{call}` is not scaled, but the scaler divides its gradients", scaled)

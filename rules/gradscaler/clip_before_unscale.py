@@ -53,7 +53,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="call `scaler.unscale_(optimizer)` before the clipping",
+    help="call `scaler.unscale_(optimizer)` before clipping",
     witness=Differs(1e-3),
     changes=frozenset({Change.TRAINING}),
     violation=Violation.CLIP_BEFORE_UNSCALE,

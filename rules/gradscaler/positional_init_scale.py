@@ -76,7 +76,7 @@ def check_number(call: View) -> Iterator[Finding]:
     meant = MEANT.get(given.kind) if isinstance(given, Host) else None
     if meant is not None:
         function = call.source.brief(call.cst.func)
-        message = f"`{function}` takes `{meant}` for the device, and ignores it"
+        message = f"`{function}` takes `{meant}` as the device, and ignores it"
         yield call.finding(message, fix=named(call, first, meant))
 
 
@@ -96,7 +96,7 @@ def check_device(call: View) -> Iterator[Finding]:
     if given is None:
         return
     function = call.source.brief(call.cst.func)
-    message = f"`{function}` takes the device for `init_scale`: `scale(loss)` raises"
+    message = f"`{function}` takes the device as `init_scale`: `scale(loss)` raises"
     if call.arg("device") is not None:
         message = f"`{function}` is the old class, without `device`: raises TypeError"
     yield call.finding(message, fix=placed(call, given))
@@ -118,4 +118,4 @@ def placed(call: View, given: View) -> Fix | None:
         newer = Fix(f"Use `{NEW}`", edits, Safety.UNSAFE)
     argument = next(each for each in call.cst.args if each.value is given.cst)
     removal = src.edits.remove_argument(call.cst, argument)
-    return Fix("Leave out the device", (removal,), Safety.UNSAFE, newer=newer)
+    return Fix("Remove the device", (removal,), Safety.UNSAFE, newer=newer)

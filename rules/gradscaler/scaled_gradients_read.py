@@ -34,7 +34,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="call `scaler.unscale_(optimizer)` before the gradients are read",
+    help="call `scaler.unscale_(optimizer)` before reading the gradients",
     witness=Differs(0.5),
     violation=Violation.SCALED_GRADIENTS_READ,
 )

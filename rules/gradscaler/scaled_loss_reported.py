@@ -48,7 +48,7 @@ def check(call: View) -> Iterator[Finding]:
     """Ex) loss = scaler.scale(loss), and then `total += loss.item()`"""
     report = call.ask(ReportedLosses)
     if report is not None:
-        message = f"what `{call.brief}` returns is reported as the loss, times the scale"
+        message = f"`{call.brief}` is reported as the loss, but multiplied by the scale"
         yield call.finding(message, (report,), scale_in_backward(call))
 
 

@@ -35,7 +35,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="make the scaler once, before the loop",
+    help="create the scaler once, before the loop",
     witness=Differs(0.5),
     changes=frozenset({Change.TRAINING}),
 )
@@ -49,9 +49,9 @@ def check(call: View) -> Iterator[Finding]:
     target = target_of(call) if call.callee in SCALERS else None
     if target is None or is_made_once(call, target) or is_off(call):
         return
-    message = f"`{call.brief}` is made for every batch: its scale never adapts"
+    message = f"`{call.brief}` is created for every batch: its scale never adapts"
     edits = above_loops(call)
-    fix = unsafe("Make the scaler before the loop", *edits) if edits else None
+    fix = unsafe("Create the scaler before the loop", *edits) if edits else None
     yield call.finding(message, heat.chain, fix)
 
 

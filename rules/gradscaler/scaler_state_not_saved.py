@@ -33,7 +33,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="save `scaler.state_dict()` in the checkpoint, and load it at a restart",
+    help="save `scaler.state_dict()` in the checkpoint, and load it when resuming",
     witness=Differs(rtol=0.1),
     violation=Violation.STATE_NOT_SAVED,
 )
@@ -48,7 +48,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     loss = "a resumed run has another scale"
     if call.method == "state_dict":
-        message = f"`{call.brief}` is saved without the scaler's: {loss}"
+        message = f"`{call.brief}` is saved without the scaler's state: {loss}"
     else:
         message = f"`{call.called.brief}` leaves out the scaler: {loss}"
     yield call.finding(message, places(call, misuse), place=dict_around(call))

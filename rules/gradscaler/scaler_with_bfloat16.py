@@ -30,7 +30,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="leave out the scaler, or enable it for float16 alone",
+    help="remove the scaler, or enable it only for float16",
     witness=Same(),
 )
 
@@ -42,5 +42,5 @@ def check(call: View) -> Iterator[Finding]:
         return
     regions = regions_above(call, "bfloat16")
     if regions and all(region_dtype(each) == "bfloat16" for each in regions):
-        message = f"`{call.brief}` scales a loss in bfloat16, which needs no scale"
+        message = f"`{call.brief}` scales a bfloat16 loss, which needs no scaling"
         yield call.finding(message, (each.evidence for each in regions))

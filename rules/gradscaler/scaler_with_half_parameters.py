@@ -42,4 +42,4 @@ rule = Rule(
     witness=Raises("Attempting to unscale FP16 gradients"),
     violation=Violation.HALF_PARAMETERS,
 )
-report(rule, "`{call}` raises: the parameters, and so the gradients, are float16")
+report(rule, "`{call}` raises: the parameters and their gradients are float16")

@@ -34,4 +34,4 @@ rule = Rule(
     witness=Differs(0.01),
     violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,
 )
-report(rule, "`{call}` precedes the optimizer's step: a learning rate is skipped")
+report(rule, "`{call}` runs before the optimizer's step: a learning rate is skipped")

@@ -52,7 +52,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="call `clip_grad_norm_` of the FSDP module, and make a `ShardedGradScaler`",
+    help="call `clip_grad_norm_` of the FSDP module, and create a `ShardedGradScaler`",
     witness=Unrun(
         "it takes several processes, each with an accelerator",
         "torch/distributed/fsdp/fully_sharded_data_parallel.py (clip_grad_norm_) and "
@@ -72,7 +72,7 @@ def check_clipping(call: View) -> Iterator[Finding]:
     sharded = given.ask(ShardedParameters)
     if sharded is None or may_be_whole(call, sharded):
         return
-    message = f"`{call.brief}` clips by the norm of the gradients of this process alone"
+    message = f"`{call.brief}` clips by the gradient norm of this process alone"
     yield call.finding(
         message, sharded.reasons, help="call `clip_grad_norm_(max_norm)` of the FSDP module"
     )
@@ -89,8 +89,8 @@ def check_scaler(call: View) -> Iterator[Finding]:
     is_off = switch is not None and constant(switch.value) is False
     if sharded is None or is_off or may_be_whole(call, sharded):
         return
-    message = f"`{call.brief}` skips a step in this process alone, and the processes part"
-    yield call.finding(message, sharded.reasons, help="make a `ShardedGradScaler`")
+    message = f"`{call.brief}` may skip a step in this process alone: the processes diverge"
+    yield call.finding(message, sharded.reasons, help="create a `ShardedGradScaler`")
 
 
 def may_be_whole(call: View, sharded: Sharded) -> bool:

@@ -99,7 +99,7 @@ def is_made_before(call: View, scaler: str, optimizer: View) -> bool:
 
 report(
     rule,
-    "`{call}` steps even where gradients are infinite, which `scaler.step` would leave out",
+    "`{call}` steps even if gradients are infinite, where `scaler.step` would skip",
     through_scaler,
     Violation.STEP_BYPASSES_CHECK,
 )

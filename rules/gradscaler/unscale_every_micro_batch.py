@@ -48,8 +48,8 @@ rule = Rule(
 
 def message(_: View, misuse: Misuse) -> str:
     if misuse.raises:
-        return "`{call}` raises for the second micro-batch: no step comes between"
-    return "`{call}` belongs to the last micro-batch: the others make no step"
+        return "`{call}` raises for the second micro-batch: no step in between"
+    return "`{call}` belongs to the last micro-batch: the others do not step"
 
 
 report(rule, message)

@@ -36,7 +36,7 @@ rule = Rule(
 
 def message(_: View, misuse: Misuse) -> str:
     what = "raises" if misuse.raises else "does nothing"
-    return f"`{{call}}` {what}: the step with these gradients has been made"
+    return f"`{{call}}` {what}: the step has already used these gradients"
 
 
 report(rule, message)

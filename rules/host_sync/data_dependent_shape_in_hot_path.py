@@ -57,7 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="keep the shape (`torch.where`, a product with the mask), or give the size by an argument",
+    help="keep the shape (`torch.where`, a product with the mask), or pass the size as an argument",
     witness=Syncs(before=6, after=0),
 )
 

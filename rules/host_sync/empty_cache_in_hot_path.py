@@ -54,7 +54,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="remove the call, or make it only now and then",
+    help="remove the call, or make it only occasionally",
     witness=Syncs(before=8, after=0),
 )
 
@@ -64,7 +64,7 @@ def check(call: View) -> Iterator[Finding]:
     heat = heat_of_training(call) if call.callee in EMPTIES_CACHE else None
     if heat is None or is_wished(call, WISHES_EMPTY_CACHE) or measures(call) or makes_room(call):
         return
-    message = f"`{call.brief}` frees and waits for the device in every iteration"
+    message = f"`{call.brief}` frees memory and waits for the device in every iteration"
     yield call.finding(message, heat.chain, leave_out(call))
 
 

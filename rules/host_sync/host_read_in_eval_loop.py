@@ -38,7 +38,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="add up on the device, and read it once after the loop",
+    help="accumulate on the device, and read the result once after the loop",
     witness=Syncs(before=4, after=1),
     supersedes=("AMP113",),
 )

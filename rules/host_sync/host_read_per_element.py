@@ -85,7 +85,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="read all elements at once by `.tolist()`, before the loop",
+    help="read all elements at once with `.tolist()`, before the loop",
     witness=Syncs(before=8, after=1),
     cost=Cost.ELEMENT,
 )
@@ -125,7 +125,7 @@ def reading(read: View, element: View | None) -> Iterator[Finding]:
         message = f"`{read.brief}` waits for each {what} of `{tensor.brief}`"
         related = [read.of(loop.iter).related("in this loop")]
         related += [places[each].related("and here") for each in later]
-        help_ = "reduce all rows at once, and read them by `.tolist()`" if is_row else ""
+        help_ = "reduce all rows at once, and read them with `.tolist()`" if is_row else ""
         yield read.finding(message, related, read_before(tensor, loop), help=help_)
 
 

@@ -59,10 +59,10 @@ from .._shared.tensors import has_own_classes, without_graph
 
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
-NEW = "nothing is written into what the number is read from"
+NEW = "nothing writes to the tensor that the number is read from"
 PLAIN = "the project has no tensors of a class of their own"
 HERE = "both are made in this function"
-ALIKE = "both have one known dtype and device, and no gradient"
+ALIKE = "both are known to have the same dtype and device, and no gradient"
 
 EXACT = frozenset({"Add", "Sub", "Mult"})
 ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
@@ -79,7 +79,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="compute with the tensor itself, detached, not with the number that is read from it",
+    help="compute with the detached tensor itself, not with a number that is read from it",
     witness=Syncs(before=8, after=0),
     supersedes=("AMP101",),
     safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),

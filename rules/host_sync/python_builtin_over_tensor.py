@@ -93,7 +93,7 @@ def check(call: View) -> Iterator[Finding]:
         tensor = iterated(operand, name) if alone else without_dimensions(operand.value)
         reasons = read_of_training(call, tensor)
         if reasons is not None and operand.ask(TensorCertainty):
-            what = "every element of" if alone else "the comparison with"
+            what = "every element of" if alone else "the result of comparing"
             message = f"`{name}` reads {what} `{operand.brief}` in every iteration"
             yield call.finding(message, reasons, on_device(name, call, operand))
             return

@@ -40,7 +40,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="give the size by an argument, from what the host knows",
+    help="pass the size as an argument, computed from what the host knows",
     witness=Syncs(before=3, after=0),
     supersedes=("AMP106",),
     preview=True,
@@ -55,7 +55,7 @@ def check(call: View) -> Iterator[Finding]:
     if reasons is None:
         return
     word = COUNTED[call.callee or ""]
-    message = f"`{call.brief}` waits for a count that `{word}=` would tell it"
+    message = f"`{call.brief}` waits for a count that `{word}=` would provide"
     yield call.finding(message, reasons, with_classes(call))
 
 
@@ -75,4 +75,4 @@ def with_classes(call: View) -> Fix | None:
     ):
         return None
     edit = call.source.edits.add_argument(call.cst, f"num_classes={scores.cst.value}.shape[{at}]")
-    return Fix("Give the number of classes", (edit,), Safety.UNSAFE) if edit else None
+    return Fix("Pass the number of classes", (edit,), Safety.UNSAFE) if edit else None

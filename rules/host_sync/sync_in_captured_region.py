@@ -109,7 +109,7 @@ rule = Rule(
     since="0.1",
     help="decide on the device (`torch.where`), keep the tensor, or read it outside of the graph",
     witness=Unrun(
-        "the back ends watch each operation, and nothing is captured while they do",
+        "the back ends watch each operation, which prevents a capture",
         "https://docs.pytorch.org/docs/stable/torch.compiler_faq.html",
     ),
     supersedes=("AMP101", "AMP102", "AMP103", "AMP104", "AMP105", "AMP106", "AMP107", "AMP113"),
@@ -175,7 +175,7 @@ def check_number(at: View) -> Iterator[Finding]:
     for number, form in numbers(at):
         met = met_by(number, form)
         if met is not None:
-            yield from said(number, met, f"`{number.brief}` as a number", "AMP105")
+            yield from said(number, met, f"using `{number.brief}` as a number", "AMP105")
             return
 
 
@@ -186,7 +186,7 @@ def check_shape(at: View) -> Iterator[Finding]:
     word = COUNTED.get(at.callee or "", "")
     form = Form.CLASSES if word == "num_classes" else Form.SHAPE
     if decides is not None:
-        help = f"give the number by `{word}=`" if word else ""
+        help = f"pass the number as `{word}=`" if word else ""
         met = met_by(decides, form, is_receiver=not word)  # counts may be one integer
         yield from said(at, met, f"the shape of `{at.brief}`", "AMP106", help)
 

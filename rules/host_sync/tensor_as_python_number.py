@@ -86,8 +86,8 @@ LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Se
 LISTS_OF_THE_HOST = frozenset({"list", "size", "str"})
 # What to do about a tensor that is given as a factor.
 FACTORS = {
-    "alpha": "multiply by it: `x + factor * y` takes a tensor, and waits for nothing",
-    "beta": "multiply by it: `factor * x + y` takes a tensor, and waits for nothing",
+    "alpha": "multiply by the tensor: `x + factor * y` does not wait",
+    "beta": "multiply by the tensor: `factor * x + y` does not wait",
 }
 MASKS = frozenset({"bool", "uint8"})
 
@@ -120,7 +120,7 @@ def check(at: View) -> Iterator[Finding]:
     again = other_reads(number)
     if any(each.span.start < number.span.start for each in again):
         return
-    message = f"`{number.brief}` as {use.what} waits for the device in every iteration"
+    message = f"using `{number.brief}` as {use.what} waits for the device in every iteration"
     because = (*reasons, *(each.related("and here") for each in again))
     yield number.finding(message, because, help=use.help)
 
@@ -187,9 +187,9 @@ def help_for_index(container: Value) -> str:
     """The help for an index, by what it is an index of."""
     atom = only(container)
     if isinstance(atom, Object):
-        return "choose the module by an integer of the host: a list of modules takes no tensor"
+        return "choose the module by a Python integer: a list of modules takes no tensor"
     if isinstance(atom, Sequence):
-        return "choose by an integer of the host, or stack the list and index that"
+        return "choose by a Python integer, or stack the list and index the result"
     return ""
 
 

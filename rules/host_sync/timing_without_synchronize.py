@@ -92,9 +92,9 @@ def check(stop: View) -> Iterator[Finding]:
     device = next(filter(None, map(seen_device, work)), None)
     if device is None:
         return
-    message = f"this times the launch of `{work[-1].brief}` alone, not its work"
-    begins = start.related("the time begins here")
-    runs = work[-1].related("the device may still work on this")
+    message = f"this times only the launch of `{work[-1].brief}`, not its execution"
+    begins = start.related("the measurement starts here")
+    runs = work[-1].related("the device may still be working on this")
     yield stop.finding(message, (begins, runs, device.evidence))
 
 

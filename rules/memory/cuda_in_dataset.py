@@ -64,7 +64,7 @@ rule = Rule(
     since="0.1",
     help="return CPU tensors from the workers, and move the batch to the GPU in the loop",
     witness=Unrun(
-        "a fork needs a GPU to lose",
+        "it takes a GPU that the fork cannot use",
         "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
 )
@@ -75,7 +75,7 @@ def check(call: View) -> Iterator[Finding]:
     chain = call.ask(Workers) if uses_gpu(call) else None
     if chain is None or call.mentions(START) or is_asked_for(call):
         return
-    message = f"`{call.brief}` raises in the worker of a loader: a fork has no CUDA"
+    message = f"`{call.brief}` raises in a worker of the loader: a fork cannot use CUDA"
     yield call.finding(message, chain)
 
 

@@ -35,7 +35,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="switch it on by an option, for as long as a NaN is looked for",
+    help="switch it on by an option, only while you search for a NaN",
     witness=Same(),
     cost=Cost.STEP,
 )
@@ -49,7 +49,7 @@ def check(call: View) -> Iterator[Finding]:
     src = call.source
     if src.layout.value_used(call.cst) or is_meant(call) or src.says(OFF_AGAIN):
         return
-    yield call.finding("anomaly detection slows every step down, and stays on")
+    yield call.finding("anomaly detection stays on, and slows down every step")
 
 
 def is_meant(call: View) -> bool:

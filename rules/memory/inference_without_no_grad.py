@@ -76,7 +76,9 @@ def check(switch: View) -> Iterator[Finding]:
     if forward is None or heat is None or speaks_of_gradients(switch, function):
         return
     message = f"`{forward.brief}` keeps a graph for a backward pass that never comes"
-    yield forward.finding(message, (switch.related("switched to evaluation here"), *heat.chain))
+    yield forward.finding(
+        message, (switch.related("switched to evaluation mode here"), *heat.chain)
+    )
 
 
 def switches_to_evaluation(call: View) -> bool:

@@ -37,7 +37,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="give `num_workers` above 0, or leave out the argument",
+    help="set `num_workers` above 0, or remove the argument",
     witness=Raises("prefetch_factor option could only be specified in multiprocessing"),
 )
 

@@ -71,7 +71,7 @@ DETACHING = frozenset({"item", "tolist", "detach"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
 STARTS = frozenset({"torch.zeros", "torch.tensor", "builtins.list"})
-NUMBERS = "all that is read of it are numbers"
+NUMBERS = "only numbers are read from it"
 EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 

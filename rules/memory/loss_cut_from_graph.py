@@ -77,7 +77,7 @@ def check(call: View) -> Iterator[Finding]:
     made = term.origin
     if backward is None or (made.is_written and is_under_no_grad(made)):
         return
-    message = f"`{call.brief}` has no gradient: training goes on without this term"
+    message = f"`{call.brief}` has no gradient: training ignores this term"
     yield call.finding(message, (backward,), kept(call, term))
 
 

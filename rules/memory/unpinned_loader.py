@@ -28,7 +28,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="give the loader `pin_memory=True`, and copy with `non_blocking=True`",
+    help="pass `pin_memory=True` to the loader, and copy with `non_blocking=True`",
     witness=Same(),
     cost=Cost.STEP,
 )
@@ -42,5 +42,5 @@ def check(call: View) -> Iterator[Finding]:
     argument = call.source.edits.add_argument(call.cst, "pin_memory=True")
     fix = Fix("Pin the batches", (argument,), Safety.SUGGEST) if argument is not None else None
     loader = call.operands[0].brief
-    message = f"`{loader}` does not pin the batches: their copies make the host wait"
+    message = f"`{loader}` does not pin its batches: copying them makes the host wait"
     yield call.finding(message, (move,), fix)

@@ -90,7 +90,7 @@ rule = Rule(
     fixes_torch="2.3",
     help="use `torch.autocast` and `torch.amp.GradScaler`, or `torch.nn.parallel`",
     witness=Unrun(
-        "apex is not on PyPI (what is there under this name is another project)",
+        "apex is not on PyPI (the package of this name there is another project)",
         "https://nvidia.github.io/apex/amp.html",
     ),
 )

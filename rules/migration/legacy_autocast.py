@@ -52,10 +52,10 @@ from .._shared.suspensions import suspensions
 if TYPE_CHECKING:
     from amplint import Source
 
-MEANT = "each argument is known by its place or its name"
+MEANT = "each argument has a known parameter"
 CERTAIN = "no caller could pass another function"
-NOT_ASKED = "nothing asks for the class of a region"
-INHERITS = "what another region could change is written out"
+NOT_ASKED = "nothing checks the class of a region"
+INHERITS = "all that another region could change is written out"
 
 SUCCESSORS = {
     name: f'torch.amp.autocast("{api.device}", ...)'
@@ -132,7 +132,7 @@ def migrate(call: View, function: View, api: AutocastApi, around: Region | None)
     made = (*spelled.edits, rename, opening, *others)
     title = "Use `torch.amp.autocast`"
     if around is not None:
-        title += f", in the {around.dtype} of the region, and no longer in {api.dtype}"
+        title += f", in the {around.dtype} of the region instead of {api.dtype}"
         return Fix(title, made, Safety.UNSAFE)
     if dtype:
         title += f", still in {api.dtype}"

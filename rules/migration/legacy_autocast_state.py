@@ -27,7 +27,7 @@ from amplint.knowledge.libraries import LEGACY_STATE
 
 from .._shared.deprecated import message, named_by
 
-SAME = "the old function is the new one for this device type"
+SAME = "the old function equals the new one for this device type"
 
 # Of all these functions, TorchScript compiles the old one, and the call of the new one not.
 SCRIPTED = "torch.is_autocast_cpu_enabled"

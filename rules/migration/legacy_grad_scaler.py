@@ -53,7 +53,7 @@ from .._shared.parameters import is_given
 from .._shared.scalers import misplaced_device
 
 CERTAIN = "no caller could pass another class"
-NOT_ASKED = "nothing asks for the class of a scaler"
+NOT_ASKED = "nothing checks the class of a scaler"
 
 SUCCESSORS = {
     name: f'torch.amp.GradScaler("{api.device}", ...)'
@@ -112,7 +112,7 @@ def check_annotation(at: View) -> Iterator[Finding]:
     for named in named_in(at):
         new = SCALERS[named.name].legacy if named.name in SUCCESSORS else None
         if new is not None and is_annotation(named) and not is_fallback(named):
-            said = f"`{named.brief}` is deprecated: scalers are `{new}`"
+            said = f"`{named.brief}` is deprecated: scalers are of type `{new}`"
             yield named.finding(said, fix=widen(named, new))
 
 

@@ -80,7 +80,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
     since="0.1",
-    help="take the limit from the dtype: `torch.finfo(x.dtype).min` or `.max`",
+    help="use the limit of the dtype: `torch.finfo(x.dtype).min` or `.max`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
     presumes=Presumes.ALWAYS,

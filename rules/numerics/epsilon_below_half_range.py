@@ -50,8 +50,8 @@ LOWER = frozenset({"clamp_min", "clamp_min_"})
 ADDITIONS = frozenset({"torch.add", "Tensor.add", "Tensor.add_"})
 # What to do about 0/0: the least number of float16 as a divisor leads to inf.
 DIVIDE = "divide in float32, where neither side has been rounded: `x.float() / (y.float() + 1e-8)`"
-GIVE_FLOAT = "give it `x.float()`, or an `eps` that float16 holds, such as 1e-4"
-AS_OF_LOGITS = "as the sigmoid of half logits is"
+GIVE_FLOAT = "pass `x.float()`, or an `eps` that float16 can represent, such as 1e-4"
+AS_OF_LOGITS = "the dtype of a sigmoid of half logits"
 DEFAULTS = {
     "torch.nn.functional.normalize": ("eps", 3, 1e-12),
     "torch.nn.functional.cosine_similarity": ("eps", 3, 1e-8),
@@ -65,7 +65,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="compute this in float32, or use a limit that float16 can hold",
+    help="compute this in float32, or use a limit that float16 can represent",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,
 )
@@ -78,7 +78,7 @@ def check_sum(at: View) -> Iterator[Finding]:
         half = float16_of(at, other)
         if half is not None and vanishes(number_of(side)):
             divides = is_divisor(at)
-            what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
+            what = "the quotient may be inf or nan" if divides else "it does not change a zero"
             message = f"`{side.brief}` is 0 in float16: {what}"
             yield finding_on_dtype(at, half, message, help=DIVIDE if divides else "")
 
@@ -106,7 +106,7 @@ def check_logarithm(call: View) -> Iterator[Finding]:
     for side, other in summands(at):
         sigmoid = sigmoid_of_unknown(other) if vanishes(number_of(side)) else None
         if sigmoid is not None:
-            message = f"`{side.brief}` is 0 in float16, {AS_OF_LOGITS}: a 0 stays 0"
+            message = f"`{side.brief}` is 0 in float16, {AS_OF_LOGITS}: it does not change a zero"
             yield at.finding(message, [sigmoid.region])
 
 
@@ -157,7 +157,7 @@ def limit_lost(call: View, where: str) -> str | None:
     for limit, is_lower in limits(call, int(is_function(call))):
         if (vanishes if is_lower else is_rounded_to_one)(number_of(limit)):
             end, left = ("0", "zeros") if is_lower else ("1", "ones")
-            return f"`{limit.brief}` is {end} in {where}: as a limit, it leaves {left}"
+            return f"`{limit.brief}` is {end} in {where}: as a limit, it lets {left} through"
     return None
 
 

@@ -60,7 +60,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="use `self.device`, and leave batches where Lightning has put them",
+    help="use `self.device`, and leave batches where Lightning put them",
     witness=Raises("cuda", devices=True),
     supersedes=("AMP501", "AMP502", "AMP508"),
 )
@@ -74,7 +74,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if any(mentions_gpu(each, several=True) for each in constructor_around(call)):
         return
-    message = f"`{call.brief}` names a GPU, and raises if Lightning takes another one"
+    message = f"`{call.brief}` names a GPU, and raises if Lightning uses another device"
     yield call.finding(message, way, as_module(call, named))
 
 
@@ -103,4 +103,4 @@ def as_module(call: View, named: View) -> Fix | None:
         if tensor is None:
             return None
         device = f"{tensor}.device"
-    return Fix("Take the device of the module", elsewhere(call, named, device), Safety.UNSAFE)
+    return Fix("Use the device of the module", elsewhere(call, named, device), Safety.UNSAFE)

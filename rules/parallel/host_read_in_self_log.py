@@ -55,7 +55,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="hand the tensor itself to `self.log`",
+    help="pass the tensor itself to `self.log`",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP101",),
 )
@@ -70,7 +70,7 @@ def check(call: View) -> Iterator[Finding]:
     number = converted(call.cst, call.source)
     if not is_logged(call.of(number)):
         return
-    message = f"`{call.brief}` waits for the device, and `self.log` takes the tensor itself"
+    message = f"`{call.brief}` waits for the device, but `self.log` accepts the tensor itself"
     edit = call.source.edits.replace(number, operand.text)
     yield call.finding(message, evidence, Fix("Log the tensor", (edit,), Safety.UNSAFE))
 

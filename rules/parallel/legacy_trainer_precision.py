@@ -43,12 +43,12 @@ def check(call: View) -> Iterator[Finding]:
     new = NEW.get(constant(given.value)) if given is not None and given.op == "const" else None
     if given is None or new is None or call.callee not in TRAINERS:
         return
-    message = f'`precision={given.text}` is discouraged: say "{new}"'
+    message = f'`precision={given.text}` is discouraged: write "{new}"'
     # No release has both the new words and what went when they came.
     renewal = renewed(removed_arguments(call), MIXED)
     fix = None
     if renewal is not None:
-        title = "Say that it is mixed" + (", and use the successors" if renewal else "")
+        title = "Name the mixed precision" + (", and use the successors" if renewal else "")
         edits = (call.source.edits.replace(given.cst, f'"{new}"'), *renewal)
         fix = Fix(title, edits, Safety.UNSAFE)
     yield call.finding(message, fix=fix, place=call.source.parent(given.cst))

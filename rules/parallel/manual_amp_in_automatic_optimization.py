@@ -86,7 +86,7 @@ def own_backward(call: View) -> Finding | None:
         return None
     losses = list(returned(function, call))
     if not losses:
-        message = f"`{call.brief}` is lost: Lightning clears its gradients and steps without"
+        message = f"`{call.brief}` has no effect: Lightning clears its gradients before the step"
     elif any(is_backpropagated(loss, call, bool(chain)) for loss in losses):
         message = f"`{call.brief}` raises: Lightning runs `backward()` on the loss again"
     else:
@@ -100,7 +100,7 @@ def own_scaler(call: View) -> Finding | None:
     scaler = only(receiver.value) if receiver is not None else None
     if not isinstance(scaler, Object) or scaler.kind != "scaler" or scaler.enabled is False:
         return None
-    message = f"`{call.brief}` disturbs Lightning, which runs `backward()` and the step"
+    message = f"`{call.brief}` interferes with Lightning, which runs `backward()` and the step"
     return call.finding(message)
 
 

@@ -60,7 +60,7 @@ def check(call: View) -> Iterator[Finding]:
     if backward is None or len([*backward.loops]) > len([*call.loops]):
         return  # a generator that is iterated there may run the forward pass
     if all(map(runs_no_forward, inner)):
-        message = f"`{call.brief}` around the backward pass alone: the gradients are reduced"
+        message = f"`{call.brief}` around the backward pass alone still reduces the gradients"
         yield call.finding(message, (backward.related("backpropagated here"), wrapped))
 
 

@@ -34,7 +34,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
-    help="use what Lightning 2.0 has instead: `accelerator=`, `devices=`, `strategy=` and others",
+    help="use its replacement in Lightning 2.0: `accelerator=`, `devices=`, `strategy=` and others",
     witness=Unrun(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://github.com/Lightning-AI/pytorch-lightning/blob/2.0.0/src/lightning/pytorch/CHANGELOG.md",

@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="decide both by one variable: `last = (i + 1) % n == 0`",
+    help="use one variable for both decisions: `last = (i + 1) % n == 0`",
     witness=Unrun(
         "it takes a process group of several processes",
         "docstring of DistributedDataParallel.no_sync in torch/nn/parallel/distributed.py of torch "
@@ -121,7 +121,7 @@ def check(call: View) -> Iterator[Finding]:
             steps = [*tests_of(step)]
             is_skipped = skips_remainder(skips, steps) or depend_alike(skips, steps)
             if is_skipped and holds_backward(call):
-                message = f"`{call.brief}` skips the reduction right before a step of the optimizer"
+                message = f"`{call.brief}` skips the reduction right before an optimizer step"
                 yield call.finding(message, (step.related("the optimizer steps here"),))
                 return
 

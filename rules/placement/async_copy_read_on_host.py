@@ -44,7 +44,7 @@ rule = Rule(
     since="0.1",
     help="leave out `non_blocking=True`, or synchronize before the copy is read",
     witness=Unrun(
-        "a race with a device shows on a device alone",
+        "a race with a device needs a device",
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
     safe_if=(READ,),

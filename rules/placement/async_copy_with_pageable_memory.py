@@ -39,7 +39,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="copy into a pinned buffer that is used again, and synchronize before the host reads it",
+    help="copy into a pinned buffer that you reuse, and synchronize before the host reads it",
     witness=Unrun(
         "on the CPU, a copy is done when the call returns",
         "https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html",
@@ -62,8 +62,8 @@ def check(copy: View) -> Iterator[Finding]:
         return
     if any(call.method == "synchronize" for call in copy.operations("call")):
         return
-    message = f"`{copy.brief}` waits all the same: the memory is pageable"
-    because = (*heat.chain, made.related("made here, not pinned"), tensor.device.evidence)
+    message = f"`{copy.brief}` waits anyway: the host memory is pageable"
+    because = (*heat.chain, made.related("allocated here, not pinned"), tensor.device.evidence)
     yield copy.finding(message, because)
 
 

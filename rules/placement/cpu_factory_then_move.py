@@ -80,13 +80,13 @@ ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "
 DEFAULT = "torch.Tensor"
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 VALUES = "every device fills in the same values"
-STEPS = "what is done before the move has the same bits on every device"
-OPERANDS = "what it is done with is of the host for every caller"
+STEPS = "operations before the move have bit-identical results on every device"
+OPERANDS = "the other operands are on the host for every caller"
 NOT_SHARED = "no elements share memory"
-WHOLE = "no part of it is taken"
-LEAF = "no gradient is asked for"
-DTYPE = "the dtype of the move, if any, takes the values"
-CERTAIN = "it is moved to what certainly is a device"
+WHOLE = "no part of it is sliced out"
+LEAF = "no gradient is required"
+DTYPE = "the dtype of the move, if any, can hold the values"
+CERTAIN = "the target of the move is certainly a device"
 
 
 rule = Rule(
@@ -94,7 +94,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="build it on the device: give `device=` to the factory, or to the function that calls it",
+    help="build it on the device: pass `device=` to the factory, or to the function that calls it",
     witness=Same(),
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),

@@ -24,14 +24,14 @@ from amplint import Finding, Fix, Group, Rule, Same, Tensor, TensorTree, Unknown
 from .._shared.host_copies import OF_DATA, constant_of, is_bare, moved_copy
 from .._shared.moves import Move, move_of, without_move
 
-CERTAIN = "it is moved to what certainly is a device"
+CERTAIN = "the target of the move is certainly a device"
 
 rule = Rule(
     "AMP510",
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="give `device=` to the call that builds the tensor",
+    help="pass `device=` to the call that builds the tensor",
     witness=Same(),
     safe_if=(CERTAIN,),
 )
@@ -47,7 +47,7 @@ def check(call: View) -> Iterator[Finding]:
     move = move_of(call)
     if move is None or constant_of(copy.data) is not None:
         return
-    message = f"`{copy.made.brief}` is built on the CPU, then moved: it takes `device=`"
+    message = f"`{copy.made.brief}` is built on the CPU, then moved: pass `device=` instead"
     yield copy.made.finding(message, fix=built_there(copy.made, call, move))
 
 

@@ -98,16 +98,16 @@ if TYPE_CHECKING:
     from amplint import Reason
 
 LITERAL = "the number is a literal"
-FITS = "every dtype takes the number"
-LIKE = "what is asked for a new tensor is one for every caller"
-DENSE = "what is asked for a new tensor is strided"
+FITS = "every dtype can hold the number"
+LIKE = "the receiver is a tensor for every caller"
+DENSE = "the receiver is a strided tensor"
 PLAIN = "the project has no tensors of a class of their own"
-UNTOUCHED = "nothing is done to it before it is moved"
-PLACED = "it is moved to what certainly is a device, without a dtype"
-LEAF = "no gradient is asked for before it is moved"
+UNTOUCHED = "nothing happens to it before the move"
+PLACED = "the target of the move is certainly a device, without a dtype"
+LEAF = "no gradient is required before the move"
 
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
-FILL = "fill it in on the device: `x[i].fill_(y)` for `x[i] = y`"
+FILL = "fill it in on the device: `x[i].fill_(y)` instead of `x[i] = y`"
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 
 

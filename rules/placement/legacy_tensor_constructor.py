@@ -90,11 +90,11 @@ DEFAULT_TYPE = "torch.set_default_tensor_type"
 SIZES = "the arguments are sizes for every caller"
 DATA = "the argument is data for every caller"
 SAME_TYPE = "the type is the same for every caller"
-TENSOR = "what has the method is a tensor for every caller"
+TENSOR = "the receiver is a tensor for every caller"
 PLAIN = "the project has no tensors of a class of their own"
-TO_CPU = "the type is one of the CPU"
-CERTAIN = "it is moved to what certainly is a device"
-CPU_DEFAULT = "the default type is nowhere one of CUDA"
+TO_CPU = "the type is a CPU type"
+CERTAIN = "the target of the move is certainly a device"
+CPU_DEFAULT = "the default type is never a CUDA type"
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
@@ -137,7 +137,7 @@ def check_constructor(call: View) -> Iterator[Finding]:
     group = Group.MIGRATION
     move = None if "cuda" in places else move_after(call)
     if "cuda" in places:
-        message += ", always of the current GPU"
+        message += ", always on the current GPU"
     elif move is not None:
         message += " on the CPU, and its result is then moved"
     elif not {"float16", "bfloat16"} & set(dtypes):
@@ -157,7 +157,7 @@ def check_new(call: View) -> Iterator[Finding]:
     """Ex) x.new(2, 3)"""
     if call.receiver is None or not builds_anew(call, call.receiver) or is_fallback(call):
         return
-    message = f"`{call.called.brief}(...)` is a legacy constructor, of sizes or of data"
+    message = f"`{call.called.brief}(...)` is a legacy constructor: it takes sizes or data"
     yield call.finding(message, fix=new_of(call, call.receiver), place=call.cst.func)
 
 
@@ -227,7 +227,9 @@ def remark(met: Met, function: str) -> Related:
     if met.is_float:
         said += ", which need not be float32"
     else:
-        said += f": `{written}.new_{function}(...)` would follow it, if it is of floats"
+        said += (
+            f": `{written}.new_{function}(...)` would use its dtype and device, if it holds floats"
+        )
     return met.tensor.source.related_node(met.place, said)
 
 
@@ -319,7 +321,7 @@ def like(call: View, met: Met, new: Rebuilt) -> Fix | None:
     """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
     function = f"{met.tensor.text}.new_{new.filled.function}"
     edits = called_anew(call, new, function)
-    title = f"Call `{function}`, which follows its dtype and device"
+    title = f"Call `{function}`, with its dtype and device"
     return Fix(title, edits, Safety.UNSAFE) if edits is not None else None
 
 

@@ -47,8 +47,8 @@ from .._shared.local_values import is_local
 from .._shared.moves import is_only_read, move_of
 from .._shared.reads import heat_of_training
 
-ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
-LEAVES_HOST = "it is moved off the CPU for every caller"
+ONLY_MOVED = "the pinned copy is only moved"
+LEAVES_HOST = "the target of the move is not the CPU, for every caller"
 
 STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
 THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")

@@ -62,7 +62,7 @@ from .._shared.reads import heat_of_training
 
 COLLECTIONS = ("list", "tuple", "dict", "comp")
 DEVICES = frozenset({"device", "cuda"})
-READ_BUFFERS = "read the buffer where it is used, by its name: `getattr(self, name)`"
+READ_BUFFERS = "read the buffer by its name where it is used: `getattr(self, name)`"
 
 rule = Rule(
     "AMP509",
@@ -84,7 +84,7 @@ def check(call: View) -> Iterator[Finding]:
     heat = heat_of_training(call)
     if kept is None or heat is None or not stays_on_host(kept):
         return
-    message = f"`{kept.brief}` is no buffer: it is copied to the device every time"
+    message = f"`{kept.brief}` is not a buffer: it is copied to the device every time"
     made = assigned_in_constructor(kept) if kept.op == "attr" else None
     built = None if made is None else made.related("a plain attribute of the module")
     fix = None if made is None else registered(made, kept.method)

@@ -58,12 +58,12 @@ from .._shared.local_values import has_kind, is_dotted, is_local, resolved
 from .._shared.reads import read_of_training
 from .._shared.tensors import has_own_classes, is_surely_tensor
 
-TENSOR = "what is copied is a tensor for every caller"
+TENSOR = "the argument is a tensor for every caller"
 PLAIN = "the project has no tensors of a class of their own"
 SAME_DEFAULT = "the project sets no other default device"
-LIKE = "what is asked for a new tensor is one for every caller"
-GIVEN = "dtype, device and requires_grad are known to be such for every caller"
-CALLED = "what is called is `torch.tensor` for every caller"
+LIKE = "the receiver is a tensor for every caller"
+GIVEN = "dtype, device and requires_grad are known for every caller"
+CALLED = "the function is `torch.tensor` for every caller"
 
 
 PLACEMENT: tuple[str, ...] = ("device", "dtype")
@@ -92,7 +92,7 @@ def check(call: View) -> Iterator[Finding]:
     if copies and data.tensor is not None and not asks_type(data):
         message = f"`{call.brief}` copies the tensor, drops its graph, and warns each time"
         is_made = data.op == READ and data.origin.is_written
-        made = data.origin.related("a tensor since here") if is_made else None
+        made = data.origin.related("a tensor from here on") if is_made else None
         yield call.finding(message, (made,), copied(call, data, like))
     elif like is None and (element := on_device(data)) is not None:
         reasons = read_of_training(call, element)

@@ -68,12 +68,12 @@ from .._shared.local_values import is_dotted, is_local
 from .._shared.moves import without_move
 from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, is_surely_tensor
 
-VALUES = "every device and dtype is given the same values"
-OPERANDS = "what it is built and shaped with is the same for every caller"
+VALUES = "every device and dtype gets the same values"
+OPERANDS = "its arguments are the same for every caller"
 NOT_SHARED = "no elements share memory"
-WHOLE = "no part of it is taken"
+WHOLE = "no part of it is sliced out"
 PLAIN = "the project has no tensors of a class of their own"
-DENSE = "what it is made like is strided"
+DENSE = "the other tensor is strided"
 CAST = "the cast is to the dtype and the device of a tensor"
 
 
@@ -97,7 +97,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="build it like the other tensor at once, as by `x.new_zeros(...)`",
+    help="build it like the other tensor directly, for example with `x.new_zeros(...)`",
     witness=Same(),
     safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),

@@ -66,7 +66,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="use `x.new_zeros(...)` and its like, or give `dtype=x.dtype`",
+    help="use `x.new_zeros(...)` and similar methods, or pass `dtype=x.dtype`",
     witness=Dtype(bad="float32", good="bfloat16"),
     safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
@@ -171,4 +171,4 @@ def follow(call: View, meeting: Meeting) -> Fix | None:
         UNCAUGHT: not is_caught(meeting.at),
         ONLY: [*call.uses] == [meeting.at],
     }
-    return Fix.safe_if(f"Take the dtype of `{half.value}`", (edit,), conditions)
+    return Fix.safe_if(f"Use the dtype of `{half.value}`", (edit,), conditions)

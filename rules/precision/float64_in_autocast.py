@@ -92,7 +92,7 @@ def in_arithmetic(at: View, region: Region) -> Iterator[Finding]:
             continue
         if double is None or double.rank != 1:
             continue  # a 0-dim tensor widens nothing
-        message = f"`{operand.brief}` is float64, and so is what follows: slow on a GPU"
+        message = f"`{operand.brief}` is float64, and so is the result: slow on a GPU"
         yield report(operand, message, region, Group.PRECISION)
 
 

@@ -77,7 +77,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="leave out the cast, or disable autocast around what needs float32",
+    help="remove the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=Presumes.ALWAYS,
     cut_from=(RuleName("AMP205", "hard-coded-cast-in-autocast"),),

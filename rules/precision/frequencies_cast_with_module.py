@@ -65,7 +65,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="keep it float32 by an `_apply` of the module, or compute it where it is used",
+    help="keep it in float32 with an `_apply` of the module, or compute it where it is used",
     witness=Differs(rtol=0.1),
 )
 
@@ -92,7 +92,7 @@ def complex_lost(given: View, cls: str, modules: CastModules) -> tuple[str, Evid
     if cast is None or not given.ask(ComplexNumbers):
         return None
     dtype, evidence = cast
-    return f"is cast to {dtype} with its module: its imaginary part is lost", evidence
+    return f"is cast to {dtype} with its module and loses its imaginary part", evidence
 
 
 def frequencies_rounded(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:

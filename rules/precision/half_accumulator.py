@@ -57,7 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="keep the sum in float32: begin with a float32 tensor, or add `x.float()`",
+    help="keep the sum in float32: start with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,
 )
@@ -82,7 +82,9 @@ def check(at: View) -> Iterator[Finding]:
     if growth.decays:
         message = f"`{name}` averages batches in {dtype}: small changes are rounded away"
     else:
-        message = f"`{name}` adds up batches in {dtype}: ones stop counting at {LIMITS[dtype]}"
+        message = (
+            f"`{name}` adds up batches in {dtype}: adding 1 has no effect from {LIMITS[dtype]} on"
+        )
     because = (tensor.dtype_evidence, *heat.chain)
     yield variable.finding(message, because, anywhere=is_chosen_by_flag(tensor))
 

@@ -172,7 +172,7 @@ def check_by_device(call: View) -> Iterator[Finding]:
     asks = half_by_device(module)
     if asks is not None:
         test = ast.unparse(asks.test)
-        message = f"`{module.brief}` is half only if `{test}`, and its input always is: this raises"
+        message = f"`{module.brief}` is half only if `{test}`, but its input always is: this raises"
         place = call.source.layout.node_for(asks.test)
         there = call.of(place).related("else it stays float32") if place is not None else None
         yield given[0].finding(message, (cast.related("half here, on any device"), there))
@@ -194,7 +194,7 @@ def input_of_another_dtype(
 ) -> Finding:
     """Ex) linear.half(); linear(torch.zeros(2, 8))"""
     dtype = parameters.dtype
-    message = f"`{module.brief}` is in {dtype} and its input is {tensor.dtype}: this raises"
+    message = f"`{module.brief}` is {dtype} and its input is {tensor.dtype}: this raises"
     edit = module.source.edits.append_call(given[0].cst, f"{METHODS[dtype]}()")
     alone = len(given) == 1  # else others would have to be cast, too
     fix = Fix(f"Cast the input to {dtype}", (edit,), Safety.UNSAFE) if alone else None
@@ -382,7 +382,7 @@ def parameters_of(call: View, module: View) -> Known | None:
 
 
 def known_since(made: View | None, dtype: str) -> Known:
-    return Known(dtype, () if made is None else (made.related(f"in {dtype} since here"),))
+    return Known(dtype, () if made is None else (made.related(f"{dtype} from here on"),))
 
 
 def casts_of(call: View, module: View) -> list[View] | None:

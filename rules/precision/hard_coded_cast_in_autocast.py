@@ -47,7 +47,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="leave out the cast: autocast casts what is to be half",
+    help="remove the cast: autocast casts to half where it should",
     witness=Dtype(bad="float32", good="bfloat16"),
     presumes=Presumes.ALWAYS,
 )
@@ -76,7 +76,7 @@ def contradicted(dtype: str, region: Region) -> str | None:
         return f"in a region of {low}"
     if low == "half":
         return "whatever dtype the region has"
-    return "also where the region is off" if region.enabled is None else None
+    return "even where the region is off" if region.enabled is None else None
 
 
 def is_conditional(at: View) -> bool:

@@ -63,7 +63,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast only tensors of floating point: test `t.is_floating_point()` first",
+    help="cast only floating-point tensors: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
     presumes=Presumes.AUDITED,
 )
@@ -87,7 +87,7 @@ def check_cast(call: View) -> Iterator[Finding]:
         message = f"`{tensor.brief}` holds integers beyond {LIMITS[dtype]}, which {dtype} rounds"
         yield call.finding(message, dtype_evidence(tensor.tensor))
     elif (entry := integer_entry(tensor)) is not None:
-        rounds = f"is cast to {dtype}, which rounds the integers of one of them"
+        rounds = f"is cast to {dtype}, which rounds one entry's integers"
         yield call.finding(f"every `{tensor.brief}` {rounds}", dtype_evidence(entry))
 
 
@@ -98,7 +98,7 @@ def check_index(at: View) -> Iterator[Finding]:
         tensor = index.tensor
         half = half_on_a_path(tensor.dtype) if tensor is not None else None
         if half is not None and half_on_a_path(dtype_of_cast(cast_behind(index))) not in LIMITS:
-            message = f"`{index.brief}` is {half}: as an index it raises"
+            message = f"`{index.brief}` is {half}: using it as an index raises"
             yield index.finding(message, dtype_evidence(tensor))
 
 

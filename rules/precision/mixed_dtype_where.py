@@ -47,7 +47,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="cast both branches to the dtype that the result is to have",
+    help="cast both branches to the dtype that the result should have",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
     presumes=Presumes.ALWAYS,
@@ -107,7 +107,7 @@ def narrow(left: View, right: View, one: str, other: str) -> Fix | None:
     edits = left.source.edits
     if WIDTH[one] == WIDTH[other]:
         casts = tuple(edits.append_call(each.cst, "float()") for each in (left, right))
-        return Fix("Cast both branches to float32, as happens today", casts, Safety.SUGGEST)
+        return Fix("Cast both branches to float32, as happens now", casts, Safety.SUGGEST)
     wide, slim = (left, right) if WIDTH[one] > WIDTH[other] else (right, left)
     if not isinstance(slim.cst, cst.Name | cst.Attribute):
         return None  # its dtype has no name to call it by

@@ -74,7 +74,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast the source by `.to(buffer.dtype)`, or build the buffer in the dtype of the source",
+    help="cast the source with `.to(buffer.dtype)`, or build the buffer in the dtype of the source",
     witness=Raises("source and destination dtypes match", on_gpu="expected scalar type"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),

@@ -398,8 +398,8 @@ def test_without_findings_there_is_nothing_to_filter() -> None:
     page = shown(problems=("a.py: cannot be read",))
     assert page.texts("p") == [
         "1 file, no findings",
-        "Is something missing? amplint explain --at FILE:LINE says what amplint knows about a line, "
-        "and why rules are silent there.",
+        "Is something missing? amplint explain --at FILE:LINE says what amplint knows about a "
+        "line, and why rules are silent there.",
     ]
     assert page.texts("ul", "problems") == ["a.py: cannot be read"]
     assert page.named("form") == page.named("script") == page.named("main") == []

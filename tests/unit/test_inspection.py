@@ -173,7 +173,7 @@ def test_the_calls_that_are_paired_with_a_line(amplint: Amplint, project: Path, 
         "a.py:13: `scaler` divides the gradients by the scale",
         "a.py:6: gradients are clipped",
         "a.py:15: `scaler` makes the step of the optimizer",
-        "a.py:16: this may do anything to the gradients: all is taken to be in order after it",
+        "a.py:16: this may do anything to the gradients: amplint assumes that it is right",
         "a.py:17: `scaler` is updated",
     ]
 
