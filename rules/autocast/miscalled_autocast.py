@@ -1,8 +1,8 @@
 """autocast is called with the wrong arguments, not called at all, or never entered.
 
 `torch.autocast(device_type, dtype, enabled, cache_enabled)` takes the name of a device type first,
-and its second parameter is the dtype; that of `torch.cuda.amp.autocast` was the dtype as well, but
-its first one was `enabled`.
+then the dtype. The first parameter of `torch.cuda.amp.autocast` was `enabled`, the second was the
+dtype.
 
     torch.autocast("cuda", use_amp)       # TypeError at the `with`: a flag is no dtype
     torch.autocast("cuda", use_amp, dtype=torch.float16)  # TypeError: the dtype is given twice
@@ -24,15 +24,15 @@ its first one was `enabled`.
     torch.autocast("cuda", enabled=use_amp)
     torch.autocast(x.device.type)
 
-Fix safety: names the argument that is in the wrong place, and asks a device for its type: safe, for
-the old line could only raise. Unsafe where something around it catches the error, where only the
-calls that were seen say what the argument is, and where a device type or a dtype has to be guessed.
-Unsafe as well for `and` between two contexts, where a comma is meant: what never ran under autocast
-then does. Not offered for a region that is in a line of its own.
+Fix safety: adds the name of the misplaced argument, and passes the type of a device: safe, because
+the old line could only raise. Unsafe if something around it catches the error, if only the visible
+calls show what the argument is, or if a device type or a dtype has to be guessed. Also unsafe for
+`and` between two contexts, where a comma is meant: code that never ran under autocast then does.
+Not offered for a call that is a statement of its own.
 
-Known limits: a device that is one by annotation alone may be a name after all, and is left alone;
-likewise a flag of the command line or of a configuration, unless the same name is given to
-`enabled=` elsewhere.
+Known limits: a value that is a device only by its annotation may still be a name, and is not
+reported; neither is a flag of the command line or of a configuration, unless the same name is
+passed to `enabled=` elsewhere.
 """
 
 from __future__ import annotations

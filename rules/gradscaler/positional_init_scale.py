@@ -1,7 +1,8 @@
-"""A scale or a flag in the place of a GradScaler's device, or a device in that of its scale.
+"""A scale or a flag is passed as the device of a GradScaler, or a device as its scale.
 
-`torch.cuda.amp.GradScaler` began with `init_scale`; the new class begins with `device`, and takes
-anything for one. `GradScaler(1024.)` begins at 65536, `GradScaler(False)` is on, without a word.
+`torch.cuda.amp.GradScaler` began with `init_scale`; the first parameter of the new class is
+`device`, and it accepts anything. `GradScaler(1024.)` silently starts at 65536, and
+`GradScaler(False)` is enabled.
 
     scaler = torch.amp.GradScaler(1024.0)            # begins at 65536
     scaler = torch.amp.GradScaler(False)             # is enabled
@@ -9,20 +10,20 @@ anything for one. `GradScaler(1024.)` begins at 65536, `GradScaler(False)` is on
     scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
     scaler = torch.amp.GradScaler("cuda", enabled=False)
 
-The other way round, the old class takes a device for the scale, and the first `scaler.scale(loss)`
-raises; by the name of `device`, building it does.
+Conversely, the old class takes a device as the scale, and the first `scaler.scale(loss)` raises;
+with the keyword `device=`, the constructor raises.
 
     scaler = torch.cuda.amp.GradScaler("cuda")       # TypeError at the first `scaler.scale(loss)`
 
     scaler = torch.amp.GradScaler("cuda")            # torch 2.3 and later
     scaler = torch.cuda.amp.GradScaler()             # any torch
 
-Fix safety: unsafe: the scale becomes the one that is written there, and a scaler that was meant to
-be switched off is; what raised trains. The fix names the new class where the project requires torch
-2.3 or later, and else leaves out the device. No fix for the device of another kind than the class
-is for (`torch.cuda.amp.GradScaler("cpu")`).
+Fix safety: unsafe: the written scale takes effect, a scaler that should be switched off is, and
+code that raised now trains. The fix uses the new class if the project requires torch 2.3 or later,
+and otherwise removes the device. No fix if the device does not fit the class
+(`torch.cuda.amp.GradScaler("cpu")`).
 
-Known limits: a number of which nothing says that it is one is left alone.
+Known limits: a value that is not known to be a number is not reported.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A checkpoint of model and optimizer leaves out the state of the scaler.
 
-A restart then begins with the scale that a new scaler has, 65536, and forgets how long the last one
-has been good for. Where training had come down to a smaller one, the first steps are skipped, after
-each of which the scale is halved; where it had gone up, small gradients are lost until it is there
-again. The resumed run differs from an uninterrupted one.
+After a restart, the scaler begins with the initial scale, 65536, and without its count of good
+steps. If the scale had decreased before, the first steps are skipped, and the scale is halved after
+each; if it had increased, small gradients are lost until the scale has increased again. The resumed
+run differs from an uninterrupted one.
 
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 
@@ -11,12 +11,12 @@ again. The resumed run differs from an uninterrupted one.
     torch.save({**state, "scaler": scaler.state_dict()}, path)
     scaler.load_state_dict(torch.load(path)["scaler"])              # at a restart
 
-Fix safety: there is no fix: what is saved has to be loaded, and older checkpoints lack it.
+Fix safety: there is no fix: the saved state also has to be loaded, and older checkpoints lack it.
 
-Known limits: silent about a project that saves the state of a scaler, or of what may be one,
-anywhere; that saves a scaler, or an object that holds one, as a whole; or that hands one to
-something unknown. The steps have to be made, and the checkpoint saved, below a common function, or
-by methods of one class.
+Known limits: silent if the project anywhere saves the state of a scaler, or of an object that may
+be one; saves a scaler, or an object that holds one, as a whole; or passes one to unknown code. A
+common function has to lead to both the steps and the saving of the checkpoint, or both have to be
+in methods of one class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A GradScaler scales a loss that was computed in bfloat16.
 
-bfloat16 has the range of float32: no gradient becomes zero for want of it. The scaler works, but is
-of no use, and reads the device once for each step.
+bfloat16 has the range of float32, so small gradients do not become zero. The scaler works, but is
+useless, and reads from the device once for each step.
 
     scaler = torch.amp.GradScaler("cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -12,8 +12,8 @@ of no use, and reads the device once for each step.
 
 Fix safety: none is offered: the rounding of the weights may change.
 
-Known limits: the region has to be opened in the function that scales the loss. Silent where the
-scaler may be switched off.
+Known limits: the region has to be opened in the function that scales the loss. Silent if the scaler
+may be switched off.
 """
 
 from __future__ import annotations

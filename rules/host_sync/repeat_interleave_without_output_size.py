@@ -1,8 +1,8 @@
-"""The host waits for a number that the call could have been given, in every iteration of training.
+"""The host waits for a number that could be passed to the call, in every iteration of training.
 
 `repeat_interleave` with a tensor of counts adds them up to know how many rows the result has, and
 `one_hot` looks for the largest class: the host waits until the device has caught up. With
-`output_size` or `num_classes` neither asks the device.
+`output_size` or `num_classes`, neither reads from the device.
 
     for x, y, counts in loader:
         hot = F.one_hot(y.cuda())                                # waits
@@ -13,15 +13,15 @@
         hot = F.one_hot(y.cuda(), num_classes=10)
         rows = x.cuda().repeat_interleave(counts.cuda(), dim=0, output_size=total)
 
-The counts are known on the host as a rule, before they are moved: lengths of a batch, numbers of
-atoms, tokens of an expert. To read the sum from the device gains nothing. Without `num_classes`,
-`one_hot` also returns another width for a batch that lacks the last class.
+The host usually knows the counts before they are moved: lengths of a batch, numbers of atoms,
+tokens of an expert. Reading the sum from the device gains nothing. Without `num_classes`, `one_hot`
+also returns a narrower result for a batch that lacks the last class.
 
-Fix safety: unsafe. Of `one_hot(x.argmax(dim))`, the number of classes is the size of that
-dimension, and the result is wider where no element has the last class. Other numbers are the
-author's to know.
+Fix safety: unsafe. For `one_hot(x.argmax(dim))`, the number of classes is the size of that
+dimension, and the result is wider if no element has the last class. Only the author knows other
+numbers.
 
-Known limits: as for AMP101. Whether a number that is given is the right one is not looked at.
+Known limits: as for AMP101. The rule does not check whether a given number is right.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A tensor on the device is used where Python or torch needs a number.
 
-An index, a slice bound, a size, the end of a `range` or of a `torch.arange`, what `masked_fill`
-fills in: where a number is needed, a tensor is read back without a word, and the host waits until
-the device has computed it. It is an `.item()` that nobody wrote.
+An index, a slice bound, a size, the end of a `range` or of a `torch.arange`, the value for
+`masked_fill`: where a number is needed, a tensor is silently read back, and the host waits until
+the device has computed it. It is a hidden `.item()`.
 
     for x, mask in loader:
         x, mask = x.cuda(), mask.cuda()
@@ -13,18 +13,18 @@ the device has computed it. It is an `.item()` that nobody wrote.
         longest = int(lengths.max())      # the lengths have never left the host
         y = model(x.cuda()[:, :longest])
 
-What the host needs, compute on the host: lengths in the collate function, sizes from `x.shape`.
-What only the device needs stays there: `x.index_select(0, i)` and `torch.gather` take tensors, as
-does an index with dimensions, `torch.where`, or `clamp` where both bounds are tensors.
+Compute on the host what the host needs: lengths in the collate function, sizes from `x.shape`.
+Leave on the device what only the device needs: `x.index_select(0, i)` and `torch.gather` take
+tensors, as does an index with dimensions, `torch.where`, or `clamp` where both bounds are tensors.
 
-A variable that is used so several times is reported once: where it is used first.
+A variable that is used as a number several times is reported once, at the first use.
 
-Fix safety: none is offered, for the number must come from elsewhere.
+Fix safety: none is offered, because the number has to come from elsewhere.
 
-Known limits: as for AMP101. An index is reported only where the tensor is known to have no
-dimension, since one with dimensions gathers on the device. A parameter of `forward` that is only
-subscripted or counted with may be a list or an int, and is left alone, also where it is passed on;
-an annotation makes it a tensor.
+Known limits: as for AMP101. An index is reported only if the tensor is known to have no dimensions,
+since an index with dimensions gathers on the device. A parameter of `forward` that is only
+subscripted, or used for counting, may be a list or an int; it is not reported, even where it is
+passed on, unless an annotation makes it a tensor.
 """
 
 from __future__ import annotations

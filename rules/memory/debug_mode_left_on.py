@@ -1,17 +1,18 @@
-"""Anomaly detection is switched on for good.
+"""Anomaly detection is always switched on.
 
 `torch.autograd.set_detect_anomaly(True)` records a stack trace for every operation of the forward
-pass and looks for NaN after every one of the backward pass, which waits for the device. It is for
-the hunt after a NaN; left on, it slows every step of every training down, in all of the process.
+pass and looks for NaN after every one of the backward pass, which waits for the device. It is a
+tool to find the source of a NaN; left on, it slows down every training step in the whole process.
 
     torch.autograd.set_detect_anomaly(True)          # at the top of a file: for all who import it
 
     torch.autograd.set_detect_anomaly(args.debug)
 
-Fix safety: there is no fix: whether the hunt is over, the author knows.
+Fix safety: there is no fix: only the author knows whether the search for a NaN is over.
 
-Known limits: profilers, `gradcheck` and `with detect_anomaly():` are left alone. Silent under any
-test, in tests, in functions that are called after debugging, and in files that switch it off again.
+Known limits: profilers, `gradcheck` and `with detect_anomaly():` are not reported. Silent under any
+condition, in tests, in functions whose names mention debugging, and in files that switch it off
+again.
 """
 
 from __future__ import annotations

@@ -1,24 +1,25 @@
-"""A small number that is to keep off a zero is itself zero in float16.
+"""A small number that should prevent a zero is itself zero in float16.
 
-The least number above zero is 6e-8 in float16; 1e-8 and smaller ones round to 0. What is added to
-a divisor, or is the lower limit of a logarithm's operand, then does nothing, and the result is inf
-or nan. Likewise, an upper limit above 0.9997 is 1. Under CUDA autocast `log`, `rsqrt` and `norm`
-run in float32, but what stands before them has been rounded already.
+The smallest number above zero is 6e-8 in float16; 1e-8 and smaller numbers round to 0. As a summand
+of a divisor, or as the lower limit before a logarithm, such a number then has no effect, and the
+result is inf or nan. Likewise, an upper limit above 0.9997 is 1. Under CUDA autocast `log`, `rsqrt`
+and `norm` run in float32, but their inputs have already been rounded.
 
     y = x / (x.mean(-1, keepdim=True) + 1e-8)              # x is half: + 0
     p = probability.clamp(1e-7, 1 - 1e-7)                  # half: no more than 1
 
     y = x.float() / (x.float().mean(-1, keepdim=True) + 1e-8)
 
-A sigmoid in a float16 region is known by itself, whatever is known of its logits: they are half
-unless something has made them wide.
+The result of a sigmoid in a float16 region is assumed to be half, even if its logits are unknown:
+they are half unless something has cast them to a wider dtype.
 
-Outside of a region `F.normalize` and `F.cosine_similarity` of half have such a number by default.
+Outside a region, `F.normalize` and `F.cosine_similarity` of float16 have such a number as their
+default `eps`.
 
 Fix safety: there is no fix: a larger number, or float32, changes results.
 
-Known limits: a dtype that is half and not known to be float16, such as that of a region whose dtype
-is an option, is taken for bfloat16, which has these numbers.
+Known limits: a half dtype that is not known to be float16, for example because an option chooses
+the dtype of the region, is assumed to be bfloat16, which can represent these numbers.
 """
 
 from __future__ import annotations

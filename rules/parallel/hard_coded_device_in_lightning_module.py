@@ -1,9 +1,8 @@
-"""A LightningModule names its GPU, where Lightning decides on the device.
+"""A LightningModule names a GPU, although Lightning chooses the device.
 
-The Trainer puts the module and its batches on a device, another one in each of several processes.
-`.cuda()` and `device="cuda:0"` in a step put a tensor on the GPU that is named: with
-`accelerator="cpu"`, or without a GPU, the next operation raises, or this one; with two GPUs,
-`"cuda:0"` is the wrong one in the second process.
+The Trainer puts the module and its batches on a device, which differs between processes. `.cuda()`
+and `device="cuda:0"` in a step put a tensor on the named GPU: with `accelerator="cpu"`, or without
+a GPU, this or the next operation raises; with two GPUs, `"cuda:0"` is wrong in the second process.
 
     def training_step(self, batch, batch_idx):
         noise = torch.randn(8, 3).cuda()
@@ -11,14 +10,15 @@ The Trainer puts the module and its batches on a device, another one in each of 
     def training_step(self, batch, batch_idx):
         noise = torch.randn(8, 3, device=self.device)
 
-Batches are on the device when a step gets them: `batch["x"].cuda()` has nothing to do there. So it
-is in `forward`, in hooks (`on_train_epoch_end`), and in what the steps call, in whatever file.
+Batches are on the device when a step gets them, so `batch["x"].cuda()` is superfluous. The same
+holds in `forward`, in hooks (`on_train_epoch_end`), and in functions that the steps call, in any
+file.
 
-Fix safety: `self.device`, or the device of a parameter that is a tensor, is put in the place.
-Unsafe: with a GPU at hand, the module may be on the CPU, and this tensor elsewhere on purpose.
+Fix safety: uses `self.device`, or the device of a tensor parameter, instead. Unsafe: the module may
+be on the CPU, and this tensor on a GPU on purpose.
 
-Known limits: nothing is said of the constructor, under a test of the device (`if x.is_cuda`, `if
-self.use_gpu`), or where the constructor or the function names GPUs by their numbers (model
+Known limits: the rule is silent in the constructor, under a test of the device (`if x.is_cuda`, `if
+self.use_gpu`), and if the constructor or the function names GPUs by their numbers (model
 parallelism).
 """
 

@@ -1,7 +1,7 @@
-"""`no_sync()` skips the reduction of gradients for the micro-batch after which the optimizer steps.
+"""`no_sync()` skips the reduction of gradients for the last micro-batch before the optimizer steps.
 
-Each process then steps with gradients of its own: nothing raises, and the copies of the model drift
-apart. This is so where the two conditions count differently.
+Each process then steps with its own gradients: nothing raises, and the copies of the model diverge.
+This happens if the two conditions count differently.
 
     for i, (x, y) in enumerate(loader):
         with model.no_sync() if i % n != 0 else nullcontext():
@@ -16,14 +16,14 @@ apart. This is so where the two conditions count differently.
         if last:
             optimizer.step()
 
-Fix safety: none is offered: which of the two conditions is meant is for the author to say.
+Fix safety: none is offered: the author has to decide which of the two conditions is right.
 
-Known limits: both stand in one function and one loop, and compute with the remainder of the same
-variable by the same number; of a number that is not written, the remainders for 2 to 5 are tried.
-Of other comparisons (`i - last >= n`) it is seen where both depend on the same one in the same way.
-Other parts of the conditions may be what they like, if they do not depend on that variable or that
-number. Silent where the function reduces or averages by itself, where its backward passes stand
-outside of the block that `no_sync()` opens, and where the step stands before that block.
+Known limits: both conditions have to be in one function and one loop, and use the remainder of the
+same variable by the same number; if the number is not a literal, amplint tries 2 to 5. Other
+comparisons (`i - last >= n`) are found if both conditions depend on the same comparison in the same
+way. Other parts of the conditions are ignored, if they do not depend on that variable or that
+number. Silent if the function reduces or averages by itself, if its backward passes are outside the
+block that `no_sync()` opens, and if the step comes before that block.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A tensor is built, or moved, by the name of its type.
 
-`torch.cuda.FloatTensor` and its kin are from before torch 0.4. Called with ints they leave the
-memory as it was, called with a sequence they copy it; the dtype and the device are part of the
-name, so that neither follows the model or the input. `x.type(torch.cuda.FloatTensor)` moves as well
-as casts, and `x.type(torch.LongTensor)` brings a tensor back to the CPU, which waits for the
-device. `torch.set_default_tensor_type` is deprecated as of torch 2.1.
+`torch.cuda.FloatTensor` and similar constructors are from before torch 0.4. With ints they return
+uninitialised memory, with a sequence they copy it. The dtype and the device are part of the name,
+so neither follows the model or the input. `x.type(torch.cuda.FloatTensor)` moves as well as casts,
+and `x.type(torch.LongTensor)` brings a tensor back to the CPU, which waits for the device.
+`torch.set_default_tensor_type` is deprecated as of torch 2.1.
 
     mask = torch.cuda.FloatTensor(n)                # not initialised
     weight = torch.cuda.FloatTensor([0.5, 0.5])     # data
@@ -12,29 +12,29 @@ device. `torch.set_default_tensor_type` is deprecated as of torch 2.1.
     mask = torch.empty(n, dtype=torch.float32, device="cuda")
     weight = torch.tensor([0.5, 0.5], dtype=torch.float32, device="cuda")
 
-So it is with `x.new(...)`, which is `x.new_empty(...)` or `x.new_tensor(...)`. Constructors of the
-CPU are reported by default where the tensor is moved at once, and for 16 bits; all others are old
-but harmless, and a matter of the group "pedantic". `torch.Tensor(...)` is left alone.
+The same holds for `x.new(...)`, which means `x.new_empty(...)` or `x.new_tensor(...)`. CPU
+constructors are reported by default if the tensor is moved directly, and for 16 bits; all others
+are old but harmless, and are in the group "pedantic". `torch.Tensor(...)` is not reported.
 
-Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype and
-device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n, and
-`x.new(i, v)`, which builds a sparse tensor of indices and values), for NumPy arrays and `tolist()`,
-which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a CUDA type,
-which leave a tensor on another GPU where it is, for a type that a caller passes, for the default
-type where it may have been one of CUDA, for `x.new(n)` where the project has tensors of a class of
-their own, whose `new_empty` may be another one, and where the new tensor is still moved afterwards,
-since what is done to it before may differ on the device. `fill_` of a number, `zero_` and the move
-become one call: `torch.LongTensor(b, n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64,
-device=d)`. Where a tensor of float32 meets one of floats that may have another dtype (it is added,
-joined, written, or given to a kernel with it, or has its size), the fix is unsafe and follows that:
-`x.new_zeros(...)`. Otherwise its title says that the dtype stays; what is added up should keep it.
-No fix for a constructor given a tensor, whose memory it shares, for `x.new` where two first
-arguments may be indices and values, for a name that stands for several types, nor for a default
-type of CUDA, which has no exact equal.
+Fix safety: safe if the arguments show whether they are sizes or data: the same values, dtype and
+device. Unsafe if only the visible calls show it (`n` in `FloatTensor(n)` may be a list, and
+`x.new(i, v)` builds a sparse tensor from indices and values), for NumPy arrays and `tolist()`,
+which may be numbers, for `FloatTensor(*x.shape)` if x may be 0-dim, for casts to a CUDA type, which
+leave a tensor on another GPU where it is, for a type that a caller passes, for the default type if
+it may have been a CUDA type, for `x.new(n)` if the project has tensor subclasses, whose `new_empty`
+may differ, and if the new tensor is moved afterwards, since operations before the move may differ
+on the device. `fill_` of a number, `zero_` and the move become one call: `torch.LongTensor(b,
+n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64, device=d)`. If the float32 tensor
+meets a floating-point tensor that may have another dtype (it is added to it, joined with it,
+written to it, passed to a kernel with it, or has its size), the fix is unsafe and uses the dtype of
+that tensor: `x.new_zeros(...)`. Otherwise its title says that the dtype stays; a sum should keep
+it. No fix for a constructor that gets a tensor, whose memory it shares, for `x.new` if its first
+two arguments may be indices and values, for a name that means several types, or for a CUDA default
+type, which has no exact replacement.
 
-Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
-`x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
-on a storage (`x.new(storage)`), which nothing else builds as shortly.
+Known limits: code that runs only on an old torch (`except AttributeError:`) is not reported;
+neither is `x.new(...)` if x is not known to be a tensor, or if its arguments are not known. Tensors
+on a storage (`x.new(storage)`), which have no equally short replacement, are not reported either.
 """
 
 from __future__ import annotations

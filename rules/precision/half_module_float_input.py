@@ -1,8 +1,8 @@
-"""A module in half is given float32, or a module in float32 is given half.
+"""A half module gets float32 input, or a float32 module gets half input.
 
 Outside of an autocast region nothing is cast: the input of a layer, and the initial state of a
-recurrent one, must have the dtype of its parameters. `model.half()` casts the parameters, not what
-is put in.
+recurrent one, must have the dtype of its parameters. `model.half()` casts the parameters, not the
+input.
 
     model.half()
     out = model(torch.zeros(1, 3, 640, 640, device="cuda"))               # raises
@@ -13,8 +13,8 @@ is put in.
 
     h0 = c0 = x.new_zeros(1, n, d)                                        # in the dtype of x
 
-So it is on the CPU alone, where a constructor casts the model on CUDA alone, and the input is half
-on both.
+This happens only on the CPU if a constructor casts the model only on CUDA, but the input is half on
+both.
 
     if self.device == "cuda":
         self.model = self.model.half()
@@ -22,17 +22,17 @@ on both.
     return self.model(pixels.half().to(self.device))                      # raises on the CPU
 
 Fix safety: casting the state to the dtype of the input is safe, since the line could only raise;
-unsafe where the error is caught. Casting the input to the dtype of the parameters is unsafe:
-perhaps the module was to stay float32.
+unsafe if the error is caught. Casting the input to the dtype of the parameters is unsafe: perhaps
+the module should have stayed float32.
 
-Known limits: a cast of a module is seen where it makes the value that is called, or stands above
-the call in the same function, without a condition. A module of the project is judged only where
-nothing that it runs casts; its other methods, and the half input of one in float32, only where the
-method passes its first argument to a layer as it is. Inside of modules, where a caller may open a
-region, amplint is silent as soon as the project has a region anywhere. That a module is float32 is
-known only of what is cast to it, and of what is built in the same function, and neither cast nor
-handed to anybody: a layer, a `Sequential` that begins with one, a model of torchvision, or a module
-of the project whose code says nothing of dtypes.
+Known limits: a cast of a module is seen if it creates the value that is called, or comes before the
+call in the same function, without a condition. A module of the project is checked only if nothing
+that it runs casts; its other methods, and half input to a float32 module, only if the method passes
+its first argument unchanged to a layer. Inside modules, where a caller may open a region, amplint
+is silent if the project has a region anywhere. A module is known to be float32 only if it is cast
+to float32, or if it is built in the same function and neither cast nor passed on: a layer, a
+`Sequential` that begins with a layer, a torchvision model, or a module of the project whose code
+does not mention dtypes.
 """
 
 from __future__ import annotations

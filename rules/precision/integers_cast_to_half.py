@@ -1,23 +1,23 @@
 """Integers are cast to half, which cannot hold them.
 
-float16 holds the integers up to 2048, bfloat16 those up to 256; beyond, neighbours become one
-number (2049 is 2048), and above 65504 float16 is infinite. Ids, labels and codes that were cast are
-other ids, labels and codes, without a word; where they are used as an index after all, it raises.
-The cast is mostly one over a whole batch, meant for its images.
+float16 represents the integers up to 2048, bfloat16 those up to 256. Beyond these limits,
+neighbouring integers become equal (2049 becomes 2048), and above 65504 float16 is infinite. So a
+cast silently changes ids, labels and codes; using them as an index then raises. Usually the cast
+covers a whole batch, but was meant for its images.
 
     batch = {k: v.half() for k, v in batch.items()}                # input_ids, too
 
     batch = {k: v.half() if v.is_floating_point() else v for k, v in batch.items()}
 
-A cast is a finding where the tensor, before or after it, is used as an index, where one entry of
-the batch is known to be of integers, or where the numbers are in the text.
+A cast is reported if the tensor is used as an index before or after it, if an entry of the batch is
+known to hold integers, or if the numbers are written in the code.
 
-Fix safety: there is no fix; which entries are to be cast, or whether ids belong into arithmetic at
-all, is for the author.
+Fix safety: there is no fix; the author has to decide which entries to cast, or whether ids belong
+in arithmetic at all.
 
-Known limits: that a tensor is of integers is no finding by itself: masks, counts and one-hot codes
-are exact in half. Positions (`torch.arange`) are left alone, as is a batch of which nothing is
-known. A loop that guards its cast with any condition is taken to know what it does.
+Known limits: casting integers is not reported by itself: masks, counts and one-hot codes are exact
+in half. Positions (`torch.arange`) and batches with unknown entries are not reported. If a loop
+guards its cast with any condition, amplint assumes that it is right.
 """
 
 from __future__ import annotations
