@@ -93,7 +93,7 @@ made there.
     loss = criterion(model(x), y)
 
 Also reported: a code that does not exist, and a comment that begins with `# amplint:` and is not
-understood. In `# noqa: AMP101, E501` only the codes of amplint are looked at, and a bare `# noqa`
+understood. In `# noqa: AMP101, E501` only the codes of amplint are checked, and a bare `# noqa`
 is never reported, since other tools read it too.
 
 Fix safety: safe. It removes exactly the unused code, or the whole comment if nothing else is in it.
@@ -188,7 +188,9 @@ def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     for rule in dict.fromkeys(known.values()):
         for code, name in rule.cut_from:
             if code not in known or known[code].name != name:
-                raise RegistryError(f"{whole(rule)}: there is no {code} {name} to be cut from")
+                raise RegistryError(
+                    f"{whole(rule)}: there is no {code} {name} that it could be cut from"
+                )
     return tuple(sorted(dict.fromkeys(known.values()), key=lambda rule: rule.code))
 
 

@@ -85,7 +85,7 @@ OTHER_TEXTS = {
     Violation.UNSCALED_EVERY_MICRO_BATCH: "the gradients of another batch are added here",
     Violation.STATE_NOT_SAVED: "the scaler makes the steps here",
     Violation.SCALED_GRADIENTS_READ: "the gradients are scaled here",
-    Violation.SCHEDULER_BEFORE_OPTIMIZER: "the optimizer makes its step here",
+    Violation.SCHEDULER_BEFORE_OPTIMIZER: "the optimizer steps here",
     Violation.EPSILON_OF_ZERO: "the parameters are float16 from here on",
     Violation.STEPS_LOST: "the parameters are bfloat16 from here on",
 }

@@ -35,10 +35,10 @@ TEXTS = {
     Kind.HOOK: "this may do a part of the step, or nothing",
 }
 STEPS = {
-    Role.SCALER: "`{}` makes the step of the optimizer",
-    Role.DISABLED: "`{}`, a scaler that is switched off, makes the step of the optimizer",
+    Role.SCALER: "`{}` steps the optimizer",
+    Role.DISABLED: "`{}`, a scaler that is switched off, steps the optimizer",
     Role.OPTIMIZER: "`{}` steps without a scaler",
-    Role.SCHEDULER: "`{}`, a scheduler, makes its step",
+    Role.SCHEDULER: "`{}`, a scheduler, steps",
 }
 STEP = "`{}` steps, perhaps with a scaler"
 

@@ -51,7 +51,7 @@ CLAIMS: Mapping[Act, Claim] = {
     Act.EMPTY_CACHE: Claim("AMP111", "released the cached memory", every_step=True),
     Act.MIXED_WHERE: Claim("AMP203", "mixed {detail}: the result is float32"),
     Act.FLOAT64: Claim(
-        "AMP208", "mixed {detail}: the result is float64, which autocast leaves alone", DEVICES
+        "AMP208", "mixed {detail}: the result is float64, which autocast does not cast", DEVICES
     ),
     Act.BACKWARD_IN_REGION: Claim("AMP301", "ran in an autocast region of {detail}"),
     Act.STEP_IN_REGION: Claim("AMP303", "stepped in an autocast region of {detail}"),

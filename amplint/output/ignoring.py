@@ -173,7 +173,7 @@ def _objection(path: str, text: Text, new: str) -> str | None:
     if (again.text, again.encoding) != (new, text.encoding):
         return "the file would be read in another encoding"
     if _code(text) != _code(again):
-        return "no comment can stand there"
+        return "a comment is not possible there"
     return None
 
 

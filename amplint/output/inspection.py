@@ -84,7 +84,7 @@ def render(seen: Inspection, reading: Reading, shown: Callable[[str], str] = str
 def lines(seen: Inspection, where: Where) -> Iterator[str]:
     yield f"{where(seen.path, seen.row)}: {seen.line}"
     for notice in seen.notices:
-        yield f"  not looked at: {notice}"
+        yield f"  not checked: {notice}"
     if seen.notices and not seen.expressions:
         return
     yield ""

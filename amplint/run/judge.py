@@ -152,7 +152,7 @@ def own(rule: Rule, findings: Iterable[Finding]) -> Iterator[Finding]:
     """The findings of a check. Raises TypeError for what is none of its rule."""
     for finding in findings:
         if not isinstance(finding, Finding) or finding.code != rule.code:
-            raise TypeError(f"{finding!r} is no finding of {rule.code}")
+            raise TypeError(f"{finding!r} is not a finding of {rule.code}")
         yield finding
 
 

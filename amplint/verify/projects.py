@@ -265,5 +265,5 @@ def warning(options: Options) -> str:
     """The line that says what it means to run a program."""
     return (
         f"amplint: this runs your code with your user rights; a run may take {options.seconds:g} s "
-        f"and {options.memory / 2**30:g} GiB, and is no sandbox"
+        f"and {options.memory / 2**30:g} GiB, and is not a sandbox"
     )

@@ -1,4 +1,4 @@
-"""Deprecated names of torch: called, used as decorators, handed on, imported for nobody."""
+"""Deprecated names of torch: called, used as decorators, passed on, imported without a use."""
 
 from __future__ import annotations
 

@@ -4,15 +4,15 @@
 then the dtype. The first parameter of `torch.cuda.amp.autocast` was `enabled`, the second was the
 dtype.
 
-    torch.autocast("cuda", use_amp)       # TypeError at the `with`: a flag is no dtype
+    torch.autocast("cuda", use_amp)       # TypeError at the `with`: a flag is not a dtype
     torch.autocast("cuda", use_amp, dtype=torch.float16)  # TypeError: the dtype is given twice
-    torch.autocast(x.device)              # ValueError: a torch.device is no name
+    torch.autocast(x.device)              # ValueError: a torch.device is not a name
     torch.autocast("gpu")                 # RuntimeError: no such device type
     torch.autocast(use_amp)               # ValueError: which device?
     torch.autocast("cuda", dtype="float16")         # TypeError
-    with torch.autocast: ...              # TypeError: a class is no context
-    torch.cuda.amp.autocast(torch.bfloat16)         # TypeError: a dtype is no flag
-    @torch.autocast                       # ValueError: the function is taken for the device type
+    with torch.autocast: ...              # TypeError: a class is not a context
+    torch.cuda.amp.autocast(torch.bfloat16)         # TypeError: a dtype is not a flag
+    @torch.autocast                       # ValueError: the function is passed as the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
     self.region()                         # a method that returns one: likewise
@@ -221,7 +221,7 @@ def check_twice(call: View, parameters: Sequence[str]) -> Iterator[Finding]:
     by_position = (argument for _, keyword, argument in call.arguments if keyword is None)
     for name, argument in zip(parameters, by_position, strict=False):
         if name in given:
-            message = f"`{argument.brief}` is taken for `{name}`, which is passed twice"
+            message = f"`{argument.brief}` is passed as `{name}`, which is given twice"
             is_named = name == "dtype" and (is_flag(argument.value) or is_switch(argument))
             fix = name_flags(call, argument) if is_named else None
             yield call.finding(f"{message}: raises TypeError", fix=fix)
@@ -243,10 +243,10 @@ def check_device(call: View) -> Iterator[Finding]:
         message = f"`{given.brief}` is a torch.device, not a type: raises ValueError"
         yield call.finding(message, fix=take_type(call, given), help=GIVE_TYPE)
     elif is_flag(given.value):
-        message = f"`{given.brief}` is taken for the device type: raises ValueError"
+        message = f"`{given.brief}` is passed as the device type: raises ValueError"
         yield call.finding(message, fix=name_first(call, given, "enabled"))
     elif isinstance(only(given.value), DType):
-        message = f"`{given.brief}` is taken for the device type: raises ValueError"
+        message = f"`{given.brief}` is passed as the device type: raises ValueError"
         yield call.finding(message, fix=name_first(call, given, "dtype"))
     elif meant is not None:
         edit = call.source.edits.replace(given.cst, f'"{meant}"')
@@ -308,7 +308,7 @@ def check_dtype(call: View) -> Iterator[Finding]:
     if given is None:
         return
     if is_flag(given.value) or is_switch(given):
-        message = f"`{given.brief}` is taken for the dtype: raises TypeError"
+        message = f"`{given.brief}` is passed as the dtype: raises TypeError"
         yield call.finding(message, fix=name_flags(call, given))
     elif isinstance(name, str):
         message = f'"{name}" is a string, not a dtype: raises TypeError'
@@ -320,7 +320,7 @@ def check_enabled(call: View, position: int) -> Iterator[Finding]:
     given = call.arg("enabled", position)
     if given is None or not isinstance(only(given.value), DType):
         return
-    message = f"`{given.brief}` is taken for the flag `enabled`: raises TypeError"
+    message = f"`{given.brief}` is passed as the flag `enabled`: raises TypeError"
     fix = None
     if position == 0 and is_only_positional(call, given) and call.arg("dtype") is None:
         edit = call.source.edits.insert_before(given.cst, "dtype=")

@@ -61,7 +61,7 @@ from .._shared.tensors import has_own_classes, without_graph
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
 NEW = "nothing writes to the tensor that the number is read from"
-PLAIN = "the project has no tensors of a class of their own"
+PLAIN = "the project has no tensor subclasses"
 HERE = "both are made in this function"
 ALIKE = "both are known to have the same dtype and device, and no gradient"
 

@@ -4,7 +4,7 @@ Entering one warns (FutureWarning). The new function takes the device first, and
 parameter is the dtype, not `enabled`: positional arguments have to become keywords.
 
     with torch.cuda.amp.autocast(use_amp):                    # warns
-    with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is taken for a dtype
+    with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is the dtype
 
     with torch.amp.autocast("cuda", enabled=use_amp):
 

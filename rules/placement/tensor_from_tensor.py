@@ -59,7 +59,7 @@ from .._shared.reads import read_of_training
 from .._shared.tensors import has_own_classes, is_surely_tensor
 
 TENSOR = "the argument is a tensor for every caller"
-PLAIN = "the project has no tensors of a class of their own"
+PLAIN = "the project has no tensor subclasses"
 SAME_DEFAULT = "the project sets no other default device"
 LIKE = "the receiver is a tensor for every caller"
 GIVEN = "dtype, device and requires_grad are known for every caller"

@@ -73,7 +73,7 @@ VALUES = "every device and dtype gets the same values"
 OPERANDS = "its arguments are the same for every caller"
 NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is sliced out"
-PLAIN = "the project has no tensors of a class of their own"
+PLAIN = "the project has no tensor subclasses"
 DENSE = "the other tensor is strided"
 CAST = "the cast is to the dtype and the device of a tensor"
 

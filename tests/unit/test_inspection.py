@@ -113,7 +113,7 @@ def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
     assert rules[at + 1] == "does not hold: it runs for every batch of training"
     backward = section(amplint("explain", "--at", "a.py:12").out, "rules")
     at = backward.index("AMP301 backward-in-autocast: silent")
-    assert backward[at + 1] == "does not hold: it stands in an autocast region"
+    assert backward[at + 1] == "does not hold: it is in an autocast region"
     # No call of a function without mistakes is what rules on mistakes of any call are about.
     assert not [line for line in backward if line.startswith("AMP405")]
 
@@ -172,7 +172,7 @@ def test_the_calls_that_are_paired_with_a_line(amplint: Amplint, project: Path, 
         "a.py:12: the backward pass of a loss that is scaled by `scaler`",
         "a.py:13: `scaler` divides the gradients by the scale",
         "a.py:6: gradients are clipped",
-        "a.py:15: `scaler` makes the step of the optimizer",
+        "a.py:15: `scaler` steps the optimizer",
         "a.py:16: this may do anything to the gradients: amplint assumes that it is right",
         "a.py:17: `scaler` is updated",
     ]
@@ -290,7 +290,7 @@ def test_places_that_are_none(amplint: Amplint, place: str, said: str) -> None:
 def test_a_file_that_python_cannot_read(amplint: Amplint, project: Path) -> None:
     (project / "b.py").write_text("def f(:\n")
     ran = amplint("explain", "--at", "b.py:1")
-    assert "not looked at: " in ran.out and "cannot read this file" in ran.out
+    assert "not checked: " in ran.out and "cannot read this file" in ran.out
 
 
 def test_a_rule_that_fails_there_says_so(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -482,7 +482,7 @@ async def test_where_nothing_is_explained_it_says_why(
     assert "this file is excluded" in client.messages[0].message
     await explain(editor, "broken.py", 0)
     await until(lambda: len(client.messages) == 2)
-    assert "not looked at: " in client.messages[1].message
+    assert "not checked: " in client.messages[1].message
 
 
 @pytest.mark.asyncio

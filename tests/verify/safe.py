@@ -226,7 +226,7 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         fed,
         (
             ("def run", OWN_CLASS + "def run"),
@@ -525,7 +525,7 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         eye,
         (
             ("def run", OWN_CLASS + "def run"),
@@ -917,7 +917,7 @@ def of_numbers() -> Iterator[Case]:
     )
     yield Case(
         "AMP502",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         steps(
             "shown.append(bound(x))",
             "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
@@ -1006,7 +1006,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         copy,
         (
             ("def run", OWN_CLASS + "def run"),
@@ -1152,7 +1152,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         once(
             "shown.append(made(torch.ones(3)))",
             """

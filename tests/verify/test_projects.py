@@ -258,7 +258,7 @@ def test_nothing_is_said_of_a_program_that_comes_to_no_end(
     assert time.monotonic() - start < 45  # each guess once, and not four times
     out = capsys.readouterr().out
     assert "AMP701 inconclusive" in out
-    assert "the original runs into the time limit on sim: --timeout allows more" in out
+    assert "the original exceeds the time limit on sim: --timeout allows more" in out
     assert "host waits" not in out
 
 
