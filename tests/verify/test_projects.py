@@ -365,7 +365,7 @@ def banned():
     assert "first operations that are not the same" not in out
 
     assert main([*arguments, "--select", "AMP501"]) == 3
-    assert "no finding says why: mend this first" in capsys.readouterr().out
+    assert "no finding explains this error: fix it first" in capsys.readouterr().out
 
 
 def test_what_an_error_hid_is_verified_once_it_is_fixed(
