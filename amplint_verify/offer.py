@@ -191,10 +191,8 @@ def text(
         given = [*(paths or (".",)), *(["--unsafe"] if safeties == {Safety.UNSAFE} else [])]
         lines += ["", *of_programs(found, outcome.root, given)]
         if len(safeties) > 1:
-            lines.append("With --unsafe behind `verify`, the unsafe fixes are verified too.")
-        lines.append(
-            "With --report DIRECTORY behind `verify`, there is a page with the diff of each fix."
-        )
+            lines.append("`amplint verify --unsafe` verifies the unsafe fixes too.")
+        lines.append("`amplint verify --report DIRECTORY` writes a page with the diff of each fix.")
     lines.append("`amplint verify --help` says what the verdicts mean. Nothing was run.")
     if not has_torch:
         lines.append(f"To run anything, torch is needed here: {HOW_TO_GET_TORCH}")

@@ -138,11 +138,13 @@ def options(
     if sum(each is not None for each in (entry, script, pytest)) != 1:
         raise click.UsageError("say what to run, with one of --entry, --script and --pytest")
     if inputs is not None and entry is None:
-        raise click.UsageError("--inputs goes with --entry")
+        raise click.UsageError("--inputs needs --entry")
     if steps is not None and pytest is not None:
-        raise click.UsageError("--steps does not go with --pytest: tests end by themselves")
+        raise click.UsageError("--steps cannot be combined with --pytest: tests end by themselves")
     if sizes is not None and pytest is not None:
-        raise click.UsageError("--bench does not go with --pytest: name an --entry or a --script")
+        raise click.UsageError(
+            "--bench cannot be combined with --pytest: name an --entry or a --script"
+        )
     for name in filter(None, (entry, inputs)):
         if not all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")):
             raise click.UsageError(f"{name!r} is not of the form package.module:function")
@@ -195,7 +197,7 @@ def where(names: Sequence[str]) -> tuple[Backend, ...]:
     for name in chosen:
         reason = choice.missing(name)
         if reason is not None:
-            raise Failure(f"the back end {name} is not to be had here: {reason}")
+            raise Failure(f"the back end {name} is not available here: {reason}")
     return tuple(chosen.values())
 
 
@@ -265,6 +267,6 @@ def announcement(request: Request, options: Options) -> str:
 def warning(options: Options) -> str:
     """The line that says what it means to run a program."""
     return (
-        f"amplint: this runs your code with your rights; a run may take {options.seconds:g} s and "
-        f"{options.memory / 2**30:g} GiB, and is no sandbox"
+        f"amplint: this runs your code with your user rights; a run may take {options.seconds:g} s "
+        f"and {options.memory / 2**30:g} GiB, and is not a sandbox"
     )

@@ -53,9 +53,9 @@ from amplint.values.lattice import inner
 
 # By the fields of `Support` that are reasons: what is said of a place that is one.
 FIELDS = {
-    "island": "this part of the forward pass is not autocast",
+    "island": "autocast is off for this part of the forward pass",
     "function": "a custom autograd.Function runs here",
-    "linalg": "this runs wider than the region",
+    "linalg": "this runs in a wider dtype than the region",
 }
 WIDE = ("torch.linalg.", "torch.inverse")
 

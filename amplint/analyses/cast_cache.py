@@ -275,7 +275,7 @@ class CastCache(Fact):
                 evidence = self.why(
                     function,
                     number,
-                    "uses the weights as they were at first",
+                    "still uses the first casts of the weights",
                     Shows.WEIGHTS,
                 )
                 if known:

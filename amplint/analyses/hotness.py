@@ -673,7 +673,7 @@ class Hotness(PlaceFact[Heat]):
             (self._is_loss_of_users, "a loss is computed for every batch", REACH_OF_LEARNING),
             (self._is_optimizer_step, "an optimizer's step runs for every batch", REACH_OF_LOOP),
             (self._is_named_step, f"`{facts.name}` runs for every batch", REACH_OF_LEARNING),
-            (self._was_seen_in_every_step, "a run has called it in every step", REACH_OF_LOOP),
+            (self._was_seen_in_every_step, "a run called it in every step", REACH_OF_LOOP),
         )
         for holds, text, reach in reasons:
             if holds(function):

@@ -11,7 +11,7 @@ VALUES = "values"
 
 # By limit: how functions are described that reach it.
 LIMITS: Mapping[str, str] = {
-    PATHS: "with more paths than are kept apart",
+    PATHS: "with more paths than amplint tracks",
     VALUES: "too recursive to analyse completely",
 }
 Limited = Mapping[str, tuple[str, ...]]  # by limit, the functions that reach it
@@ -27,7 +27,7 @@ def united(parts: Iterable[Limited]) -> dict[str, tuple[str, ...]]:
 
 
 def lines_on(limited: Limited) -> list[str]:
-    """Ex) 2 functions with more paths than are kept apart; rules may be silent there"""
+    """Ex) 2 functions with more paths than amplint tracks; rules may be silent there"""
     return [
         f"{counted(len(functions), 'function')} {LIMITS[limit]}; rules may be silent there"
         for limit, functions in limited.items()

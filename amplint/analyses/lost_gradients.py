@@ -18,7 +18,7 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.values.atoms import Evidence, Shows
 
 MAX_LATER = 16  # passes of a module that are looked at after its first one in a region
-LATER = "this pass gets no gradients for the weights"
+LATER = "this pass computes no gradients for the weights"
 
 
 class Lost(NamedTuple):

@@ -70,7 +70,7 @@ class OverwrittenWeights(NodeFact[Overwritten]):
 
 
 Reasons = Sequence[tuple[int, str]]
-STALE = "uses the weights as they were at first"
+STALE = "still uses the first casts of the weights"
 
 
 def stale_passes(

@@ -405,7 +405,7 @@ class ScaledIn:
             return ""
         if any(ASKS_NO_VALUE.search(name) for name in names):
             return ""
-        return "the scaled loss is handed on here"
+        return "the scaled loss is passed on here"
 
     def _is_formatted(self, node: Node, number: int) -> bool:
         if node.op == ops.FSTRING:

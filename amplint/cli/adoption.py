@@ -44,7 +44,8 @@ def baseline_options(command: Command) -> Command:
         click.option(
             "--baseline",
             metavar="FILE",
-            help="The known findings, which are not reported. Default: .amplint-baseline.json.",
+            help="The file of known findings, which are not reported. "
+            "Default: .amplint-baseline.json.",
         ),
         click.option("--no-baseline", is_flag=True, help="Report the known findings too."),
     ]
@@ -67,14 +68,16 @@ def adoption_options(command: Command) -> Command:
             metavar="REASON",
             help="Write a suppression comment, with this reason, at each finding.",
         ),
-        click.option("--exit-zero", is_flag=True, help="End with status 0 in spite of findings."),
+        click.option(
+            "--exit-zero", is_flag=True, help="Exit with status 0 even if there are findings."
+        ),
         click.option(
             "--fail-on",
             metavar="GROUPS",
             multiple=True,
             callback=groups,
             shell_complete=completion.groups,
-            help="End with status 1 only for findings of these groups.",
+            help="Exit with status 1 only for findings of these groups.",
         ),
         click.option(
             "--show-settings",
@@ -103,11 +106,11 @@ class Adoption:
         """Take these options out of those given, and check them."""
         taken = cls(**{name: given.pop(name) for name in cls.__dataclass_fields__})
         if taken.no_baseline and given["baseline"]:
-            raise click.UsageError("--baseline and --no-baseline exclude each other")
+            raise click.UsageError("--baseline and --no-baseline cannot be combined")
         if STDIN in given["paths"] and (
             taken.new_since is not None or taken.add_ignores is not None
         ):
-            raise click.UsageError("--new-since and --add-ignores are for files, not for `-`")
+            raise click.UsageError("--new-since and --add-ignores need files, not `-`")
         if taken.add_ignores is not None:
             from amplint.fix import ignoring
 

@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     "--baseline", metavar="FILE", help="The file to write. Default: .amplint-baseline.json."
 )
 @click.option(
-    "--update", is_flag=True, help="Drop what is fixed or ignored by now, and add nothing."
+    "--update", is_flag=True, help="Drop findings that are now fixed or ignored; add none."
 )
 def baseline(update: bool, **given: Any) -> int:
-    """Write down the known findings, which `check` then leaves out.
+    """Record the present findings; `check` then reports only new ones.
 
-    The file is `.amplint-baseline.json` beside the settings, unless these or --baseline name
-    another one; several projects have one each. Commit it. With PATHS, findings in other files stay
-    as they were written down.
+    The file is `.amplint-baseline.json` beside the settings, unless the settings or --baseline name
+    another one. Each project has its own. Commit it. With PATHS, the entries of other files stay as
+    they are.
 
-    Without --update, new findings are added, and those that are fixed or ignored by now are
-    dropped. With it, none is added.
+    Without --update, new findings are added, and findings that are now fixed or ignored are
+    dropped. With --update, none is added.
     """
     from amplint.output import baseline as known
     from amplint.run import engine
     from amplint.util import progress
 
     if STDIN in given["paths"]:
-        raise click.UsageError("a baseline is of files, not of `-`")
+        raise click.UsageError("a baseline needs files, not `-`")
     request, _ = make_request(**given)
     before: dict[str, known.Baseline] = {}
     for file, paths in known.files_of(request).items():

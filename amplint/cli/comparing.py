@@ -29,8 +29,8 @@ def compare_option(command: Command) -> Command:
         "--compare",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="With --format html: show what has come and gone since this report of --format json, "
-        "or since this baseline.",
+        help="With --format html: show which findings are new and which are gone since this JSON "
+        "report or baseline.",
     )(command)
 
 
@@ -40,11 +40,11 @@ def taken(compare: Path | None, outputs: Sequence[Output], given: dict[str, Any]
     if compare is None:
         return None
     if all(output.format != HTML for output in outputs):
-        raise click.UsageError("--compare goes with --format html")
+        raise click.UsageError("--compare needs --format html")
     if given["new_since"] is not None:
-        raise click.UsageError("--compare and --new-since exclude each other")
+        raise click.UsageError("--compare and --new-since cannot be combined")
     if STDIN in given["paths"]:
-        raise click.UsageError("--compare is for files, not for `-`")
+        raise click.UsageError("--compare needs files, not `-`")
     from amplint.output import comparing
 
     return partial(comparing.compare, earlier=comparing.read(compare))

@@ -25,12 +25,12 @@ from amplint.util.escaping import printable
 from amplint.util.paths import seen_from, slashes
 from amplint.util.toml import loads
 
-SETTINGS, HOOK, CI = "the settings", "the hook of pre-commit", "the check in CI"
+SETTINGS, HOOK, CI = "the settings", "the pre-commit hook", "the check in CI"
 HOOKS = ".pre-commit-config.yaml"
 WORKFLOWS = ".github/workflows"
 WORKFLOW = f"{WORKFLOWS}/amplint.yml"
 PIPELINE = ".gitlab-ci.yml"
-NO_REPOSITORY = "this is no git repository"
+NO_REPOSITORY = "this is not a git repository"
 NAMED = re.compile(rb"\bamplint\b")
 BRANCH = re.compile(r"[A-Za-z][\w./-]*")
 ITEM = re.compile(r"( *)- repo:(?: .*)?")
@@ -113,7 +113,7 @@ def settings(directory: Path) -> FileStep:
     step = FileStep(SETTINGS, file, FileWay.APPEND, directory, text, before=before)
     if is_one_table_more(before, step.after):
         return step
-    why = "a table cannot stand at its end"
+    why = "a table cannot be appended to it"
     return FileStep(SETTINGS, file, FileWay.BY_HAND, directory, table, why)
 
 
@@ -182,7 +182,7 @@ def ci(top: Path, source: CloneSource | None) -> FileStep:
             return FileStep(CI, file, FileWay.NOTHING, top, why=f"{shown(file)} has it")
     job = recipes.filled(recipes.GITLAB, source or recipes.UNKNOWN)
     if content(pipeline) is not None:
-        why = "whether a job more fits its stages and defaults is for you to say"
+        why = "check first that the job fits its stages and defaults"
         return FileStep(CI, pipeline, FileWay.BY_HAND, top, job, why)
     if "gitlab" in git.answer(top, "remote", "get-url", "origin") and not workflows:
         return by_source(FileStep(CI, pipeline, FileWay.WRITE, top, job), source)
@@ -190,7 +190,9 @@ def ci(top: Path, source: CloneSource | None) -> FileStep:
     if content(file) is not None:
         return FileStep(CI, file, FileWay.NOTHING, top, why=f"{shown(file)} is there")
     if source is not None and not source.on_github:
-        why = "an action is on GitHub, and this amplint is not; any CI can run these commands"
+        why = (
+            "this amplint is not on GitHub, where actions have to be; any CI can run these commands"
+        )
         return FileStep(CI, file, FileWay.BY_HAND, top, recipes.filled(recipes.OTHER, source), why)
     text = recipes.github(source or recipes.UNKNOWN, branch_of(top))
     return by_source(FileStep(CI, file, FileWay.WRITE, top, text), source)
@@ -215,7 +217,7 @@ def by_source(step: FileStep, source: CloneSource | None) -> FileStep:
         return step
     why = (
         "it is not known where amplint can be cloned from: fill in ADDRESS and COMMIT, "
-        "or name them by --from ADDRESS@COMMIT"
+        "or pass --from ADDRESS@COMMIT"
     )
     return replace(step, way=FileWay.BY_HAND, why=why)
 

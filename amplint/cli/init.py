@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("directory", default=".", type=click.Path(exists=True, file_okay=False))
-@click.option("--yes", is_flag=True, help="Write all of them, without a question.")
+@click.option("--yes", is_flag=True, help="Write all files without asking.")
 @click.option(
     "--from",
     "address",
     metavar="ADDRESS@COMMIT",
-    help="Where hook and CI have amplint from. Default: where it was installed from.",
+    help="Where the hook and CI install amplint from. Default: where it was installed from.",
 )
 def init(directory: str, yes: bool, address: str | None) -> int:
-    """Write the settings, the hook of pre-commit and the check in CI.
+    """Write the settings, the pre-commit hook and the check in CI.
 
-    There is one question for each. What is there stays as it is: a file is made, or lines are
-    appended where that is certain to be right; else these are shown. A second run changes nothing.
+    It asks before each. Existing text is never changed: amplint creates a file, or appends lines
+    where this is certain to be right; otherwise it shows the lines. A second run changes nothing.
 
     Without a terminal and without --yes, nothing is written. Status 1: something is left to do.
     """
@@ -54,7 +54,7 @@ def init(directory: str, yes: bool, address: str | None) -> int:
             problems += write(step)
     tell(problems)
     if left and not (yes or asks):
-        tell_notices(["nothing is written: there is no terminal to ask at, and no --yes"])
+        tell_notices(["nothing was written: there is no terminal to ask on, and no --yes"])
     if problems:
         return FAILED
     if yes or asks:
@@ -71,8 +71,8 @@ def named(address: str) -> CloneSource:
     source = CloneSource(cleaned(start), commit)
     if not source.is_plain:
         raise click.UsageError(
-            f"--from {address!r} is no ADDRESS@COMMIT that others can clone: https, ssh or git, as "
-            "in https://.../amplint@v1.0"
+            f"--from {address!r} is not an ADDRESS@COMMIT that others can clone: https, ssh or "
+            "git, as in https://.../amplint@v1.0"
         )
     return source
 
@@ -85,7 +85,7 @@ def told(step: FileStep, done: bool) -> str:
     if step.way is FileWay.NOTHING:
         return f"{step.purpose}: nothing to do: {step.why}"
     if step.way is FileWay.BY_HAND:
-        return f"{step.purpose}: to be added to {file} by hand: {step.why}\n\n{lines}\n"
+        return f"{step.purpose}: add this to {file} by hand: {step.why}\n\n{lines}\n"
     doing = "" if done else "would "
     return f"{step.purpose}: {doing}{step.way.value} {file}\n\n{lines}\n"
 

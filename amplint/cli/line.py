@@ -39,7 +39,7 @@ def explain(place: str, rule: Rule | None) -> None:
     path = relative(absolute(file), str(root))
     reading = read(request.project, request.overlays)
     if path not in reading.paths:
-        raise Failure(f"{file}: no file that amplint reads")
+        raise Failure(f"{file}: not a file that amplint reads")
     row = row_in(reading.text(path), *numbers)
     if row is None:
         raise Failure(f"{place}: the file has no such line")
@@ -53,7 +53,7 @@ def split(place: str) -> tuple[str, int] | tuple[str, int, int]:
     printed there: its column says nothing of the line. Raises click.UsageError."""
     found = PLACE.fullmatch(place)
     if found is None:
-        raise click.UsageError(f"--at {place!r} is no FILE:LINE")
+        raise click.UsageError(f"--at {place!r} is not of the form FILE:LINE")
     file, cell = found["file"], found["cell"]
     numbers = found["numbers"][1:].split(":")
     while len(numbers) > 1 and cell is None and os.path.exists(f"{file}:{numbers[0]}"):  # noqa: PTH110  (never raises)
@@ -66,5 +66,5 @@ def split(place: str) -> tuple[str, int] | tuple[str, int, int]:
             f"--at {place!r} names no cell: write {file}:CELL:LINE, as a report does"
         )
     if len(numbers) > 2 + is_notebook or (cell is not None and not is_notebook):
-        raise click.UsageError(f"--at {place!r} is no FILE:LINE")
+        raise click.UsageError(f"--at {place!r} is not of the form FILE:LINE")
     return (file, int(numbers[0]), int(numbers[1])) if is_notebook else (file, int(numbers[0]))

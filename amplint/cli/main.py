@@ -193,14 +193,18 @@ def cli(context: click.Context) -> int:
 @report_options
 @compare_option
 @click.option(
-    "--fix/--no-fix", "write", help="Make the safe fixes, and report what is left: `fix --apply`."
+    "--fix/--no-fix",
+    "write",
+    help="Apply the safe fixes and report the remaining findings: `fix --apply`.",
 )
 @click.option("--diff", is_flag=True, help="Print the safe fixes as a diff; write nothing.")
 @unsafe_option
-@click.option("--watch", is_flag=True, help="Check again when a file has changed; Ctrl-C ends it.")
-@click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
-@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
-@click.option("--timing", is_flag=True, help="Print which rules and files have taken longest.")
+@click.option("--watch", is_flag=True, help="Check again when a file changes; stop with Ctrl-C.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only findings and errors.")
+@click.option(
+    "--statistics", is_flag=True, help="Print the number of findings of each rule instead."
+)
+@click.option("--timing", is_flag=True, help="Print which rules and files took longest.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -231,11 +235,11 @@ def check(
 ) -> int:
     """Report the mistakes in files and directories.
 
-    Without PATHS, what is here; with `-`, standard input. The project around the paths is analysed
-    too, so that what is found in a file does not depend on which others are named.
+    Without PATHS, the current directory is checked; with `-`, standard input. The whole project
+    around the paths is analysed, so the findings in a file do not depend on which files are named.
 
-    With --fix, what is left after the safe fixes decides the exit status; with --diff, it is 1 if
-    there is a diff, else 0.
+    With --fix, the findings that remain after the safe fixes decide the exit status. With --diff,
+    the status is 1 if there is a diff, else 0.
     """
     from amplint.run.supervision import Limit
     from amplint.util import progress
@@ -300,27 +304,30 @@ def check(
 @click.option("--apply", "write", is_flag=True, help="Write the fixes to the files.")
 @unsafe_option
 @click.option(
-    "--verify", is_flag=True, help="Run a program before and after, and apply what is verified."
+    "--verify",
+    is_flag=True,
+    help="Run a program before and after the fixes, and apply the verified ones.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only findings and errors.")
 @program_options
 def fix(
     write: bool, unsafe: bool, verify: bool, no_baseline: bool, quiet: bool, **given: Any
 ) -> int:
     """Show the safe fixes as a diff, or --apply them.
 
-    What is left after the fixes is reported and decides the exit status. Without --apply nothing
-    is written, and the status is 1 if there is anything to fix. With --apply --verify, the program
-    named by --entry, --script or --pytest is run, with your rights; see `amplint verify --help`.
+    The findings that remain after the fixes are reported, and decide the exit status. Without
+    --apply nothing is written, and the status is 1 if there is anything to fix. --apply --verify
+    runs the program named by --entry, --script or --pytest, with your user rights; see
+    `amplint verify --help`.
     """
     from amplint.cli import fixing
     from amplint.output import baseline
 
     program = {name: given.pop(name) for name in PROGRAM}
     if verify and not write:
-        raise click.UsageError("--verify goes with --apply; to see verdicts, use `amplint verify`")
+        raise click.UsageError("--verify needs --apply; to see verdicts, use `amplint verify`")
     if not verify and any(program[name] for name in ("entry", "script", "pytest")):
-        raise click.UsageError("what to run is for --verify")
+        raise click.UsageError("--entry, --script and --pytest need --verify")
     request, text = make_request(**given)
     known = {} if no_baseline else baseline.of_run(request)
     if verify:
@@ -338,10 +345,10 @@ def fix(
 @cli.command()
 @click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]...")
 def clean(paths: tuple[str, ...]) -> int:
-    """Delete what `check` and `fix` have kept of earlier runs.
+    """Delete the cache of `check` and `fix`.
 
-    That is the directory .amplint_cache of the project around PATHS, or around where you are, and
-    what a `fix` that was killed has left beside files.
+    This is the directory .amplint_cache in the root of the project that PATHS (default: the current
+    directory) belong to. Files that a killed `fix` has left are deleted too.
     """
     from amplint.project import discover
     from amplint.run import cache
@@ -356,14 +363,16 @@ def clean(paths: tuple[str, ...]) -> int:
         said = f"deleted {directory}" if deleted else f"there is no {cache.NAME} in {root}"
         click.echo(said, err=True)
         if left := replacing.delete(replacing.left_below(root)):
-            click.echo(f"deleted {left} file{'s' * (left != 1)} of a fix that was killed", err=True)
+            click.echo(
+                f"deleted {left} file{'s' * (left != 1)} left by a fix that was killed", err=True
+            )
     return CLEAN
 
 
 @cli.command()
 @click.argument("rule", required=False, shell_complete=completion.rules)
 @click.option("--all", "every", is_flag=True, help="Print the pages of all rules.")
-@format_option("text", "json", "markdown", default=None, help="Of the pages of rules.")
+@format_option("text", "json", "markdown", default=None, help="The format of rule pages.")
 @click.option(
     "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
 )
@@ -373,8 +382,8 @@ def clean(paths: tuple[str, ...]) -> int:
     "--at",
     "place",
     metavar="FILE:LINE",
-    help="Print what is known of a line, and why rules are silent there. A cell: FILE:CELL:LINE. "
-    "A place may be given as a report prints it.",
+    help="Print what amplint knows about a line, and why rules are silent there. In a notebook: "
+    "FILE:CELL:LINE. A place copied from a report works too.",
 )
 @color_option
 def explain(
@@ -386,10 +395,10 @@ def explain(
     settings_schema: bool,
     place: str | None,
 ) -> int:
-    """Print the page of a rule or framework, or all about a line.
+    """Print the page of a rule or framework, or explain a line.
 
-    RULE is a code or a name. With --at, it is the rule to explain; without it, all that look
-    at the line are.
+    RULE is a code or a name. With --at, only this rule is explained; without RULE, all rules that
+    look at the line.
     """
     if every:
         refuse_with("--all", {"RULE": rule, "--at": place})
@@ -454,12 +463,14 @@ def rules(format_: str) -> int:
 @cli.command()
 @click.argument("code", required=False)
 @click.argument("name", required=False)
-@click.option("--package", metavar="PACKAGE", help="Start a package of rules, with this one in it.")
+@click.option(
+    "--package", metavar="PACKAGE", help="Create a package of rules, with this rule in it."
+)
 def new(code: str | None, name: str | None, package: str | None) -> int:
-    """Start a rule, its bad and its good program.
+    """Create a rule with its bad and its good example.
 
-    To be run in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`, or of a package of
-    rules. Such a package is started by `amplint new --package acme-rules ACM101 my-pattern`.
+    Run it in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`, or in a package of rules.
+    `amplint new --package acme-rules ACM101 my-pattern` creates such a package.
     """
     from amplint.cli import new_rule
     from amplint.rule import registry

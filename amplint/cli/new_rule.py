@@ -55,7 +55,7 @@ def check(call: View) -> Iterator[Finding]:
     yield call.finding(f"`{{call.called.text}}` is called")
 '''
 
-BAD = '''"""What {code} finds; each line that it speaks about ends with the marker."""
+BAD = '''"""What {code} finds; each reported line ends with the marker."""
 
 import torch
 

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 @click.option(
     "--save",
     is_flag=True,
-    help="Write what the run has shown into .amplint/observations.json, for `check` to use.",
+    help="Save what the run has shown in .amplint/observations.json; `check` uses it.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print findings and errors, nothing else.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only findings and errors.")
 def observe(
     formats: list[Output],
     output_file: Path | None,
@@ -61,11 +61,11 @@ def observe(
       --script   a script and its arguments: --script train.py --epochs 1
       --pytest   the tests: --pytest -k small
 
-    Without a GPU, tensors without values stand for those on one: PyTorch's own kernels of CUDA
-    autocast say what dtype each result has. What is named is run with your rights, in a copy of the
+    Without a GPU, tensors without values stand in for CUDA tensors: PyTorch's own CUDA autocast
+    decides the dtype of each result. The program runs with your user rights, in a copy of the
     project. Nothing is written to your files.
 
-    Exit status: as that of `check`; 2 also if the program comes to no end.
+    Exit status: like that of `check`; also 2 if the program does not finish.
     """
     program = {name: given.pop(name) for name in PROGRAM}
     outputs = outputs_of(formats, output_file, statistics=False)
@@ -78,7 +78,7 @@ def observe(
 
     request, text = make_request(**given)
     if text is not None:
-        raise click.UsageError("standard input is no project that could be run")
+        raise click.UsageError("standard input is not a project that can be run")
     options = projects.options(request, unsafe=False, arguments=behind(), **program)
     if request.project.problems:
         raise Failure("; ".join(request.project.problems))
@@ -108,11 +108,11 @@ def saved(outcome: Outcome, request: Request, found: ObservedRun) -> Outcome:
     from amplint_verify.observing import saving
 
     if not found.functions:
-        return replace(outcome, notices=(*outcome.notices, "the run has shown nothing to save"))
+        return replace(outcome, notices=(*outcome.notices, "the run showed nothing to save"))
     try:
         files = saving.save(request, found.functions, outcome.all_texts)
     except (OSError, UnusableError) as error:
-        return replace(outcome, problems=(*outcome.problems, f"{FILE} is not written: {error}"))
+        return replace(outcome, problems=(*outcome.problems, f"{FILE} was not written: {error}"))
     of = f"what was seen of {counted(len(found.functions), 'function')}"
     names = " and ".join(seen_from(".", each) for each in files)
     return replace(outcome, notices=(*outcome.notices, f"{of} is in {names}"))

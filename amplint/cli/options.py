@@ -137,7 +137,7 @@ def toml(text: str, parameter: click.Parameter) -> dict[str, object]:
         return loads(text)
     except (ValueError, RecursionError) as error:
         said = f"{text!r} is neither a file nor a setting in TOML: {error}"
-        raise click.BadParameter(f"{said}; text stands in quotes", param=parameter) from error
+        raise click.BadParameter(f"{said}; put text in quotes", param=parameter) from error
 
 
 def format_and_file(
@@ -161,14 +161,16 @@ def outputs_of(formats: Sequence[Output], file: Path | None, statistics: bool) -
     outputs = list(formats) or [Output("text")]
     if statistics:
         if any(output.format not in STATISTICS for output in outputs):
-            raise click.UsageError(f"--statistics goes with --format {' or '.join(STATISTICS)}")
+            raise click.UsageError(f"--statistics needs --format {' or '.join(STATISTICS)}")
         outputs = [Output(STATISTICS[output.format], output.file) for output in outputs]
     unnamed = [output for output in outputs if output.file is None]
     if len(unnamed) > 1:
-        raise click.UsageError("of several formats, all but one need a file: --format sarif:FILE")
+        raise click.UsageError(
+            "of several formats, all except one need a file: --format sarif:FILE"
+        )
     if file is not None:
         if not unnamed:
-            raise click.UsageError("--output-file is for a format that names no file itself")
+            raise click.UsageError("--output-file needs a format without a file of its own")
         outputs = [output if output.file else Output(output.format, file) for output in outputs]
     files = [output.file for output in outputs if output.file is not None]
     for one in files:
@@ -183,7 +185,7 @@ def refuse_with(option: str, others: Mapping[str, object]) -> None:
     """Raises click.UsageError for an option that was given and does not go with another one."""
     for other, value in others.items():
         if value:
-            raise click.UsageError(f"{other} does not go with {option}")
+            raise click.UsageError(f"{other} cannot be combined with {option}")
 
 
 def report_options(command: Command) -> Command:
@@ -197,7 +199,7 @@ def report_options(command: Command) -> Command:
             multiple=True,
             callback=format_and_file,
             shell_complete=completion.formats,
-            help=f"{', '.join(FORMATS)}; with a file, also several. Default: text.",
+            help=f"{', '.join(FORMATS)}; with a file, it can be repeated. Default: text.",
         ),
         click.option(
             "--output-file",
@@ -241,7 +243,7 @@ def color_option(command: Command) -> Command:
         expose_value=False,
         is_eager=True,
         callback=choose_color,
-        help="auto: as the terminal, NO_COLOR and FORCE_COLOR say. Default: auto.",
+        help="auto: depends on the terminal, NO_COLOR and FORCE_COLOR. Default: auto.",
     )
     return option(command)
 
@@ -260,7 +262,7 @@ def unsafe_option(command: Command) -> Command:
         "--unsafe-fixes",
         "unsafe",
         is_flag=True,
-        help="Take also fixes that may change results.",
+        help="Include fixes that may change results.",
     )
     return option(command)
 
@@ -277,7 +279,7 @@ def settings_options(command: Command) -> Command:
             multiple=True,
             callback=codes_to_report,
             shell_complete=completion.selectors,
-            help="Report these and no others.",
+            help="Report only these.",
         ),
         click.option("--ignore", metavar="CODES", help="Do not report these.", **codes),
         click.option("--extend-select", metavar="CODES", help="Report these too.", **codes),
@@ -291,16 +293,19 @@ def settings_options(command: Command) -> Command:
             "--preview/--no-preview", default=None, help="Also run rules that are in preview."
         ),
         click.option(
-            "--exclude", metavar="PATTERNS", help="Leave out files, as in .gitignore.", **many
+            "--exclude",
+            metavar="PATTERNS",
+            help="Exclude files; patterns as in .gitignore.",
+            **many,
         ),
         click.option(
             "--extend-exclude",
             metavar="PATTERNS",
-            help="Leave out these too; --exclude replaces what the settings exclude.",
+            help="Exclude these too; --exclude replaces what the settings exclude.",
             **many,
         ),
         click.option(
-            "--roots", metavar="DIRECTORIES", help="Analyse these as projects of their own.", **many
+            "--roots", metavar="DIRECTORIES", help="Analyse these as separate projects.", **many
         ),
         click.option(
             "--per-file-ignores",
@@ -315,8 +320,8 @@ def settings_options(command: Command) -> Command:
         click.option(
             "--assume-autocast",
             type=click.Choice(["auto", "true", "false"]),
-            help="Whether modules and losses that nobody is seen to call run under autocast; true: "
-            "all of them do, on half inputs. Default: where the project shows that it trains so.",
+            help="Whether modules and losses without a visible caller run under autocast; true: "
+            "all of them do, on half inputs. Default: if the project shows that it uses autocast.",
         ),
         click.option(
             "--config",
@@ -330,7 +335,7 @@ def settings_options(command: Command) -> Command:
         click.option(
             "--force-exclude",
             is_flag=True,
-            help="Leave out excluded and ignored files even if they are named.",
+            help="Skip excluded and ignored files even if they are named.",
         ),
         click.option(
             "--no-cache",
@@ -356,30 +361,30 @@ def program_options(command: Command) -> Command:
         click.option(
             "--inputs",
             metavar="MODULE:FUNCTION",
-            help="Call the entry with what this one returns: a tuple, a dict, or one argument.",
+            help="Call the entry with what this function returns: a tuple, a dict or one argument.",
         ),
         click.option(
             "--script",
             metavar="FILE",
-            help="Run this script; what follows are its arguments.",
+            help="Run this script; the words after it are its arguments.",
         ),
         click.option(
             "--pytest",
             metavar="[FILE]",
             is_flag=False,
             flag_value="",
-            help="Run the tests; what follows are arguments of pytest.",
+            help="Run the tests; the words after it are arguments of pytest.",
         ),
         click.option(
             "--backend",
             type=click.Choice(WHERE),
             multiple=True,
-            help="Where to run; auto is a GPU if there is one, else sim and policy.",
+            help="The back end; auto: a GPU if there is one, else sim and policy.",
         ),
         click.option(
             "--dtype",
             type=click.Choice(["fp16", "bf16"]),
-            help="What autocast casts to where the program does not say.",
+            help="The dtype of autocast where the program names none.",
         ),
         click.option(
             "--steps",
@@ -427,9 +432,11 @@ def make_request(
     known = registry.AllRules()
     from_stdin = STDIN in paths
     if from_stdin and len(paths) > 1:
-        raise click.UsageError("`-` stands alone: standard input is one file")
+        raise click.UsageError(
+            "`-` cannot be combined with other paths: standard input is one file"
+        )
     if stdin_filename is not None and not from_stdin:
-        raise click.UsageError("--stdin-filename goes with `-` as the path")
+        raise click.UsageError("--stdin-filename needs `-` as the path")
     if not from_stdin:
         project, settings = files_and_settings(paths, force_exclude, config, **options)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)

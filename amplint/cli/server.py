@@ -11,8 +11,7 @@ from amplint.util.errors import Failure
 
 # What a user sees who types the command to look what it does: without this, it seems to hang.
 AT_A_TERMINAL = (
-    "this is started by an editor, and waits for its messages; docs/editors.md says how; "
-    "Ctrl-D ends it"
+    "an editor starts this command and sends it messages; see docs/editors.md; stop with Ctrl-D"
 )
 
 
@@ -20,8 +19,8 @@ AT_A_TERMINAL = (
 def server() -> int:
     """Serve an editor, as a language server over stdin and stdout.
 
-    Diagnostics while you type, fixes, and the page of a rule under the cursor. It needs
-    `pip install 'amplint[server]'`; docs/editors.md says how editors start it.
+    It shows findings while you type, offers fixes, and shows the page of the rule under the cursor.
+    It needs `pip install 'amplint[server]'`; docs/editors.md says how to set up an editor.
     """
     if importlib.util.find_spec("pygls") is None:
         raise Failure("server needs pygls: pip install 'amplint[server]'")

@@ -47,7 +47,7 @@ def definitions() -> str:
 
 @click.command(cls=ProgramCommand, epilog=f"Verdicts on fixes:\n\n{definitions()}")
 @settings_options
-@click.option("--unsafe", is_flag=True, help="Verify also fixes that may change results.")
+@click.option("--unsafe", is_flag=True, help="Also verify fixes that may change results.")
 @program_options
 @click.option(
     "--report",
@@ -57,13 +57,13 @@ def definitions() -> str:
     help="Write verify.json and verify.html there.",
 )
 @click.option(
-    "--bench", is_flag=True, help="Measure what the fixes are worth: counts, times, memory."
+    "--bench", is_flag=True, help="Measure the benefit of the fixes: counts, times, memory."
 )
 @click.option(
     "--batch-sizes",
     metavar="N,N",
     callback=numbers,
-    help="With --bench: for programs that take a batch_size. Default: 8,16,32.",
+    help="With --bench: the values for programs that take a batch_size. Default: 8,16,32.",
 )
 @click.option("--rules", "rules", is_flag=True, help="Run the fixtures of the rules.")
 @click.option("--self-test", "self_test", is_flag=True, help="Check the harness itself.")
@@ -85,13 +85,13 @@ def verify(
       --entry          a function: package.module:function
       --script         a script and its arguments: --script train.py --epochs 1
       --pytest         the tests: --pytest -k small
-    --rules [CODES]    every rule's own example, bad and fixed, or that of the rules named
+    --rules [CODES]    every rule's own example, bad and fixed, or those of the named rules
     --self-test        the back ends against PyTorch's own lists of autocast operations; also
                        together with --rules
 
-    Without any of these it runs nothing, and says what it could verify on this project, and how.
+    Without any of these it runs nothing, and says what it could verify in this project, and how.
 
-    What is named is run with your rights. Nothing is written to your files.
+    The program runs with your user rights. Nothing is written to your files.
 
     Exit status: 0 every fix is good, 1 one differs or crashes, 2 amplint could not do its work, 3
     one is inconclusive or not-executed.
@@ -109,21 +109,21 @@ def verify(
     if not has_torch:
         raise Failure(f"verify needs torch: {HOW_TO_GET_TORCH}")
     if batch_sizes and not bench:
-        raise click.UsageError("--batch-sizes goes with --bench")
+        raise click.UsageError("--batch-sizes needs --bench")
     if bench and not (rules or named):
-        raise click.UsageError("--bench goes with --rules, --entry or --script")
+        raise click.UsageError("--bench needs --rules, --entry or --script")
     sizes = (batch_sizes or SIZES) if bench else None
     if not named:
         codes = given["paths"] if rules else None
         where = backends_of(program["backend"])
         return verify_harness(codes, self_test, where, format_, directory, sizes)
     if format_ == "markdown":
-        raise click.UsageError("--format markdown is the table of --rules")
+        raise click.UsageError("--format markdown needs --rules")
     from amplint_verify import projects
 
     request, text = make_request(**given)
     if text is not None:
-        raise click.UsageError("standard input is no project that could be run")
+        raise click.UsageError("standard input is not a project that can be run")
     options = projects.options(request, unsafe=unsafe, sizes=sizes, arguments=behind(), **program)
     return projects.verify(request, options, format_, directory)
 
@@ -137,7 +137,7 @@ def print_offer(given: dict[str, Any], has_torch: bool) -> int:
 
     request, text = make_request(**given)
     if text is not None:
-        raise click.UsageError("standard input is no project that could be run")
+        raise click.UsageError("standard input is not a project that can be run")
     linker = LiveLinker()
     outcome = engine.run(replace(request, linker=linker))
     console.tell(outcome.problems)
@@ -154,7 +154,7 @@ def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
     for name in names:
         reason = choice.missing(name) if name != AUTO else None
         if reason:
-            raise Failure(f"the back end {name} is not to be had here: {reason}")
+            raise Failure(f"the back end {name} is not available here: {reason}")
     found = (backend.name for name in names for backend in choice.chosen(name))
     return tuple(BACKENDS[name] for name in dict.fromkeys(found))
 

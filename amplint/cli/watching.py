@@ -242,7 +242,7 @@ class Watcher:
                 raise
             self._memory = None  # what is kept may be the reason
             error.show()
-            self._say("amplint waits until that has changed; Ctrl-C ends it")
+            self._say("amplint waits until that changes; stop with Ctrl-C")
             return None
         if outcome.stopped:
             is_interrupted = outcome.signal == signal.SIGINT
@@ -274,7 +274,7 @@ class Watcher:
             show(outcome, request, (TEXT,), self.quiet, self.order)
         files = counted(len(outcome.files), "file")
         if before is None:
-            self._say(f"amplint watches {files}; Ctrl-C ends it")
+            self._say(f"amplint watches {files}; stop with Ctrl-C")
             return
         came, went = difference(before, now)
         for sign, color, lines in (("+", "red", came), ("-", "green", went)):
@@ -282,7 +282,7 @@ class Watcher:
                 click.echo(f"{click.style(sign, fg=color, bold=True)} {line}")
         clock = time.strftime("%H:%M:%S")
         left = counted(len(outcome.findings), "finding")
-        self._say(f"{clock} {why}: {len(came)} came, {len(went)} went; {left} in {files}")
+        self._say(f"{clock} {why}: {len(came)} new, {len(went)} gone; {left} in {files}")
 
     def _say(self, text: str) -> None:
         if not self.quiet:

@@ -416,7 +416,9 @@ class Rounds:
 
     def _withhold(self, those: Iterable[FixableFinding], mistakes: Sequence[str]) -> None:
         for each in those:
-            said = f"{each.place}: {each.finding.code} not fixed: that would bring {mistakes[0]}"
+            said = (
+                f"{each.place}: {each.finding.code} not fixed: that would introduce {mistakes[0]}"
+            )
             self.withheld[each.identity] = said
 
 

@@ -55,7 +55,7 @@ def check_reason(reason: str) -> str:
     """The reason as it stands in comments. Raises ReasonError."""
     reason = reason.strip()
     if not reason:
-        raise ReasonError("--add-ignores: say why, as in --add-ignores 'known, issue 12'")
+        raise ReasonError("--add-ignores: give a reason, as in --add-ignores 'known, issue 12'")
     if not reason.isprintable():
         raise ReasonError("--add-ignores: the reason must be one line of printable text")
     if reason.startswith("[") or NEXT_REMARK.search(f" {reason}"):
@@ -173,7 +173,7 @@ def _objection(path: str, text: Text, new: str) -> str | None:
     if (again.text, again.encoding) != (new, text.encoding):
         return "the file would be read in another encoding"
     if _code(text) != _code(again):
-        return "no comment can stand there"
+        return "a comment is not possible there"
     return None
 
 

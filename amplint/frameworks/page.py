@@ -24,12 +24,12 @@ OFTEN = {
 BECOMES = {
     "loss": "its backward pass is run",
     "read": "it is read back to the host",
-    "batch": "it is taken for a batch on the device",
+    "batch": "it is assumed to be a batch on the device",
 }
 SCALING = {
     "scales": "it is the backward pass of the scaled loss",
     "unscales": "the gradients are divided by the scale",
-    "gathers": "gradients of several batches are gathered in it before a step",
+    "gathers": "it accumulates gradients of several batches before a step",
 }
 
 
@@ -79,7 +79,7 @@ def lines(model: Model) -> Iterator[str]:
         if row.unless is not None:
             yield f"  no region with `{row.unless}`"
         if row.own_parameters is not None:
-            yield f"  parameters of its own where a function speaks of `{row.own_parameters}`"
+            yield f"  its own parameters if a function mentions `{row.own_parameters}`"
     for setting in model.settings:
         yield ""
         yield f"{setting.key} in configuration files ({setting.format})"
@@ -97,7 +97,7 @@ def lines(model: Model) -> Iterator[str]:
         method = f".{wrapper.method}" if wrapper.method else ""
         made = " that it makes" if wrapper.made else ""
         told = f" of {wrapper.told_by}=" if wrapper.told_by else ""
-        run = f"the module{made} runs as the precision{told} says"
+        run = f"the module{made} runs in the precision{told}"
         yield f"{wrapper.argument}= of {calls}{method}: {run}"
 
 
@@ -129,17 +129,17 @@ def facts(method: MethodRow) -> Iterator[str]:
     if method.parameters:
         yield ", ".join(f"{name}: {role}" for name, role in method.parameters.items())
     if method.result is not None:
-        yield f"of what it returns, {BECOMES[method.result]}"
+        yield f"its result: {BECOMES[method.result]}"
     if method.gives is not None:
         yield f"returns {method.gives}"
     if method.wraps:
         yield "modules that it returns run their `forward` in the region"
     if method.reads:
-        yield "brings the tensors that it is given to the host"
+        yield "copies its tensor arguments to the host"
     if method.asks is not None:
         scaled = ", and the loss is scaled" if method.scaled else ""
         yield f"asks for a region of {method.asks}{scaled}"
     if method.scaling is not None:
-        yield f"where the loss is scaled, {SCALING[method.scaling]}"
+        yield f"if the loss is scaled, {SCALING[method.scaling]}"
     if method.source:
         yield f"source: {method.source}"

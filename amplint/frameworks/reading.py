@@ -79,18 +79,18 @@ def called(row: object) -> str:
 
 def shown(name: str) -> str:
     """A name in a message, if it is one that can be shown."""
-    return f"`{name}`" if is_name(name) else "whose name is no word"
+    return f"`{name}`" if is_name(name) else "with an invalid name"
 
 
 def check(model: Model) -> None:
     """Raise ModelError for what is of the right type, and still makes no sense."""
     if TITLE.fullmatch(model.name) is None:
-        raise ModelError("its `name` is none: it has letters, digits, `-`, `.` and spaces")
+        raise ModelError("its `name` is invalid: use letters, digits, `-`, `.` and spaces")
     named = [*names_of(model)]
     for row, name in named:
         if not is_name(name):
             most = f"up to {MOST_IN_NAME} letters"
-            raise ModelError(f"a {row} has a name that is no dotted one of {most}")
+            raise ModelError(f"a {row} has a name that is not a dotted name of {most}")
         if name.count("*") > MOST_STARS:
             raise ModelError(f"{row} `{name}`: a name may have {MOST_STARS} `*`")
     if sum("*" in name for _, name in named) > MOST_PATTERNS:
@@ -106,7 +106,7 @@ def check(model: Model) -> None:
         raise ModelError(f"it has more than {MOST_PACKAGES} packages")
     asked = [m.asks for cls in model.classes for m in cls.methods if m.asks is not None]
     if not all(map(DTYPE.fullmatch, asked)):
-        raise ModelError("a method asks for what is no dtype, such as `float16`")
+        raise ModelError("a method asks for an invalid dtype; write for example `float16`")
     check_dtypes("precision", model.precision)
     check_dtypes("setting", model.settings)
 
@@ -115,7 +115,7 @@ def check_dtypes(kind: str, rows: Sequence[Telling]) -> None:
     for number, row in enumerate(rows, 1):
         dtypes = (*row.values.values(), *row.casts.values())
         if not all(map(DTYPE.fullmatch, dtypes)):
-            raise ModelError(f"{kind} {number}: a dtype is none, such as `float16`")
+            raise ModelError(f"{kind} {number}: a dtype is invalid; write for example `float16`")
 
 
 def names_of(model: Model) -> Iterator[tuple[str, str]]:

@@ -46,12 +46,12 @@ class Phase(Enum):
 class Contribution(Enum):
     """A summand of a gradient, from one backward pass, and how large it is now."""
 
-    PLAIN = "as the loss has it"
+    PLAIN = "the gradient of the loss itself"
     SCALED = "times the scale"
     UNSCALED = "multiplied and divided by the scale"
-    DIVIDED = "divided by the scale alone"
+    DIVIDED = "only divided by the scale"
     TWICE = "multiplied once, divided twice"
-    STALE = "multiplied by a scale that is no more"
+    STALE = "multiplied by an old scale"
     FOREIGN = "times the scale of another scaler"
 
 
@@ -60,9 +60,9 @@ LARGE = frozenset({Contribution.SCALED, Contribution.STALE, Contribution.FOREIGN
 
 
 class Effect(Enum):
-    RIGHT = "does what is meant"
+    RIGHT = "does what is intended"
     IDLE = "has nothing to work on"
-    WRONG = "goes wrong without a word"
+    WRONG = "is silently wrong"
     RAISES = "raises"
 
 

@@ -77,17 +77,17 @@ OTHER_TEXTS = {
     Violation.BACKWARD_BYPASSES_SCALER: "the scaler divides the gradients here",
     Violation.MISSING_UPDATE: "this raises in the next iteration",
     Violation.CLIP_BEFORE_UNSCALE: "the gradients are scaled here",
-    Violation.UNSCALED_TWICE: "they are unscaled here already",
+    Violation.UNSCALED_TWICE: "they are already unscaled here",
     Violation.UNSCALED_OR_CLIPPED_AFTER_STEP: "the step is made here",
     Violation.OUT_OF_ORDER: "the scaler is called here, too",
     Violation.CLEARED_BEFORE_STEP: "this step finds no gradients",
-    Violation.HALF_PARAMETERS: "the parameters are float16 since here",
+    Violation.HALF_PARAMETERS: "the parameters are float16 from here on",
     Violation.UNSCALED_EVERY_MICRO_BATCH: "the gradients of another batch are added here",
     Violation.STATE_NOT_SAVED: "the scaler makes the steps here",
     Violation.SCALED_GRADIENTS_READ: "the gradients are scaled here",
-    Violation.SCHEDULER_BEFORE_OPTIMIZER: "the optimizer makes its step here",
-    Violation.EPSILON_OF_ZERO: "the parameters are float16 since here",
-    Violation.STEPS_LOST: "the parameters are bfloat16 since here",
+    Violation.SCHEDULER_BEFORE_OPTIMIZER: "the optimizer steps here",
+    Violation.EPSILON_OF_ZERO: "the parameters are float16 from here on",
+    Violation.STEPS_LOST: "the parameters are bfloat16 from here on",
 }
 
 
@@ -180,7 +180,7 @@ class Misuses:
         inner = tuple(
             Evidence(
                 self._inference.place(*site),
-                "here" if site == pair.here[-1] else "by way of this call",
+                "here" if site == pair.here[-1] else "through this call",
                 Shows.CALL,
             )
             for site in pair.here[1:]

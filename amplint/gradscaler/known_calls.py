@@ -30,19 +30,19 @@ TEXTS = {
     TrainingEventKind.ZERO: "gradients are cleared",
     TrainingEventKind.HALF: "parameters become float16",
     TrainingEventKind.BFLOAT16: "parameters become bfloat16",
-    TrainingEventKind.CAST: "parameters become something else than float16 or bfloat16",
+    TrainingEventKind.CAST: "parameters become another dtype than float16 or bfloat16",
     TrainingEventKind.ELSEWHERE: (
-        "this may do anything to the gradients: all is taken to be in order after it"
+        "this may do anything to the gradients: amplint assumes that it is right"
     ),
     TrainingEventKind.HOOK: "this may do a part of the step, or nothing",
 }
 STEPS = {
-    Role.SCALER: "`{}` makes the step of the optimizer",
-    Role.DISABLED: "`{}`, a scaler that is switched off, makes the step of the optimizer",
-    Role.OPTIMIZER: "`{}` makes its step, past any scaler",
-    Role.SCHEDULER: "`{}`, a scheduler, makes its step",
+    Role.SCALER: "`{}` steps the optimizer",
+    Role.DISABLED: "`{}`, a scaler that is switched off, steps the optimizer",
+    Role.OPTIMIZER: "`{}` steps without a scaler",
+    Role.SCHEDULER: "`{}`, a scheduler, steps",
 }
-STEP = "`{}` makes a step, and may know a scaler"
+STEP = "`{}` steps, perhaps with a scaler"
 
 
 class KnownCalls(NamedTuple):
@@ -111,7 +111,7 @@ def in_words(index: EventIndex, paths: Paths, event: Occurrence) -> str:
 def of_backward(index: EventIndex, paths: Paths, loss: Symbolic) -> str:
     scalers = scalers_of(loss, paths)
     if scalers is None:
-        return "the backward pass of a loss that somebody may have scaled"
+        return "the backward pass of a loss that may have been scaled"
     if not scalers:
         return "the backward pass of a loss that is not scaled"
     names = sorted(filter(None, (written(index, paths, each) for each in scalers)))

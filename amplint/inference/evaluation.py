@@ -512,7 +512,7 @@ class Evaluation(Calls):
         roles = dict(zip(self.facts.places, libraries.HOOKS[hook], strict=False))
         if node.data not in roles:
             return None
-        return self.of_role(cast(Role, roles[node.data]), node, f"`{hook}` has torch give this")
+        return self.of_role(cast(Role, roles[node.data]), node, f"`{hook}` makes torch pass this")
 
     def function_parameter(self, node: Node, role: str) -> Value | None:
         """The value that autograd passes to a forward or a backward pass, if used as a tensor."""

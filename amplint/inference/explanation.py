@@ -393,7 +393,7 @@ class Explanations:
         dtype = infer.dtype_of_framework(facts, infer.joined)
         if framework is None or not dtype:
             return
-        text = f"this has it call `{facts.name}` under autocast"
+        text = f"this makes `{facts.name}` run under autocast"
         key = Key("precision", framework)
         meant = {dtype} if dtype != "half" else {"float16", "bfloat16"}
         calls = sorted(infer.sites_of(key).items(), key=lambda each: each[0])
@@ -402,7 +402,7 @@ class Explanations:
         found += (Place(told.path, *told.span) for told in files if told.span is not None)
         yield from (Evidence(place, text, Shows.AUTOCAST) for place in found)
         if not found:  # but JSON, of which no place is shown
-            text = f"as it is configured, this has it call `{facts.name}` under autocast"
+            text = f"with this configuration, `{facts.name}` is called under autocast"
             for site in sorted(infer.sites_of(Key("runner", function))):
                 yield Evidence(self._inference.place(*site), text, Shows.AUTOCAST)
 

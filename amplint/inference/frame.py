@@ -242,7 +242,7 @@ class Frame:
                 )
             )
         if kind is None and number in self.marks.lengths:
-            text = "the lengths of packed sequences have to be on the CPU"
+            text = "the lengths of packed sequences must be on the CPU"
             return one(Tensor(device=Device("cpu", self.evidence(node, text, Shows.CONVENTION))))
         if kind is None:
             if number in self.marks.results:

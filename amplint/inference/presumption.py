@@ -108,7 +108,7 @@ class Presumption:
             return self.patching[function.id]
         if self.sign is not None and not self.is_audited:
             return self.sign
-        text = "`assume-autocast` puts this in a region"
+        text = "`assume-autocast` assumes a region here"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
 
     @cached_property

@@ -124,7 +124,7 @@ def file_of(request: Request, directory: str, projects: Projects) -> Path:
     bounds |= {top} if top is not None and projects.is_repository(top) else set()
     named = dict(settings.origins).get("baseline") in (COMMAND_LINE, INLINE)
     if not named and all(files.leads_out(file, bound) for bound in bounds):
-        raise BaselineError(f"{shown(file)}: lies outside of the project; --baseline may name it")
+        raise BaselineError(f"{shown(file)}: lies outside of the project; name it by --baseline")
     return file
 
 
@@ -154,7 +154,7 @@ def read(file: Path) -> Baseline:
 
 def _content(file: Path) -> bytes:
     if not os.path.lexists(file):
-        raise BaselineError(f"{shown(file)}: is not there; `amplint baseline` writes it")
+        raise BaselineError(f"{shown(file)}: does not exist; `amplint baseline` writes it")
     if not file.is_file():
         raise BaselineError(f"{shown(file)}: is not a file")
     try:

@@ -65,7 +65,7 @@ def read(file: Path) -> Earlier:
     except OSError as error:
         raise Failure(f"{name}: cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise Failure(f"{name}: is no JSON: {error}") from None
+        raise Failure(f"{name}: is not JSON: {error}") from None
     if not isinstance(document, list):
         return Earlier(name, baseline.read(file), True)
     known = Counter(identity_in(entry, name) for entry in document)
@@ -79,7 +79,9 @@ def identity_in(entry: object, name: str) -> Identity:
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values):
         needed = "an object with `filename`, `code`, `line` and `scope` for each finding"
-        raise Failure(f"{name}: is no baseline, and no report of `--format json` with {needed}")
+        raise Failure(
+            f"{name}: is neither a baseline nor a report of `--format json` with {needed}"
+        )
     path, code, line, scope = map(baseline.printable, texts)
     return Identity(path, code, shortened(line), scope)
 

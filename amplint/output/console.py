@@ -86,7 +86,7 @@ def show(
             full = replace(full, findings=ordered(full.findings, order))
             report = replace(plain, outcome=full, comparison=comparison)
         if outcome.stopped and output.format in ALL_OR_NOTHING:
-            tell([f"{named(output)}: nothing is written, for it would pass for all"])
+            tell([f"{named(output)}: not written, because it would be incomplete"])
         elif output.file is not None:
             write(render(output.format, report), output.file)
         else:
@@ -220,7 +220,7 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writ
                 click.echo(diff.for_terminal(label, *texts), nl=False)
     left = len(fixed.outcome.findings)
     if not quiet:
-        would = f"would fix {counts(fixed)}; {writes} writes"
+        would = f"would fix {counts(fixed)}; {writes} writes the fixes"
         verdict = would if fixed.after else nothing(fixed, unsafe)
         verdict += f"; {left} left, see `amplint check`" if left else ""
         click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
@@ -241,9 +241,9 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
 
 
 def counts(fixed: FixOutcome) -> str:
-    """Ex) 3 findings in 2 files, which brings up 1 other"""
+    """Ex) 3 findings in 2 files, which reveals 1 other"""
     findings, files = fixed.fixed, len(fixed.after)
-    others = f", which brings up {fixed.new} other{'s' * (fixed.new != 1)}" if fixed.new else ""
+    others = f", which reveals {fixed.new} other{'s' * (fixed.new != 1)}" if fixed.new else ""
     return f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}{others}"
 
 

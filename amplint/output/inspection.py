@@ -84,7 +84,7 @@ def render(seen: Inspection, reading: Reading, shown: Callable[[str], str] = str
 def lines(seen: Inspection, where: Where) -> Iterator[str]:
     yield f"{where(seen.path, seen.row)}: {seen.line}"
     for notice in seen.notices:
-        yield f"  not looked at: {notice}"
+        yield f"  not checked: {notice}"
     if seen.notices and not seen.expressions:
         return
     yield ""
@@ -105,7 +105,7 @@ def lines(seen: Inspection, where: Where) -> Iterator[str]:
     for verdict in seen.verdicts:
         yield from indented(of_verdict(verdict, where))
     if not seen.verdicts:
-        yield "  nothing in this line is what a rule is about"
+        yield "  no rule looks at anything in this line"
 
 
 def indented(found: Iterable[str]) -> Iterator[str]:
@@ -138,7 +138,7 @@ def of_heat(heat: Heat | None, where: Where) -> Iterator[str]:
     if heat is None:
         yield "rarely, or nothing shows how often"
         return
-    guess = ", if a call that may mean several methods means this one" * heat.is_guess
+    guess = ", if an ambiguous call means this method" * heat.is_guess
     yield f"for every batch of {heat.temperature}{guess}"
     yield from (f"    {placed(each, where)}" for each in heat.chain)
 
@@ -166,12 +166,12 @@ def opened(region: Region) -> str:
 def of_training(known: KnownCalls, where: Where) -> Iterator[str]:
     """The calls of the training step."""
     if not known.function:
-        yield "no call of a scaler is known in this function, or in those that call it"
+        yield "no call of a scaler is known in this function or its callers"
         return
-    yield f"the calls of a training step in `{known.function}`, as its paths have them"
+    yield f"the calls of a training step on the paths of `{known.function}`"
     yield from (f"    {placed(each, where)}" for each in known.calls)
     if not known.complete:
-        yield "    not all of its paths could be kept apart"
+        yield "    it has more paths than amplint tracks"
 
 
 def of_verdict(verdict: RuleVerdict, where: Where) -> Iterator[str]:
@@ -185,9 +185,9 @@ def of_verdict(verdict: RuleVerdict, where: Where) -> Iterator[str]:
     if verdict.reported or verdict.hidden or verdict.problem:
         return
     if not verdict.asked and not verdict.lacking:
-        yield f"{head}: nothing in this line is what it is about"
+        yield f"{head}: looks at nothing in this line"
         return
-    yield f"{head}: says nothing" + f" of `{verdict.about}`" * bool(verdict.about)
+    yield f"{head}: silent" + f" about `{verdict.about}`" * bool(verdict.about)
     yield from (f"    does not hold: {condition}" for condition in verdict.lacking)
     yield from (f"    asked {question(asked, where)}" for asked in verdict.asked[:-1])
     yield from (f"    asked last {question(asked, where)}" for asked in verdict.asked[-1:])

@@ -32,7 +32,7 @@ def hint(outcome: Outcome, request: Request, paths: Sequence[str]) -> str:
     has_settings = any(each.config is not None for each in settings)
     if has_settings or not outcome.files or not is_about_torch(outcome.all_texts):
         return ""
-    return "next: `amplint init` writes settings, a hook of pre-commit and the check in CI"
+    return "next: `amplint init` writes the settings, a pre-commit hook and the check in CI"
 
 
 def of_findings(outcome: Outcome, paths: str) -> str:
@@ -40,16 +40,16 @@ def of_findings(outcome: Outcome, paths: str) -> str:
     where = f" {paths}" if paths else ""
     findings = outcome.findings
     if len(findings) >= MANY and not outcome.left_out:
-        return f"`amplint baseline{where}` writes these down, so that `check` reports new ones only"
+        return f"`amplint baseline{where}` records these, so that `check` reports only new ones"
     safeties = [finding.fix.safety for finding in findings if finding.fix is not None]
     if safe := safeties.count(Safety.SAFE):
         fixes = "the safe fix" if safe == 1 else f"the {safe} safe fixes"
-        return f"`amplint fix{where}` shows {fixes}; with --apply it makes {them(safe)}"
+        return f"`amplint fix{where}` shows {fixes}; --apply applies {them(safe)}"
     if unsafe := safeties.count(Safety.UNSAFE):
         fixes = "the fix that may" if unsafe == 1 else f"the {unsafe} fixes that may"
         return f"`amplint fix --unsafe{where}` shows {fixes} change results"
     dearest = min(findings, key=lambda finding: DEAREST_FIRST[finding.cost])
-    return f"`amplint explain {dearest.code}` says what happens, and what to do"
+    return f"`amplint explain {dearest.code}` explains what happens and what to do"
 
 
 def them(count: int) -> str:

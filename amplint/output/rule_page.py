@@ -70,7 +70,7 @@ def paragraphs(rule: Rule) -> Iterator[str]:
     yield from with_labels(why)
     yield f"Fix safety:{safety}"
     if rule.safe_if:
-        yield "A safe fix rests on some of these, and names them:"
+        yield "A safe fix relies on some of these conditions, and names them:"
         yield "\n".join(f"- {condition}" for condition in rule.safe_if)
     yield from fix(rule)
     yield f"Known limits:{limits}"
@@ -131,5 +131,5 @@ def suppression(rule: Rule) -> str:
     """How a user switches the rule off: for a line, for files, for all."""
     in_project = f'`ignore = ["{rule.code}"]` or `per-file-ignores` in `[tool.amplint]`'
     if rule.code == UNPARSABLE.code:
-        return f"To suppress it: {in_project}. No comment does."
+        return f"To suppress it: {in_project}. A comment cannot."
     return f"To suppress it: `# amplint: ignore[{rule.code}] the reason` on the line, {in_project}."

@@ -394,7 +394,7 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
         elif key == "hints":
             given["hints"] = true_or_false(value, where)
         elif key == "extend":
-            raise ConfigError(f"{where} names a file in a file; here, write --config FILE")
+            raise ConfigError(f"{where} is for settings in a file; here, write --config FILE")
         else:
             raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, WORDS)}")
     return given

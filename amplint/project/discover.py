@@ -168,8 +168,8 @@ def of_links(walks: Iterable[Walked]) -> Iterator[str]:
     """The notice that links were not followed."""
     if outside := sorted({place for one in walks for place in one.outside}):
         yield (
-            f"links that lead out of the project were not followed ({len(outside)}); to look "
-            f"behind one, name it: {shown(outside[0])}"
+            f"links that lead out of the project were not followed ({len(outside)}); to follow "
+            f"one, name it: {shown(outside[0])}"
         )
 
 
@@ -178,7 +178,7 @@ def above_all(directories: Sequence[str]) -> str:
     try:
         return os.path.commonpath(directories)
     except ValueError:
-        raise Failure("the paths are on several drives: each takes a run of its own") from None
+        raise Failure("the paths are on several drives: run amplint once for each") from None
 
 
 def left_beside(named_files: Iterable[str], walks: Sequence[Walked]) -> Iterator[str]:

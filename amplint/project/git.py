@@ -184,7 +184,7 @@ def _without_filters(top: Path) -> tuple[str, ...]:
     keys = sorted({name for name in map(os.fsdecode, names) if FILTER.fullmatch(name)})
     for key in keys:
         if "=" in key:  # `-c` takes all after the first "=" for the value
-            raise GitError(f"--new-since: the repository has a filter of the name {key!r}")
+            raise GitError(f"--new-since: the repository has a filter named {key!r}")
     return tuple(f"{key}={'false' * key.endswith('required')}" for key in keys)
 
 
@@ -198,7 +198,7 @@ def _output(top: Path, settings: tuple[str, ...], *arguments: str) -> bytes:
 def _refusal(done: subprocess.CompletedProcess[bytes], directory: Path) -> str:
     said = done.stderr.decode(errors="replace").strip()
     if "not a git repository" in said:
-        return f"{directory} is in no git repository"
+        return f"{directory} is not in a git repository"
     return f"git refuses: {said.splitlines()[0] if said else f'status {done.returncode}'}"
 
 

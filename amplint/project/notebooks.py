@@ -242,7 +242,7 @@ class Notebook(Text):
         numbers = [int(match[1]) for match in markers]
         starts = [match.start() for match in markers]
         if numbers != [cell.number for cell in self.cells] or min(starts, default=len(text)) > 0:
-            raise UnencodableError("the fix would reach across cells")
+            raise UnencodableError("the fix would span several cells")
         ends = [*starts, len(text)][1:]
         return [
             text[match.end() : end].removesuffix("\n")
@@ -292,9 +292,9 @@ def python_sources(file: Text) -> Iterator[tuple[int, str, JsonValue, tuple[Json
         return  # a notebook that was made and not yet saved
     top = decoded(file)
     if not isinstance(top, dict):
-        raise NotANotebookError(1, 1, "it is no JSON object")
+        raise NotANotebookError(1, 1, "it is not a JSON object")
     if "worksheets" in top or (isinstance(top.get("nbformat"), int) and top["nbformat"] < 4):
-        raise NotANotebookError(1, 1, "it has nbformat 3 or less, and 4 is needed")
+        raise NotANotebookError(1, 1, "its nbformat is 3 or less, and amplint needs 4")
     if not isinstance(top.get("cells"), list):
         raise NotANotebookError(1, 1, "it has no list of `cells`")
     if not is_python(top.get("metadata")):
@@ -302,7 +302,9 @@ def python_sources(file: Text) -> Iterator[tuple[int, str, JsonValue, tuple[Json
     cells = dict(members(document, past_blank(document, 0)))["cells"]
     for number, cell in enumerate(elements(document, cells.start), 1):
         if not isinstance(cell.value, dict):
-            raise NotANotebookError(*file.position(cell.start), f"cell {number} is no JSON object")
+            raise NotANotebookError(
+                *file.position(cell.start), f"cell {number} is not a JSON object"
+            )
         if cell.value.get("cell_type") != "code" or not is_python(cell.value.get("metadata")):
             continue
         source = dict(members(document, cell.start)).get("source")
@@ -312,7 +314,7 @@ def python_sources(file: Text) -> Iterator[tuple[int, str, JsonValue, tuple[Json
         strings = tuple(elements(document, source.start)) if is_list else (source,)
         if not all(isinstance(string.value, str) for string in strings):
             place = file.position(source.start)
-            raise NotANotebookError(*place, f"the `source` of cell {number} is no text")
+            raise NotANotebookError(*place, f"the `source` of cell {number} is not text")
         yield number, "".join(string.value for string in strings), source, strings
 
 
@@ -320,7 +322,7 @@ def decoded(file: Text) -> Any:
     try:
         return DECODER.decode(file.text)
     except json.JSONDecodeError as error:
-        raise NotANotebookError(*file.position(error.pos), f"it is no JSON: {error.msg}") from None
+        raise NotANotebookError(*file.position(error.pos), f"it is not JSON: {error.msg}") from None
     except ValueError as error:  # a number of thousands of digits
         raise NotANotebookError(1, 1, str(error)) from None
 

@@ -127,7 +127,7 @@ def parsed(content: bytes) -> Mapping[str, ObservedFunction]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableError(str(error)) from error
     if document.schema != SCHEMA:
-        raise UnusableError(f"it is of schema {document.schema}, and not of {SCHEMA}")
+        raise UnusableError(f"its schema is {document.schema}, not {SCHEMA}")
     if len(document.functions) > MOST_FUNCTIONS:
         raise UnusableError(f"it has more than {MOST_FUNCTIONS:,} functions")
     for name, function in document.functions.items():

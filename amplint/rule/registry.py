@@ -92,7 +92,9 @@ def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     for rule in dict.fromkeys(known.values()):
         for code, name in rule.cut_from:
             if code not in known or known[code].name != name:
-                raise RegistryError(f"{whole(rule)}: there is no {code} {name} to be cut from")
+                raise RegistryError(
+                    f"{whole(rule)}: there is no {code} {name} that it could be cut from"
+                )
     return tuple(sorted(dict.fromkeys(known.values()), key=lambda rule: rule.code))
 
 

@@ -16,7 +16,7 @@ def _heated(temperature: str) -> Test:
     return holds
 
 
-@says("it stands in an autocast region")
+@says("it is in an autocast region")
 def _is_in_region(spot: Spot) -> bool:
     return spot.enabled_region is not None
 

@@ -165,7 +165,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         linked = deeply(lambda: link_and_judge(files, task, processes))
     except Exception as error:
         linked = Analysed(
-            {}, (f"{part[0]}: amplint failed on all that it links: {describe(error)}",)
+            {}, (f"{part[0]}: amplint failed on this part of the project: {describe(error)}",)
         )
     return replace(
         linked,

@@ -84,7 +84,7 @@ class Cache:
             self._ignore(key, error.strerror or error)
             return None
         if head != MAGIC + seal(self._key, key, body).encode():
-            self._ignore(key, "amplint has not written it, or not for this user")
+            self._ignore(key, "it was not written by amplint for this user")
             return None
         with contextlib.suppress(OSError):
             os.utime(file)  # it is of use
@@ -123,7 +123,7 @@ class Cache:
             self.prune()
         except OSError as error:
             reason = error.strerror or str(error)
-            self.notices.append(f"{NAME} cannot be written: {reason} (--no-cache does without)")
+            self.notices.append(f"{NAME} cannot be written: {reason} (--no-cache runs without it)")
 
     def show(self, name: str, text: str) -> Path | None:
         """Write a text for the user to look at, over the last one of the name. It is no entry, and
@@ -148,14 +148,14 @@ class Cache:
             return key_of_user()
         except OSError as error:
             reason = error.strerror or str(error)
-            hint = f"{VARIABLE} may be one"
-            self.notices.append(f"{NAME} is not used: no key for it: {reason} ({hint})")
+            hint = f"{VARIABLE} can hold one"
+            self.notices.append(f"{NAME} is not used: it has no key: {reason} ({hint})")
             return None
 
     def _is_behind_link(self, key: str) -> bool:
         behind = self.directory.is_symlink() or (self.directory / key).is_symlink()
         if behind:
-            self._ignore(key, "there is a link in the place of what amplint has written")
+            self._ignore(key, "a link stands in place of what amplint wrote")
         return behind
 
     def _make(self) -> None:

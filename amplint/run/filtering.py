@@ -124,7 +124,7 @@ class Filter:
         if not selects or settings.ignores_in_file(finding, self.request.project.root / path):
             return f"the settings do not select {finding.code} here"
         if finding not in without_superseded(seen.findings, self.request.rules, settings):
-            return "another rule speaks in its place"
+            return "another rule reports this instead"
         return "a comment allows it"
 
     def _rules_of(self, settings: Settings) -> RulesInUse:

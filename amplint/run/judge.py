@@ -107,7 +107,7 @@ def lacking(finding: Finding, at: View) -> str:
     if finding.presumed and not speaks(at):
         return "it is certain, and not presumed, that this runs in an autocast region"
     if at.source.never_runs(finding, at.cst):
-        return "some call is seen to run this"
+        return "a visible call runs this"
     return ""
 
 
@@ -157,7 +157,7 @@ def own(rule: Claim, findings: Iterable[Finding]) -> Iterator[Finding]:
     """The findings of a check. Raises TypeError for what is none of its rule."""
     for finding in findings:
         if not isinstance(finding, Finding) or finding.code != rule.code:
-            raise TypeError(f"{finding!r} is no finding of {rule.code}")
+            raise TypeError(f"{finding!r} is not a finding of {rule.code}")
         yield finding
 
 

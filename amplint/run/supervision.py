@@ -220,8 +220,8 @@ class KnownSoFar:
         judged = sorted(self._seen.keys() & project.reported)
         total = len(project.reported)
         why = (
-            f"{stop.why} when {len(judged)} of {total} file{'s' * (total != 1)} were judged: "
-            "nothing is known of the others"
+            f"{stop.why} when {len(judged)} of {total} file{'s' * (total != 1)} were checked: "
+            "nothing is known about the others"
         )
         if self._begun is None:
             return Outcome(

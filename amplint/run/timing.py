@@ -187,19 +187,19 @@ def render(
     """
     parts = [part for part in timing.parts if part is not None]
     if not parts:
-        first = f"{elapsed:.2f} s on the clock; all was in the cache, nothing was analysed"
+        first = f"{elapsed:.2f} s elapsed; everything was in the cache, nothing was analysed"
         return "\n".join([first, *at_limits(timing, shown)])
     judged = [judging for part in parts for judging in part.judged]
     slowest = sorted(judged, key=lambda one: (-one.seconds, one.path))[:MOST]
-    lines = [f"{elapsed:.2f} s on the clock, {processor:.2f} s of processors:"]
+    lines = [f"{elapsed:.2f} s elapsed, {processor:.2f} s of processor time:"]
     lines += table(stages(timing, parts, judged, processor))
     if len(timing.parts) > 1:
         lines.append(f"{len(parts)} of {len(timing.parts)} parts analysed, the others are cached")
-    lines += ["slowest rules (who first asks for something pays for it):", *table(by_rule(judged))]
+    lines += ["slowest rules (the first to ask for a fact pays for it):", *table(by_rule(judged))]
     lines += ["slowest files to judge:", *table((one.seconds, shown(one.path)) for one in slowest)]
     whole = [f"  {shown(one.path)}" for one in judged if one.whole]
     if whole:
-        lines += ["parsed as whole files, for a unit and its ast did not agree:", *whole]
+        lines += ["parsed as whole files, because a unit and its ast disagreed:", *whole]
     return "\n".join([*lines, *at_limits(timing, shown)])
 
 
@@ -224,9 +224,7 @@ def stages(
     units = counted(sum(one.units for one in judged), "unit")
     parsed = sum(one.parsed for one in judged)
     known = sum(one.is_known for one in judged)
-    others = (
-        f"; in {counted(known, 'file')} more, nothing else is known than before" if known else ""
-    )
+    others = f"; in {counted(known, 'file')} more, nothing has changed" if known else ""
     judging = sum(one.seconds for one in judged)
     rules = sum(seconds for one in judged for seconds, _ in one.rules.values())
     rows = [
@@ -251,7 +249,7 @@ def how(parts: Sequence[Measured]) -> str:
     kept = [part.changed for part in parts if part.changed is not None]
     if not kept:
         return "evaluated"
-    return f"known; only what {counted(sum(kept), 'changed file')} can matter to is evaluated"
+    return f"known; only what {counted(sum(kept), 'changed file')} can affect is evaluated"
 
 
 def by_rule(judged: Iterable[Judging]) -> list[tuple[float, str]]:

@@ -62,7 +62,7 @@ def run_of(request: Explain) -> tuple[Request, str]:
 def explained(request: Explain, run: Request, name: str) -> str:
     """The explanation of a line. Raises Failure."""
     if name not in run.project.reported:
-        raise Failure(f"{name}: amplint leaves this file out, by `exclude` or .gitignore")
+        raise Failure(f"{name}: this file is excluded, by `exclude` or .gitignore")
     reading = read(run.project, run.overlays)
     try:
         text = reading.text(name)
@@ -70,7 +70,7 @@ def explained(request: Explain, run: Request, name: str) -> str:
         raise Failure(f"{name}: the text cannot be read: {describe(error)}") from error
     row = row_of(text, request)
     if row is None:
-        raise Failure(f"{name}: there is no code of Python in this line")
+        raise Failure(f"{name}: there is no Python code in this line")
     return page.render(inspect(run, reading, name, row), reading)
 
 

@@ -129,7 +129,7 @@ class EditorSession(LanguageServer):
     def put(self, document: OpenText | OpenNotebook) -> None:
         """Take a text as it is now."""
         if any(encodable(uri) != uri for uri in (document.uri, *document.versions)):
-            self.tell(f"{document.uri!a} is no address, or has a cell without one")
+            self.tell(f"{document.uri!a} is not an address, or has a cell without one")
             return
         before = self.documents.get(document.uri)
         gone = before.versions.keys() - document.versions.keys() if before is not None else ()

@@ -123,7 +123,7 @@ def explanations(
     line = at.start.line
     is_there = text is not None and line < text.rows and text.line(line + 1).strip()
     if at.end.line == line and is_there and is_asked_for(EXPLAIN_LINE, only):
-        title = f"Explain line {line + 1}: what amplint knows of it, and why it is silent"
+        title = f"Explain line {line + 1}: what amplint knows about it, and why it is silent"
         command = types.Command(title=title, command=EXPLAIN, arguments=[uri, line])
         yield types.CodeAction(title=title, kind=EXPLAIN_LINE, command=command)
 

@@ -79,9 +79,9 @@ _TABLE = (
         "simulated CUDA autocast: PyTorch's CUDA autocast kernels over tensors without values",
         "cuda",
         "n n y p y y y n",
-        values="tensors have none; what the host reads is a guess",
-        gradients="only which leaves get one, with its dtype and device",
-        errors="fake kernels let some pass; those are flagged by the recorder",
+        values="tensors have no values; values that the host reads are guessed",
+        gradients="only which leaves have one, with its dtype and device",
+        errors="fake kernels accept some; the recorder flags them",
         waits="except some inside one kernel, such as those of isin",
     ),
     _backend(
@@ -98,10 +98,10 @@ _TABLE = (
         "CPU autocast",
         "cpu",
         "y y n y n p y p",
-        dtypes="the CPU's list of operations is another",
+        dtypes="the CPU has another list of operations",
         devices="everything is on the CPU",
         waits="reads that would wait, were the tensor on a GPU",
-        time="those of this CPU, which say nothing of a GPU",
+        time="those of this CPU, not of a GPU",
     ),
 )
 BACKENDS: Mapping[str, Backend] = {backend.name: backend for backend in _TABLE}

@@ -338,7 +338,7 @@ class LabRound:
             *(each for each in self.outcome.findings if self.is_at(each, original.place)),
         ]
         if not findings:
-            return "no finding says why: mend this first, and verify again"
+            return "no finding explains this error: fix it first, and verify again"
         first = next((each for each in findings if self.is_at(each, original.place)), findings[0])
         by = f"{first.code} at {self.place_of(first)}"
         if first.fix is not None and first.fix.safety not in self.allow:

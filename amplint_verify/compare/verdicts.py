@@ -156,7 +156,7 @@ def ending(run: Observation, *, many: bool = False) -> str:
     if run.outcome is RunOutcome.OK:
         return f"run{s}"
     if run.outcome is RunOutcome.TIMEOUT:
-        return f"run{s} into the time limit"
+        return f"exceed{s} the time limit"
     if run.outcome in (RunOutcome.KILLED, RunOutcome.NO_RESULT):
         return f"end{s} without a result ({run.error})"
     place = f" at {run.place}" if run.place else ""

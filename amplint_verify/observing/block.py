@@ -101,7 +101,9 @@ def tell_nested() -> None:
     """Say it once: such a block may stand in a loop."""
     from amplint.output.console import tell_notices
 
-    tell_notices(["a block is not watched by itself while another one is, which reports it"])
+    tell_notices(
+        ["a block inside another watched block is not watched separately: the outer one reports it"]
+    )
 
 
 def told(watcher: LiveWatcher, error: BaseException | None) -> tuple[Finding, ...]:

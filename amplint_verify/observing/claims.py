@@ -37,8 +37,12 @@ class ActMeaning:
 
 CLAIMS: Mapping[Act, ActMeaning] = {
     Act.READ: ActMeaning("AMP101", "made the host wait", DEVICES, every_step=True),
-    Act.TRUTH: ActMeaning("AMP103", "made the host wait for a test", DEVICES, every_step=True),
-    Act.FORMATTED: ActMeaning("AMP104", "made the host wait for a text", DEVICES, every_step=True),
+    Act.TRUTH: ActMeaning(
+        "AMP103", "made the host wait to test a tensor", DEVICES, every_step=True
+    ),
+    Act.FORMATTED: ActMeaning(
+        "AMP104", "made the host wait to format a tensor", DEVICES, every_step=True
+    ),
     Act.AS_NUMBER: ActMeaning(
         "AMP105", "made the host wait for a number on the device", DEVICES, every_step=True
     ),
@@ -46,24 +50,24 @@ CLAIMS: Mapping[Act, ActMeaning] = {
         "AMP106", "made the host wait for the shape of its result", DEVICES, every_step=True
     ),
     Act.SYNCHRONIZE: ActMeaning("AMP108", "made the host wait for the device", every_step=True),
-    Act.EMPTY_CACHE: ActMeaning("AMP111", "gave the cached memory back", every_step=True),
+    Act.EMPTY_CACHE: ActMeaning("AMP111", "released the cached memory", every_step=True),
     Act.MIXED_WHERE: ActMeaning("AMP203", "mixed {detail}: the result is float32"),
-    Act.FLOAT64: ActMeaning("AMP208", "made float64 of {detail}, which no region casts", DEVICES),
+    Act.FLOAT64: ActMeaning(
+        "AMP208", "mixed {detail}: the result is float64, which autocast does not cast", DEVICES
+    ),
     Act.BACKWARD_IN_REGION: ActMeaning("AMP301", "ran in an autocast region of {detail}"),
     Act.STEP_IN_REGION: ActMeaning("AMP303", "stepped in an autocast region of {detail}"),
     Act.STEP_PAST_SCALER: ActMeaning("AMP401", "used gradients that are still scaled"),
     Act.STEP_AGAIN: ActMeaning(
-        "AMP401", "stepped again with gradients that the scaler has made a step with"
+        "AMP401", "stepped again with gradients that the scaler has already used"
     ),
     Act.BACKWARD_PAST_SCALER: ActMeaning(
-        "AMP402", "made gradients of a loss that was not scaled, which the scaler then divided"
+        "AMP402", "computed gradients of an unscaled loss, which the scaler then divided"
     ),
-    Act.STALE_WEIGHTS: ActMeaning(
-        "AMP302", "keeps casts of weights that were written to after they were made"
-    ),
-    Act.SCALER_MADE: ActMeaning("AMP409", "made a scaler", every_step=True),
+    Act.STALE_WEIGHTS: ActMeaning("AMP302", "keeps old casts of weights that have changed since"),
+    Act.SCALER_MADE: ActMeaning("AMP409", "created a scaler", every_step=True),
     Act.MOVED_FACTORY: ActMeaning(
-        "AMP501", "was built on the host, and then moved", DEVICES, every_step=True
+        "AMP501", "was built on the host and then moved", DEVICES, every_step=True
     ),
     Act.COPIED: ActMeaning("AMP503", "built a tensor from a tensor"),
     Act.SCALED_CLIP: ActMeaning("AMP404", "clipped gradients that are still scaled"),
@@ -73,12 +77,14 @@ CLAIMS: Mapping[Act, ActMeaning] = {
         "AMP804", "stepped on float16 parameters, where its `eps` of {detail} is 0"
     ),
     # Seen only where there are values: not on sim.
-    Act.ROUNDED_INTEGERS: ActMeaning("AMP207", "made other integers of some, in {detail}", VALUES),
+    Act.ROUNDED_INTEGERS: ActMeaning(
+        "AMP207", "rounded integers to other integers, in {detail}", VALUES
+    ),
     Act.MERGED_POSITIONS: ActMeaning(
-        "AMP805", "made equal positions of unequal ones, in {detail}", VALUES
+        "AMP805", "rounded different positions to the same number, in {detail}", VALUES
     ),
     Act.OVERFLOW: ActMeaning(
-        "AMP807", "left the range of {detail}; in float32 the result is finite", VALUES
+        "AMP807", "overflowed {detail}; in float32 the result is finite", VALUES
     ),
 }
 

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("amplint", "mistakes of mixed precision")
+    group = parser.getgroup("amplint", "mixed-precision mistakes")
     group.addoption(
         "--amplint-observe",
         action="store_true",
-        help="Watch the tests as they run, and report the mistakes of mixed precision that they "
-        "show, as `amplint observe` does.",
+        help="Watch the tests as they run, and report the mixed-precision mistakes that they show, "
+        "as `amplint observe` does.",
     )
     group.addoption(
         "--amplint-observe-fail",
         action="store_true",
-        help="Likewise, and exit with 1 if there are any.",
+        help="The same, and exit with 1 if there are any mistakes.",
     )
 
 

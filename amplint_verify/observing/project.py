@@ -187,14 +187,14 @@ def notices(observation: Observation, others: Sequence[Observation]) -> Iterator
         if each.skipped:
             steps = counted(each.skipped, "step")
             yield (
-                f"on {each.backend} the scaler left out {steps}, as gradients were not finite: "
-                "that is what it is for, if it is seldom"
+                f"on {each.backend} the scaler skipped {steps}, because gradients were not finite: "
+                "this is normal if it is rare"
             )
     if observation.guesses:
         yield (
             f"{counted(observation.guesses, 'value')} that only a device knows "
-            "were taken for 0 or False, so that another branch may have been missed"
+            "were assumed to be 0 or False, so a branch may have been missed"
         )
     if observation.steps < 2:
-        yield "of what is a mistake only in every step, nothing can be said of fewer than two"
+        yield "mistakes that count only in every step need at least two steps to be seen"
     yield from observation.notes

@@ -112,10 +112,10 @@ def notices(watched: WatchedCode, what: str, outcome: Outcome) -> Iterator[str]:
     seen = watched.observations
     devices = sorted({each.backend for each in seen}) or ["cpu"]
     parts = f" in {counted(len(seen), what)}" if what else ""
-    nothing = ", and nothing to report" if not outcome.findings else ""
+    nothing = ", and no mistakes" if not outcome.findings else ""
     on = " and ".join(devices)
     yield f"saw {counted(watched.steps, 'step')} of training{parts} on {on}{nothing}"
     if max((each.steps for each in seen), default=0) < 2:
-        yield "of what is a mistake only in every step, nothing can be said of fewer than two"
+        yield "mistakes that count only in every step need at least two steps to be seen"
     if devices == ["cpu"]:
         yield "on the CPU nothing waits for a device: `amplint observe --backend sim` shows waits"

@@ -90,7 +90,7 @@ class SuiteRecord:
         self.notices = [*notices(watched, "test", outcome)]
         if self.lost:
             workers = counted(self.lost, "worker")
-            self.notices.append(f"{workers} ended early, and what was seen there is lost")
+            self.notices.append(f"{workers} ended early, so what was seen there is lost")
         return bool(outcome.findings)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -46,10 +46,10 @@ STYLE = """
 .dtypes th { font-weight: 600 }
 """
 NO_TIMES: Mapping[str, str] = {
-    "sim": "There are no times: on sim nothing is computed. What counts is the order.",
-    "cuda": "Times are not shown. What counts is the order.",
+    "sim": "There are no times: sim computes nothing. Only the order matters.",
+    "cuda": "Times are not shown. Only the order matters.",
 }
-ON_THE_CPU = "There are no times: the CPU's are not those of a GPU. What counts is the order."
+ON_THE_CPU = "There are no times: those of a CPU say nothing about a GPU. Only the order matters."
 LABELS: Mapping[EventKind, str] = {
     EventKind.CALL: "call",
     EventKind.REGION_ON: "region",
@@ -68,13 +68,13 @@ LABELS: Mapping[EventKind, str] = {
     EventKind.ZERO_GRAD: "optimizer",
 }
 WAITS: Mapping[Wait, str] = {
-    Wait.SCALAR_READ: "for a value of the device",
+    Wait.SCALAR_READ: "for a value on the device",
     Wait.SHAPE_READ: "for the shape of a result",
     Wait.BOOL_INDEX: "for the number of elements that a mask selects",
     Wait.TO_HOST: "for a copy from the device",
     Wait.TO_DEVICE: "for a copy to the device",
-    Wait.SYNCHRONIZE: "for all that the device has to do",
-    Wait.EMPTY_CACHE: "for the device, whose cached memory is given back",
+    Wait.SYNCHRONIZE: "for all queued work of the device",
+    Wait.EMPTY_CACHE: "for the device, whose cached memory is released",
 }
 
 
@@ -88,7 +88,7 @@ def parts(observation: Observation, report: Report) -> Iterator[str]:
     yield f'<h2 id="step">{escape(title(timeline))}</h2>'
     yield paragraph(f"As it ran on {observation.backend}. {about(timeline, observation)}")
     if not timeline.events and not timeline.modules:
-        yield paragraph("Nothing that belongs here was seen.")
+        yield paragraph("The run showed nothing for this section.")
         return
     if timeline.events:
         yield picture(timeline.events)
@@ -111,9 +111,9 @@ def about(timeline: Timeline, observation: Observation) -> str:
     if timeline.made < timeline.first:
         said.append("No optimizer made a step, so this begins with the program.")
     elif timeline.first == 1:
-        said.append("What came before it is shown with it, and what came after.")
+        said.append("The events before and after it are shown too.")
     if timeline.made > timeline.first:
-        said.append("No line was passed twice, so one step cannot be told from the next.")
+        said.append("No line ran twice, so single steps cannot be distinguished.")
     return " ".join([*said, NO_TIMES.get(observation.backend, ON_THE_CPU)])
 
 

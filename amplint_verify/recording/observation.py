@@ -259,7 +259,7 @@ class Observation:
     def from_json(cls, data: Any) -> Observation:
         """Raises SchemaError for anything but an observation of this schema."""
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise SchemaError(f"this is no observation of schema {SCHEMA}")
+            raise SchemaError(f"this is not an observation of schema {SCHEMA}")
         return from_json(cls, data)
 
 

@@ -98,7 +98,7 @@ def why(judged: JudgedFix) -> Iterator[str]:
     yield from reasons(judged)
     if is_explained(judged):
         for name, (before, after) in judged.partings.items():
-            yield f"    first operations that are not the same, on {name}:"
+            yield f"    first operations that differ, on {name}:"
             yield from (f"      - {told(step)}" for step in before[:SHOWN])
             yield from (f"      + {told(step)}" for step in after[:SHOWN])
 
@@ -178,7 +178,7 @@ def notes(report: ReportMaterial) -> list[str]:
         if after.guesses:
             notes.add(f"{after.guesses} values that the program read on {name} were guessed")
         if after.dropped:
-            notes.add(f"{after.dropped} operations on {name} were not written down")
+            notes.add(f"{after.dropped} operations on {name} were not recorded")
     if report.linked:
         notes.add(f"linked to and not copied: {', '.join(report.linked[:5])}")
     return sorted(notes)
@@ -338,7 +338,7 @@ def parting_html(judged: JudgedFix) -> str:
         steps = [f"- {told(step)}" for step in before[:SHOWN]]
         steps += [f"+ {told(step)}" for step in after[:SHOWN]]
         found.append(
-            f"<p>The first operations that are not the same, on <code>{name}</code>:</p>"
+            f"<p>The first operations that differ, on <code>{name}</code>:</p>"
             f"<pre>{escape_lines(chr(10).join(steps))}</pre>"
         )
     return "".join(found)
@@ -460,10 +460,10 @@ def measured_html(points: Sequence[BenchPoint]) -> list[str]:
 
 ABOUT = (
     "Bars are single runs: counts are exact, times are medians. A run without optimizers counts as "
-    "one step. What may be claimed of times stands in the tables, as the ratio of after to before "
-    "with its interval of 95 %, beside that of the original to itself: a gain lies below 1 and "
-    "outside the control's interval. Peak memory is the allocator's on a GPU, and the bytes that "
-    "tensors hold elsewhere."
+    "one step. To judge times, use the tables: they show the ratio of after to before with its "
+    "interval of 95 %, and the same ratio of the original to itself, as a control. A gain lies "
+    "below 1 and outside the control's interval. Peak memory is that of the allocator on a GPU, "
+    "and elsewhere the bytes that tensors hold."
 )
 
 

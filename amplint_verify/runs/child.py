@@ -213,7 +213,7 @@ def extra_fields(extra: Mapping[str, Any], caught: list[warnings.WarningMessage]
         texts = [t for t in texts if cuda.DEBUG_MODE not in t and cuda.ABOUT_DEBUG_MODE not in t]
     if "policy" in extra:
         unknown = extra["policy"]
-        notes += [f"policy not known, left alone: {', '.join(unknown)}"] if unknown else []
+        notes += [f"policy not known, unchanged: {', '.join(unknown)}"] if unknown else []
     guesses = extra["sim"].guesses if "sim" in extra else 0
     return {
         "warnings": tuple(texts),

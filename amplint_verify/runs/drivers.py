@@ -425,7 +425,7 @@ class Suite:
             errors.seek(0)
             told = " ".join(errors.read().split()).removeprefix("ERROR: ")
         if status == pytest.ExitCode.USAGE_ERROR:
-            raise UnstartedError(f"pytest does not take {shlex.join(program.arguments)}: {told}")
+            raise UnstartedError(f"pytest rejects {shlex.join(program.arguments)}: {told}")
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise UnstartedError(f"{program} finds no tests")
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

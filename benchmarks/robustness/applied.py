@@ -49,9 +49,9 @@ COOKIE = b"# -*- coding: latin-1 -*-\n"
 BOM = b"\xef\xbb\xbf"
 LINE_END = re.compile(rb"\r\n|\r|\n")
 NOTHING = "nothing to fix"
-# Ex) fixed 3 findings in 2 files, which brings up 1 other
+# Ex) fixed 3 findings in 2 files, which reveals 1 other
 SUMMARY = re.compile(
-    r"^fixed (\d+) findings? in (\d+) files?(?:, which brings up (\d+) others?)?", re.MULTILINE
+    r"^fixed (\d+) findings? in (\d+) files?(?:, which reveals (\d+) others?)?", re.MULTILINE
 )
 
 

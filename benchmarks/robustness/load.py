@@ -25,7 +25,7 @@ ONE = "s3prl_0"  # the package that is checked alone, in the same project
 WHOLE = 20 * 60  # seconds: what is not known of the whole tree by then stays so
 LIMIT = 20 * 60  # for each of the others
 MOST_MB = 8_000
-JUDGED = re.compile(r"when (\d+) of \d+ files were judged")
+JUDGED = re.compile(r"when (\d+) of \d+ files were checked")
 
 
 def measure(cache: Path) -> dict[str, object]:

@@ -12,7 +12,7 @@ from .local_values import resolved
 # Kinds of numbers whose type is known, and the names of these types.
 PLAIN_NUMBERS = frozenset({"int", "float", "bool"})
 INFINITE = re.compile(r"""(["'])[+-]?(inf|infinity|nan)\1""", re.IGNORECASE)
-# The limits of float32 that `torch.finfo` and `numpy.finfo` tell.
+# The limits of float32 that `torch.finfo` and `numpy.finfo` have.
 LIMITS = {
     "max": 3.4028234663852886e38,
     "min": -3.4028234663852886e38,

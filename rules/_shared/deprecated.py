@@ -1,4 +1,4 @@
-"""Deprecated names of torch: called, used as decorators, handed on, imported for nobody."""
+"""Deprecated names of torch: called, used as decorators, passed on, imported without a use."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def _handed_on(at: View, names: Container[str]) -> Iterator[View]:
 
 
 def _given_by(at: View) -> Sequence[View]:
-    """The values that an operation gives away; what a class binds a field to is given by nothing,
-    and stands for itself."""
+    """The values that an operation passes on; what a class binds a field to is passed on by
+    nothing, and stands for itself."""
     if at.op in ("name", "attr"):
         return [at]
     return at.operands[1:] if at.op == "call" else at.operands

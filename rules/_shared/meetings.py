@@ -40,7 +40,7 @@ class MetTensor:
 
     Args:
         tensor: an expression for it, where the new one is built.
-        place: where they meet, or where it gives the new one its size.
+        place: where they meet, or where the new one takes its size.
         gives_size: whether that is all.
         is_float: whether it surely is of floats; else nobody knows, and it may be of indices.
         dtype: its dtype, as far as that is known.
@@ -194,7 +194,7 @@ def _named_before(at: View, made: View) -> View | None:
 
 
 def _same_dtype(part: cst.BaseExpression, src: Source) -> Iterable[cst.BaseExpression]:
-    """The expression that gives another one its dtype, in one step."""
+    """The expression that another one takes its dtype from, in one step."""
     made = definition(part, src)
     if made is not None:
         return (made,)

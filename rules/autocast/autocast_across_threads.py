@@ -1,8 +1,8 @@
-"""A thread is started in a region, and does not see it.
+"""A thread is started in a region, but runs without autocast.
 
-The state of autocast belongs to the thread. A new one, and those of a pool, begin with autocast
-switched off, whatever the region around their start: their products run in float32, and what they
-hand back is of another dtype than what is computed beside them.
+The autocast state belongs to the thread. A new thread, and the threads of a pool, begin with
+autocast switched off, even if they are started in a region: their products run in float32, and
+their results have another dtype than those of the main thread.
 
     with torch.autocast("cuda"):
         thread = threading.Thread(target=lambda: outputs.append(model(x)))
@@ -14,12 +14,12 @@ hand back is of another dtype than what is computed beside them.
 
     threading.Thread(target=work).start()
 
-A backward pass is not affected: the threads of autograd take the state over.
+A backward pass is not affected: the threads of autograd inherit the state.
 
 Fix safety: there is no fix; the function that a thread runs may be called elsewhere as well.
 
-Known limits: threads that are created outside of a region and started in it, and subclasses of
-`Thread`. amplint is silent where it does not know that the thread runs a matrix product.
+Known limits: threads that are created outside a region and started in it, and subclasses of
+`Thread`, are not seen. The rule is silent unless the thread is known to run a matrix product.
 """
 
 from __future__ import annotations

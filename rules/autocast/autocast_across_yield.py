@@ -1,8 +1,9 @@
 """A generator holds a region open while its caller runs.
 
-The state of autocast belongs to the thread, not to the function. At a `yield` in a region the
-caller goes on in it: its products are half, although it opened no region. If it stops iterating,
-the region stays open until the generator is collected, and is then closed wherever that is.
+The autocast state belongs to the thread, not to the function. At a `yield` in a region, the caller
+continues inside the region: its products are half, although it opened no region. If the caller
+stops iterating, the region stays open until the generator is garbage-collected, at an unpredictable
+time.
 
     def predict(model, loader):
         for x in loader:
@@ -15,14 +16,14 @@ the region stays open until the generator is collected, and is then closed where
                 output = model(x)
             yield output
 
-The same holds for `await`: other tasks run in the region meanwhile. And the other way round, a
-decorator does nothing for a generator or a coroutine, whose body runs after the region has ended.
+The same holds for `await`: other tasks run in the region meanwhile. Conversely, a decorator has no
+effect on a generator or a coroutine, whose body runs after the region has ended.
 
-Fix safety: there is no fix; what belongs into the region is for the author.
+Fix safety: there is no fix; the author has to decide what belongs in the region.
 
-Known limits: functions with decorators that are not known may be made into context managers, and
-are left alone. So are regions that an `ExitStack` opens, and generators that all callers iterate in
-a region.
+Known limits: functions with unknown decorators may be context managers, and are not reported.
+Regions that an `ExitStack` opens, and generators that all callers iterate in a region, are not
+reported either.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def check_decorators(definition: View) -> Iterator[Finding]:
     decorators = decorators_of(function, definition)
     for decorator in decorators if all(map(is_plain, decorators)) else ():
         if opens_region(decorator):
-            message = f"`@{decorator.brief}` ends before the {what} runs: it computes in float32"
+            message = f"`@{decorator.brief}` ends before the {what} runs, which computes in float32"
             yield decorator.finding(message)
 
 

@@ -1,9 +1,9 @@
 """`backward()` runs inside an autocast region.
 
-Autocast is for the forward pass and the loss. The backward pass takes the dtypes of the forward
-operations by itself; left inside the region, its own matmuls are cast once more. Where part of the
-forward pass ran in float32 on purpose (an `autocast(enabled=False)` island, work done before the
-region, `linalg`), its gradients are then computed in 16 bits after all, without a word.
+Autocast is for the forward pass and the loss. The backward pass uses the dtypes of the forward
+operations by itself; inside the region, its own matmuls are cast once more. If part of the forward
+pass ran in float32 on purpose (in a nested `autocast(enabled=False)` region, before the region, in
+`linalg`), its gradients are then silently computed in 16 bits.
 
     with torch.autocast("cuda"):
         loss = criterion(model(x), y)
@@ -13,26 +13,26 @@ region, `linalg`), its gradients are then computed in 16 bits after all, without
         loss = criterion(model(x), y)
     scaler.scale(loss).backward()         # after it
 
-Also found when the `backward()` is in a function that the region calls: the finding stands at that
-call.
+Also found if `backward()` is in a function that the region calls: the finding is at that call.
 
-And `torch.autograd.grad` in the forward pass of a float16 region, for a penalty or for forces: what
-it differentiates is not scaled, so that small gradients become 0. With `create_graph=True` it is no
-backward pass of the training, and belongs into a float32 island.
+`torch.autograd.grad` in the forward pass of a float16 region, for a penalty or for forces, is
+reported too: it differentiates an unscaled value, so that small gradients become 0. With
+`create_graph=True` it is not the backward pass of the training, and belongs in a nested float32
+region.
 
     with torch.autocast("cuda"):
         energy = model(positions).sum()
         (forces,) = torch.autograd.grad(energy, positions, create_graph=True)
 
-Fix safety: ends the region before the statement, or before the `if` around it. Safe only where the
-whole forward pass is seen to consist of ordinary operations inside the region, and nothing but the
-backward pass leaves it: then the gradients are bit-identical. Unsafe where something may be hidden,
-or an island makes the gradients differ (to the right ones), and where a custom `autograd.Function`
-without `custom_fwd`/`custom_bwd` may be in the graph, for such a one can run inside and raise
-outside. Not offered where the `with` opens something else too.
+Fix safety: ends the region before the statement, or before the `if` around it. Safe only if the
+whole forward pass is known to consist of ordinary operations inside the region, and only the
+backward pass leaves it: then the gradients are bit-identical. Unsafe if something may be hidden, if
+a nested float32 region makes the gradients differ (they become right), or if the graph may contain
+a custom `autograd.Function` without `custom_fwd`/`custom_bwd`, which may run inside and raise
+outside. Not offered if the `with` also opens another context.
 
-Known limits: a `backward` that a library runs is not seen. A function that speaks of a scale is
-taken to scale what it differentiates.
+Known limits: a `backward` that a library runs is not seen. If a function mentions a scale, amplint
+assumes that it scales what it differentiates.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 ALONE = "nothing else leaves the region"
 KNOWN = "all of the forward pass is seen to run in the region"
 NO_ISLAND = "none of it is kept out of autocast"
-NO_LINALG = "none of it runs wider than the region"
+NO_LINALG = "none of it runs in a wider dtype than the region"
 NO_FUNCTION = "it holds no custom autograd.Function"
 
 ISLAND = "differentiate in float32, in an `autocast(enabled=False)` island"
@@ -79,7 +79,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
     since="0.1",
-    help="end the region after the loss, and call `backward()` behind it",
+    help="end the region after the loss, and call `backward()` after it",
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NO_ISLAND, NO_LINALG, NO_FUNCTION),
     changes=frozenset({Change.ROUNDING}),

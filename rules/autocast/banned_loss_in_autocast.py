@@ -1,7 +1,7 @@
-"""`binary_cross_entropy` or `BCELoss` in a CUDA autocast region: it raises.
+"""`binary_cross_entropy` or `BCELoss` raises in a CUDA autocast region.
 
-Autocast does not know which dtype the probabilities should have had, and refuses the operation
-whatever they are. CPU autocast computes it in float32, so that tests on the CPU pass.
+CUDA autocast refuses this operation for inputs of every dtype, because its gradients may be out of
+the range of float16. CPU autocast computes it in float32, so tests on the CPU pass.
 
     with torch.autocast("cuda"):
         loss = F.binary_cross_entropy(torch.sigmoid(logits), target)      # RuntimeError
@@ -9,22 +9,22 @@ whatever they are. CPU autocast computes it in float32, so that tests on the CPU
     with torch.autocast("cuda"):
         loss = F.binary_cross_entropy_with_logits(logits, target)
 
-Where the probabilities are needed, leave the region for the loss:
+If you need the probabilities, disable autocast for the loss:
 
     with torch.autocast("cuda", enabled=False):
         loss = F.binary_cross_entropy(probabilities.float(), target)
 
-Fix safety: unsafe: joins a sigmoid that is applied at the call with the loss. That is more precise:
-the loss of probabilities is cut off at 100 for each element, that of logits is not. Not offered
-where the sigmoid is elsewhere, as in a layer of the model.
+Fix safety: unsafe: merges a sigmoid at the call with the loss. This is more precise: the loss of
+probabilities is clamped to 100 for each element, that of logits is not. Not offered if the sigmoid
+is elsewhere, as in a layer of the model.
 
-Known limits: a region whose device type is not known is taken for one of the CPU, unless tensors
-that the loss is given are known to be on an accelerator. Nothing is said where the region is
-dropped for what chooses this loss (`nullcontext() if self.loss == "bce" else
-torch.autocast("cuda")`, and the loss under `if self.loss == "bce":`). Of a loss that is one of
-several (`LOSSES[name]()`, `nn.BCELoss() if binary else nn.L1Loss()`) nothing is said where callers
-pass it, where a flag of the precision chooses it, or where what chooses it is also tested around
-the call, or decides whether there is a region.
+Known limits: a region of unknown device type is assumed to be a CPU region, unless the inputs of
+the loss are known to be on an accelerator. The rule is silent if the condition that chooses this
+loss also disables the region (`nullcontext() if self.loss == "bce" else torch.autocast("cuda")`,
+and the loss under `if self.loss == "bce":`). A loss that is one of several (`LOSSES[name]()`,
+`nn.BCELoss() if binary else nn.L1Loss()`) is not reported if callers pass it, if a precision flag
+chooses it, or if the condition that chooses it is also tested around the call, or decides whether
+there is a region.
 """
 
 from __future__ import annotations

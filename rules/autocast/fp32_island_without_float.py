@@ -1,7 +1,7 @@
-"""A part that is kept out of autocast is given half by the part that is not: it raises.
+"""Code with autocast disabled gets half results from the region around it, and raises.
 
-`autocast(enabled=False)` makes no float32 of what was computed before: that is still half, and the
-weights are float32.
+`autocast(enabled=False)` does not convert earlier results to float32: they are still half, while
+the weights are float32.
 
     h = self.encoder(x)                              # half, in the region of the trainer
     with torch.autocast("cuda", enabled=False):
@@ -10,11 +10,11 @@ weights are float32.
     with torch.autocast("cuda", enabled=False):
         y = self.head(h.float())
 
-Fix safety: unsafe: casts the input to float32, which a layer that was made half elsewhere would
+Fix safety: unsafe: casts the input to float32, which a layer that was cast to half elsewhere would
 refuse.
 
-Known limits: only layers of torch, not sequences of them, and products whose operands are both
-known are judged. Nothing is said where some file of the project casts models to half.
+Known limits: only layers of torch (no sequences of layers), and products whose operands are both
+known, are checked. The rule is silent if any file of the project casts models to half.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast what the region has computed by `.float()` before the float32 part uses it",
+    help="cast the results of the region with `.float()` before the float32 part uses them",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),
     supersedes=("AMP206",),

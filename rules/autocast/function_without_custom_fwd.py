@@ -1,8 +1,8 @@
 """A custom `autograd.Function` runs in an autocast region without `custom_fwd` and `custom_bwd`.
 
-Its `forward` is cast like everything in the region: what it returns is half, and so is the gradient
-that its `backward` is given. What `forward` has saved is not cast, and `backward` runs outside of
-the region. There a product of the two raises "expected m1 and m2 to have the same dtype".
+Its `forward` is cast like everything in the region: it returns half, and so `backward` gets a half
+gradient. But the tensors that `forward` saved are not cast, and `backward` runs outside the region.
+There a product of the two raises "expected m1 and m2 to have the same dtype".
 
     class MatMul(torch.autograd.Function):
         @staticmethod
@@ -16,27 +16,26 @@ the region. There a product of the two raises "expected m1 and m2 to have the sa
             return grad @ weight.t(), x.t() @ grad               # half with float32
 
 Decorated with `torch.amp.custom_fwd(device_type="cuda")` and
-`torch.amp.custom_bwd(device_type="cuda")`, both run in the state that `forward` was called in. (A
-backward pass inside of the region runs as well, but see AMP301.)
+`torch.amp.custom_bwd(device_type="cuda")`, both run in the autocast state that `forward` was called
+in. (A backward pass inside the region does not raise either, but see AMP301.)
 
-Nothing casts for a kernel of an extension either: in a region it gets half activations beside
-float32 weights and buffers, and raises, or reads one as the other.
+The inputs of a kernel from an extension are not cast either: in a region it gets half activations
+with float32 weights and buffers, and raises, or misreads the memory of one as the other dtype.
 
     @staticmethod
     def forward(ctx, sigmas):
         image = torch.zeros(sigmas.shape[0], 3, device=sigmas.device)    # float32
         _backend.accumulate(sigmas.contiguous(), image)                  # half and float32
 
-And the decorators belong together: `custom_bwd` reads what `custom_fwd` has written into `ctx`,
-without which it raises an AttributeError in each backward pass, in a region or not. So it does
-beside `setup_context`, where `forward` is not given the `ctx`.
+The decorators belong together: `custom_bwd` reads what `custom_fwd` has written into `ctx`; without
+it, each backward pass raises an AttributeError, in a region or not. The same happens with
+`setup_context`, where `forward` gets no `ctx`.
 
 Fix safety: there is no fix: with `cast_inputs=` the function runs in float32, without it in half.
 
-Known limits: products of a gradient with what was given as it came to `save_for_backward`, a field
-of `ctx` or a dict of the module are seen, and kernels that the module has imported and `forward`
-itself calls. Functions that cast anything
-themselves are left alone.
+Known limits: seen are products of a gradient with a value that `forward` put unchanged into
+`save_for_backward`, a field of `ctx` or a dict of the module, and imported kernels that `forward`
+calls directly. Functions that cast anything themselves are not reported.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
 PRODUCTS = frozenset({"matmul", "mm", "bmm"})
 # What keeps the dtype of a tensor, and is in no list of autocast.
 TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
-# What gives the input of a function in another form.
+# What returns the input of a function in another form.
 FORMING = TURNING | {"flatten", "squeeze", "unsqueeze"}
 CUSTOM_BWD = frozenset({"torch.amp.custom_bwd", "torch.amp.autocast_mode.custom_bwd"}).union(
     name for name, new in LEGACY_CUSTOM.items() if new.endswith("custom_bwd")
@@ -85,7 +84,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="decorate `forward` by `torch.amp.custom_fwd`, `backward` by `torch.amp.custom_bwd`",
+    help="decorate `forward` with `torch.amp.custom_fwd`, `backward` with `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
     presumes=Presumes.ALWAYS,
 )
@@ -154,7 +153,7 @@ def check_pair(at: View) -> Iterator[Finding]:
         message = f"`{found[0].brief}` raises: it reads what `custom_fwd` has written into `ctx`"
     else:
         return
-    yield at.finding(message, help="decorate `forward` by `torch.amp.custom_fwd` as well")
+    yield at.finding(message, help="decorate `forward` with `torch.amp.custom_fwd` as well")
 
 
 def is_foreign(call: View) -> bool:

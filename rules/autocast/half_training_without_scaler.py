@@ -1,8 +1,8 @@
 """Training in float16 without a GradScaler: small gradients become zero.
 
-A gradient below 6e-8 does not exist in float16. Those of activations often are, and the layers
-before them then learn nothing, without a word. A scaler multiplies the loss, and divides the
-gradients again in float32. `torch.autocast("cuda")` is float16 unless a dtype is given.
+float16 has no numbers between 0 and 6e-8. The gradients of activations are often that small, and
+then the layers before them silently learn nothing. A scaler multiplies the loss, and later divides
+the gradients in float32. `torch.autocast("cuda")` is float16 unless a dtype is given.
 
     with torch.autocast("cuda"):
         loss = criterion(model(x), y)
@@ -17,19 +17,20 @@ gradients again in float32. `torch.autocast("cuda")` is float16 unless a dtype i
 
     with torch.autocast("cuda", dtype=torch.bfloat16):       # or this, which needs no scaler
 
-`MixedPrecision(param_dtype=torch.float16)` of FSDP does the same to gradients as such a region, and
-asks for a `ShardedGradScaler`. Its optimizer's step is reported.
+`MixedPrecision(param_dtype=torch.float16)` of FSDP has the same effect on gradients as such a
+region, and needs a `ShardedGradScaler`. The finding is at the optimizer's step.
 
-Fix safety: there is no fix: a scaler has to be made, used at the step, and saved.
+Fix safety: there is no fix: a scaler has to be created, used at the step, and saved.
 
-Silent where the loss is seen to be made outside of the region: what runs in it without gradients,
-as a teacher does, needs no scaler.
+The rule is silent if the loss is visibly computed outside the region: code in the region that needs
+no gradients, such as a teacher model, needs no scaler.
 
 Known limits: the region has to be opened in the function that runs the backward pass. Files that
-speak of a scale anywhere are left alone, as the loss may be multiplied by hand, and so are those of
-libraries that own the loop (accelerate, Lightning, DeepSpeed, apex); but not where the scaler is
-off (`enabled=False`), or where a flag such as `use_amp` switches it, or what uses it, and not the
-region. Two flags are not compared with each other, nor is one that asks for the device.
+mention a scale anywhere are not reported, as the loss may be multiplied by hand; neither are files
+of libraries that own the loop (accelerate, Lightning, DeepSpeed, apex). They are reported if the
+scaler is off (`enabled=False`), or if a flag such as `use_amp` switches the scaler or its use, but
+not the region. Two flags are not compared with each other, and a flag that depends on the device is
+ignored.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def check_sharded(call: View) -> Iterator[Finding]:
         return
     why = optimizer.ask(ShardedInFloat16)
     if why is not None and call.hotness is not None and not may_be_scaled(call):
-        message = f"`{call.brief}` takes gradients of float16, unscaled: small ones became 0"
+        message = f"`{call.brief}` uses unscaled float16 gradients: small ones became 0"
         yield call.finding(message, (why, *call.hotness.chain), help=SHARD)
 
 

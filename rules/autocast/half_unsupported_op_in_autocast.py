@@ -1,9 +1,9 @@
-"""An operation that half does not have is given half in a region: it raises.
+"""An operation without half kernels gets half input in a region, and raises.
 
-There are no kernels in float16 or bfloat16 for most of linear algebra (`inv`, `solve`, `cholesky`,
+There are no float16 or bfloat16 kernels for most of linear algebra (`inv`, `solve`, `cholesky`,
 `svd`, `eigh`, `qr`, `det`), for `quantile`, the CTC loss and some special functions. CUDA autocast
-casts for none of them, and a matrix product in a region is half. CPU autocast does cast for most,
-so that tests on the CPU pass.
+casts the input of none of them, and a matrix product in a region is half. CPU autocast does cast
+for most of them, so tests on the CPU pass.
 
     with torch.autocast("cuda"):
         h = self.proj(x)                              # half
@@ -13,20 +13,22 @@ so that tests on the CPU pass.
         h = self.proj(x)
         precision = torch.linalg.inv((h.t() @ h).float())
 
-Fourier transforms and complex numbers there are of float16, but not of bfloat16. With
-`assume-autocast = true` they are reported of any half, for the users of a library choose which.
+Fourier transforms and complex numbers exist for float16, but not for bfloat16. With
+`assume-autocast = true` they are reported for any half, because the users of a library choose the
+dtype.
 
 `torch.pca_lowrank` and `torch.svd_lowrank` factorise products that they compute themselves: a CUDA
-region makes these half, whatever they are given but float64. A cast is no help, an island is.
+region makes these half for every input except float64. A cast does not help; a nested region with
+`enabled=False` does.
 
-Fix safety: the half operands are cast to float32. Safe where they are cast to half by name in this
-function, since the line could only raise; unsafe where a region makes them half, which float64
-would not be.
+Fix safety: casts the half operands to float32. Safe if this function itself casts them to half,
+since the line could only raise; unsafe if a region makes them half, because a float64 input would
+stay float64.
 
-Known limits: operands that are half on one path only are left alone, save where that audit asks for
-bfloat16, as are calls whose error is caught, and functions that conjugate or name a complex dtype:
-autocast leaves such tensors alone. A region whose device type is not known is taken for one of
-CUDA, if the operands are on an accelerator.
+Known limits: operands that are half on only some paths are not reported, except for bfloat16 under
+`assume-autocast = true`. Calls whose error is caught, and functions that conjugate or name a
+complex dtype, are not reported either: autocast does not cast complex tensors. A region of unknown
+device type is assumed to be a CUDA region if the operands are on an accelerator.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast the operand by `.float()` before this operation",
+    help="cast the operand with `.float()` before this operation",
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),
     changes=frozenset({Change.DTYPE}),
@@ -99,10 +101,8 @@ def check(call: View) -> Iterator[Finding]:
     if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
         return
     function = found.name.rpartition(".")[2]
-    message = (
-        f"`{wrong[0].brief}` is {tensors[0].dtype}, which `{function}` does not take: RuntimeError"
-    )
-    yield report(wrong, tensors, message)
+    cause = f"`{wrong[0].brief}` is {tensors[0].dtype}"
+    yield report(wrong, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
 @rule.on(calls(*NO_BFLOAT16) & WITHIN_REGION)
@@ -118,7 +118,7 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
         return
     operands, function = list(wrong), found.name.rpartition(".")[2]
     cause = f"autocast may make `{operands[0].brief}` bfloat16"
-    yield report(operands, tensors, f"{cause}, which `{function}` does not take: RuntimeError")
+    yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
 def report(operands: list[View], tensors: list[Tensor], message: str) -> Finding:

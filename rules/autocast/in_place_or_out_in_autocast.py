@@ -1,8 +1,8 @@
-"""An operation in place or with `out=` in a region, which autocast leaves alone.
+"""An operation in a region is in place or has `out=`, so autocast does not cast it.
 
-Autocast chooses a dtype for the result, and where the result has a place already, there is nothing
-to choose. What it would run in float32 runs in half: `exp` is infinite beyond 11, and sums, powers
-and logarithms keep three digits.
+Autocast cannot choose a dtype for the result if the result already exists. Operations that it would
+run in float32 then run in half: `exp` is infinite beyond 11, and sums, powers and logarithms keep
+three digits.
 
     with torch.autocast("cuda"):
         scores = q @ k.transpose(-1, -2)              # half
@@ -11,17 +11,17 @@ and logarithms keep three digits.
     with torch.autocast("cuda"):
         scores = (q @ k.transpose(-1, -2)).exp()      # float32
 
-And products raise where their operands differ in dtype, which out of place autocast would cast.
+Products raise if their operands differ in dtype; out of place, autocast would cast them.
 
     cov.addmm_(h.t(), h)                              # float32 and half: RuntimeError
     torch.mm(h, h.t(), out=gram)                      # the same
 
     cov += h.t() @ h
 
-Fix safety: there is no fix; out of place, the result is another tensor, of another dtype.
+Fix safety: there is no fix; out of place, the result is a new tensor with another dtype.
 
-Known limits: a product in place of float32 alone, which runs in float32 also in a region, is left
-alone. So is what was cast to half by name.
+Known limits: an in-place product of only float32 operands, which runs in float32 even in a region,
+is not reported. Neither are values that the code itself casts to half.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ rule = Rule(
     group=Group.PRECISION,
     other_groups=(Group.CORRECTNESS,),
     since="0.1",
-    help="use the operation that returns a new tensor, and assign its result",
+    help="use the out-of-place operation, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=Presumes.AUDITED,
 )

@@ -1,8 +1,8 @@
-"""A loss is taken outside of the region whose half output it is given.
+"""A loss is computed outside the region, from the region's half output.
 
-Autocast computes losses in float32. Where the region ends before the loss, its logits are still
-half, and so are the logarithms, the mean and the loss: three digits in float16, two in bfloat16,
-and infinity beyond 65504.
+Autocast computes losses in float32. If the region ends before the loss, the logits are still half,
+and so are the logarithms, the mean and the loss: float16 has three digits and is infinite beyond
+65504, bfloat16 has two digits.
 
     with torch.autocast("cuda"):
         logits = model(x)
@@ -12,13 +12,13 @@ and infinity beyond 65504.
         logits = model(x)
         loss = F.cross_entropy(logits, y)             # autocast makes it float32
 
-Fix safety: unsafe: casts to float32 what the loss is given, as autocast would. Gradients change by
+Fix safety: unsafe: casts the inputs of the loss to float32, as autocast would. Gradients change by
 rounding.
 
-Known limits: losses that are spelled out, rather than functions or criterions of torch, and those
-whose other operand may be float32, which makes them float32. A function that some of its callers
-call in a region is left alone, and so is a project whose models accelerate or Fabric wrap, which
-cast their outputs to float32.
+Known limits: not found are losses that are written out instead of using functions or criterions of
+torch, and losses whose other operand may be float32, which makes them float32. A function that is
+also called inside a region is not reported; neither is a project whose models are wrapped by
+accelerate or Fabric, which cast the outputs to float32.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="move the loss into the region, or cast its inputs by `.float()`",
+    help="move the loss into the region, or cast its inputs with `.float()`",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     presumes=Presumes.NEVER,
@@ -84,7 +84,7 @@ def check(call: View) -> Iterator[Finding]:
     half = [t for each in given if (t := each.tensor) is not None and made_by_autocast(t)]
     if not half or len(half) < len(given) or outputs_are_cast(call):
         return
-    message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss out of the region"
+    message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss outside the region"
     append = call.source.edits.append_call
     edits = tuple(append(operand.cst, "float()") for operand in given)
     fix = Fix("Cast it to float32", edits, Safety.UNSAFE)

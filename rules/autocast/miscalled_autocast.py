@@ -1,18 +1,18 @@
 """autocast is called with the wrong arguments, not called at all, or never entered.
 
 `torch.autocast(device_type, dtype, enabled, cache_enabled)` takes the name of a device type first,
-and its second parameter is the dtype; that of `torch.cuda.amp.autocast` was the dtype as well, but
-its first one was `enabled`.
+then the dtype. The first parameter of `torch.cuda.amp.autocast` was `enabled`, the second was the
+dtype.
 
-    torch.autocast("cuda", use_amp)       # TypeError at the `with`: a flag is no dtype
+    torch.autocast("cuda", use_amp)       # TypeError at the `with`: a flag is not a dtype
     torch.autocast("cuda", use_amp, dtype=torch.float16)  # TypeError: the dtype is given twice
-    torch.autocast(x.device)              # ValueError: a torch.device is no name
+    torch.autocast(x.device)              # ValueError: a torch.device is not a name
     torch.autocast("gpu")                 # RuntimeError: no such device type
     torch.autocast(use_amp)               # ValueError: which device?
     torch.autocast("cuda", dtype="float16")         # TypeError
-    with torch.autocast: ...              # TypeError: a class is no context
-    torch.cuda.amp.autocast(torch.bfloat16)         # TypeError: a dtype is no flag
-    @torch.autocast                       # ValueError: the function is taken for the device type
+    with torch.autocast: ...              # TypeError: a class is not a context
+    torch.cuda.amp.autocast(torch.bfloat16)         # TypeError: a dtype is not a flag
+    @torch.autocast                       # ValueError: the function is passed as the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
     self.region()                         # a method that returns one: likewise
@@ -24,15 +24,15 @@ its first one was `enabled`.
     torch.autocast("cuda", enabled=use_amp)
     torch.autocast(x.device.type)
 
-Fix safety: names the argument that is in the wrong place, and asks a device for its type: safe, for
-the old line could only raise. Unsafe where something around it catches the error, where only the
-calls that were seen say what the argument is, and where a device type or a dtype has to be guessed.
-Unsafe as well for `and` between two contexts, where a comma is meant: what never ran under autocast
-then does. Not offered for a region that is in a line of its own.
+Fix safety: adds the name of the misplaced argument, and passes the type of a device: safe, because
+the old line could only raise. Unsafe if something around it catches the error, if only the visible
+calls show what the argument is, or if a device type or a dtype has to be guessed. Also unsafe for
+`and` between two contexts, where a comma is meant: code that never ran under autocast then does.
+Not offered for a call that is a statement of its own.
 
-Known limits: a device that is one by annotation alone may be a name after all, and is left alone;
-likewise a flag of the command line or of a configuration, unless the same name is given to
-`enabled=` elsewhere.
+Known limits: a value that is a device only by its annotation may still be a name, and is not
+reported; neither is a flag of the command line or of a configuration, unless the same name is
+passed to `enabled=` elsewhere.
 """
 
 from __future__ import annotations
@@ -74,19 +74,19 @@ from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES
 from .._shared.guards import is_caught
 from .._shared.tensors import is_surely_tensor
 
-RAISES = "the line can only raise, and what is meant is known"
+RAISES = "the line can only raise, and its intent is known"
 KIND = "the argument is of that kind for every caller"
 UNCAUGHT = "nothing around it catches the error"
 
 
-WITHOUT_EFFECT = "opens no region: nothing enters it"
+WITHOUT_EFFECT = "has no effect: nothing enters it"
 ENTERS = re.compile(r"\benter_context\b|\b__enter__\b")
 
 # What to do there, where it is something else than the help of the rule.
-ENTER_AROUND_YIELD = "enter it by `with`, around the `yield`"
-ENTER = "enter it by `with`, around the forward pass and the loss, or remove the line"
-GIVE_TYPE = "give the type of the device, a string: `device.type`"
-GIVE_DTYPE = "give a dtype: `torch.bfloat16`, or `getattr(torch, name)` of a name"
+ENTER_AROUND_YIELD = "enter it with `with`, around the `yield`"
+ENTER = "enter it with `with`, around the forward pass and the loss, or remove the line"
+GIVE_TYPE = "pass the type of the device, a string: `device.type`"
+GIVE_DTYPE = "pass a dtype: `torch.bfloat16`, or `getattr(torch, name)` for a name"
 NAME_DTYPE = "name it: `dtype=torch.bfloat16`"
 
 NO_TYPES = {"gpu": "cuda", "cuda_gpu": "cuda", "nvidia": "cuda"}  # what is written for a type
@@ -160,7 +160,7 @@ def yielded(call: View) -> Iterator[Finding]:
         return
     if call.matches(rf"\b{re.escape(function)}\(.*\)\s+as\b", function):
         return
-    message = f"`{call.brief}` opens no region: it is yielded, not entered"
+    message = f"`{call.brief}` has no effect: it is yielded, not entered"
     yield call.finding(message, help=ENTER_AROUND_YIELD)
 
 
@@ -200,7 +200,7 @@ def check_context(context: View) -> Iterator[Finding]:
     api = AUTOCASTS.get(context.name or "")
     if api is None:
         return
-    raises = "a class is no context, and raises"
+    raises = "a class is not a context manager, and raises"
     if isinstance(context.source.parent(context.cst), cst.Decorator):
         raises = "the first call raises TypeError" if api.device else "raises ValueError"
     # Which device the new API is to be called with has to be guessed.
@@ -221,7 +221,7 @@ def check_twice(call: View, parameters: Sequence[str]) -> Iterator[Finding]:
     by_position = (argument for _, keyword, argument in call.arguments if keyword is None)
     for name, argument in zip(parameters, by_position, strict=False):
         if name in given:
-            message = f"`{argument.brief}` is taken for `{name}`, which is given twice"
+            message = f"`{argument.brief}` is passed as `{name}`, which is given twice"
             is_named = name == "dtype" and (is_flag(argument.value) or is_switch(argument))
             fix = name_flags(call, argument) if is_named else None
             yield call.finding(f"{message}: raises TypeError", fix=fix)
@@ -243,15 +243,15 @@ def check_device(call: View) -> Iterator[Finding]:
         message = f"`{given.brief}` is a torch.device, not a type: raises ValueError"
         yield call.finding(message, fix=take_type(call, given), help=GIVE_TYPE)
     elif is_flag(given.value):
-        message = f"`{given.brief}` is taken for the device type: raises ValueError"
+        message = f"`{given.brief}` is passed as the device type: raises ValueError"
         yield call.finding(message, fix=name_first(call, given, "enabled"))
     elif isinstance(only(given.value), DType):
-        message = f"`{given.brief}` is taken for the device type: raises ValueError"
+        message = f"`{given.brief}` is passed as the device type: raises ValueError"
         yield call.finding(message, fix=name_first(call, given, "dtype"))
     elif meant is not None:
         edit = call.source.edits.replace(given.cst, f'"{meant}"')
         fix = guess_type(edit) if isinstance(given.cst, cst.SimpleString) else None
-        yield call.finding(f'"{name}" is no device type: raises RuntimeError', fix=fix)
+        yield call.finding(f'"{name}" is not a device type: raises RuntimeError', fix=fix)
 
 
 def meant_type(name: str) -> str | None:
@@ -281,7 +281,7 @@ def is_surely_device(at: View) -> bool:
 def take_type(call: View, device: View) -> Fix:
     edit = call.source.edits.append_call(device.cst, "type")
     conditions = {**raising(call), KIND: is_surely_device(device)}
-    return Fix.safe_if("Give the type of the device", (edit,), conditions)
+    return Fix.safe_if("Pass the type of the device", (edit,), conditions)
 
 
 def name_first(call: View, given: View, keyword: str) -> Fix | None:
@@ -308,7 +308,7 @@ def check_dtype(call: View) -> Iterator[Finding]:
     if given is None:
         return
     if is_flag(given.value) or is_switch(given):
-        message = f"`{given.brief}` is taken for the dtype: raises TypeError"
+        message = f"`{given.brief}` is passed as the dtype: raises TypeError"
         yield call.finding(message, fix=name_flags(call, given))
     elif isinstance(name, str):
         message = f'"{name}" is a string, not a dtype: raises TypeError'
@@ -320,7 +320,7 @@ def check_enabled(call: View, position: int) -> Iterator[Finding]:
     given = call.arg("enabled", position)
     if given is None or not isinstance(only(given.value), DType):
         return
-    message = f"`{given.brief}` is taken for the flag `enabled`: raises TypeError"
+    message = f"`{given.brief}` is passed as the flag `enabled`: raises TypeError"
     fix = None
     if position == 0 and is_only_positional(call, given) and call.arg("dtype") is None:
         edit = call.source.edits.insert_before(given.cst, "dtype=")
@@ -382,4 +382,4 @@ def give_dtype(given: View, name: str) -> Fix | None:
     if name not in DTYPES or torch is None or not isinstance(given.cst, cst.SimpleString):
         return None
     edit = given.source.edits.replace(given.cst, f"{torch}.{name}")
-    return Fix("Give the dtype", (edit,), Safety.UNSAFE)
+    return Fix("Pass the dtype", (edit,), Safety.UNSAFE)

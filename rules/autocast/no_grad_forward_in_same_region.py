@@ -1,9 +1,9 @@
-"""A forward pass under `no_grad` takes the gradients of the next one in the same region (torch
+"""A forward pass under `no_grad` removes the gradients of the next one in the same region (torch
 before 2.11).
 
-Autocast casts a weight once for each outermost region, and keeps the cast. Made under `no_grad`,
-the cast has no graph, and the forward pass that follows it in the region uses it all the same: the
-weights get no gradients, without a word, or `backward()` finds nothing to do and raises.
+Autocast casts a weight once for each outermost region, and keeps the cast. A cast under `no_grad`
+has no graph, but the next forward pass in the region still uses it: the weights silently get no
+gradients, or `backward()` has nothing to do and raises.
 
     with torch.autocast("cuda"):
         with torch.no_grad():
@@ -15,19 +15,18 @@ weights get no gradients, without a word, or `backward()` finds nothing to do an
     with torch.autocast("cuda"):
         loss = criterion(model(x, guess), y)
 
-`torch.clear_autocast_cache()` between the two does as well. Torch 2.11 repaired it: the rule speaks
-only where the project says that it supports an older one, by `target-torch` or by its requirements
-(`torch>=2.4`).
+Calling `torch.clear_autocast_cache()` between the two also helps. Torch 2.11 fixed this: the rule
+reports only if the project declares support for an older version, by `target-torch` or by its
+requirements (`torch>=2.4`).
 
-Fix safety: there is no fix; how regions are to be split is for the author.
+Fix safety: there is no fix; the author has to decide how to split the regions.
 
-Either pass may be made by a function that is called (`past = self.history(frames)`), up to three
-calls deep.
+Either pass may be in a called function (`past = self.history(frames)`), up to three calls deep.
 
-Known limits: both passes have to be of one module, and to be called from one function. Modules
-whose weights are not seen to be trained, by `name.parameters()` or by an optimizer that is given
-all parameters of the object that holds them, and projects that mention `clear_autocast_cache` or
-`cache_enabled`, are left alone.
+Known limits: both passes have to use the same module, and to be called from one function. The
+weights have to be visibly trained: by `name.parameters()`, or by an optimizer that gets all
+parameters of the object that holds the module. Projects that mention `clear_autocast_cache` or
+`cache_enabled` are not reported.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="give the pass under `no_grad` an autocast region of its own",
+    help="give the pass under `no_grad` its own autocast region",
     witness=Unrun(
-        "seen on the CPU with torch 2.4.1 and 2.10.0, repaired in 2.11.0",
+        "seen on the CPU with torch 2.4.1 and 2.10.0, fixed in 2.11.0",
         "https://github.com/pytorch/pytorch/pull/165068",
     ),
     until="2.11",

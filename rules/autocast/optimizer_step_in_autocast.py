@@ -1,8 +1,8 @@
 """The optimizer's step runs inside an autocast region.
 
-An update of weights is no forward work: autocast has nothing to do there. One step at the end of
-the region does no harm, which is why this is a matter of style; but the casts of the weights are
-kept until the region ends: whatever runs there after the step still uses the old ones (AMP302).
+A weight update needs no autocast. One step at the end of the region does no harm, so this is a
+matter of style. But the casts of the weights are kept until the region ends: any forward pass after
+the step still uses the old ones (AMP302).
 
     with torch.autocast("cuda"):
         loss = criterion(model(x), y)
@@ -14,9 +14,9 @@ kept until the region ends: whatever runs there after the step still uses the ol
     ...
     optimizer.step()
 
-Fix safety: ends the region before the step, where nothing else than steps follows in it. Safe for
-an optimizer of torch that works element by element; unsafe for others, which may multiply matrices,
-and do it in half in the region. Not offered where the `with` opens something else too.
+Fix safety: ends the region before the step, if only steps follow in it. Safe for an optimizer of
+torch that works element by element; unsafe for others, which may multiply matrices, in half inside
+the region. Not offered if the `with` also opens another context.
 
 Known limits: a step in a function that the region calls is not seen.
 """
@@ -44,7 +44,7 @@ from amplint import libcst as cst
 
 from .._shared.forward import lines_to_leave
 
-STEPS = "nothing else than steps leaves the region"
+STEPS = "only steps leave the region"
 ELEMENTWISE = "the optimizer works element by element"
 
 
@@ -58,7 +58,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="end the region before the step of the optimizer",
+    help="end the region before the optimizer step",
     witness=Same(),
     safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),

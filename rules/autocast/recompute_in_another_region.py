@@ -1,9 +1,9 @@
-"""A custom `autograd.Function` runs its forward again in `backward`, outside of its region.
+"""A custom `autograd.Function` runs its forward again in `backward`, outside the region.
 
-Autocast is a state of the thread and of the moment, and `backward` runs where no region is open. So
-what `forward` has computed in half is computed in float32 this time: gradients are those of other
-numbers, and take the time and the memory that the region was to save. Where the input is half
-already, the first layer raises "must have the same dtype".
+Autocast is a state of the running thread, and `backward` runs while no region is open. So the
+results that `forward` computed in half are now computed in float32: the gradients belong to other
+numbers, and cost the time and the memory that the region should save. If the input is already half,
+the first layer raises "must have the same dtype".
 
     class Checkpoint(torch.autograd.Function):
         @staticmethod
@@ -21,19 +21,19 @@ already, the first layer raises "must have the same dtype".
             torch.autograd.backward(out, grad)
             return None, x.grad
 
-`torch.utils.checkpoint.checkpoint` keeps whether autocast was on, and its dtype, and opens a region
-of the same kind for the second run. So do `torch.amp.custom_fwd(device_type="cuda")` on `forward`
-with `torch.amp.custom_bwd(device_type="cuda")` on `backward`, and so does
-`torch.autocast("cuda", enabled=ctx.enabled, dtype=ctx.dtype)` with what `forward` has asked
-`torch.is_autocast_enabled("cuda")` and `torch.get_autocast_dtype("cuda")` for.
+`torch.utils.checkpoint.checkpoint` remembers whether autocast was on, and its dtype, and opens the
+same region for the second run. So do `torch.amp.custom_fwd(device_type="cuda")` on `forward` with
+`torch.amp.custom_bwd(device_type="cuda")` on `backward`, and so does `torch.autocast("cuda",
+enabled=ctx.enabled, dtype=ctx.dtype)` with the values that `forward` got from
+`torch.is_autocast_enabled("cuda")` and `torch.get_autocast_dtype("cuda")`.
 
-Fix safety: none is offered: which of the three fits is for the author to say.
+Fix safety: none is offered: the author has to choose one of the three.
 
-Known limits: seen is what `forward` is given, calls and keeps in a field of `ctx`, where `backward`
-calls it under `torch.enable_grad()`. Silent where one of the two, the function that is called
-or a context around the second run speaks of autocast, where such a context or all that is called is
-not known, and where a method has another decorator. What `torch.utils.checkpoint` is given, be it a
-closure, needs none of this: it keeps the region.
+Known limits: the rule looks for a function that `forward` gets as an argument, calls and keeps in a
+field of `ctx`, and that `backward` calls under `torch.enable_grad()`. Silent if `forward`,
+`backward`, the called function or a context around the second run mentions autocast, if such a
+context or the called function is unknown, and if a method has another decorator. Functions passed
+to `torch.utils.checkpoint`, including closures, are not affected: it restores the region.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="use `torch.utils.checkpoint`, or decorate by `torch.amp.custom_fwd` and `custom_bwd`",
+    help="use `torch.utils.checkpoint`, or decorate with `torch.amp.custom_fwd` and `custom_bwd`",
     witness=Raises("must have the same dtype", backward=True),
     presumes=Presumes.ALWAYS,
     supersedes=("AMP309",),
@@ -102,7 +102,7 @@ def check(call: View) -> Iterator[Finding]:
         path = path_of(again.called)
         if path is not None and path.fields == run and is_run_with_gradients(again):
             what = f"`backward` runs `{call.called.brief}` again"
-            message = f"{what} in no region: in float32, or it raises"
+            message = f"{what} outside the region: in float32, or it raises"
             because = (again.related("run again here"), region.evidence)
             yield call.finding(message, because, place=forward.name)
             return

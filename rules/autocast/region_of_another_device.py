@@ -1,9 +1,9 @@
-"""An autocast region or a scaler is of CUDA, and the tensors may be on another accelerator.
+"""An autocast region or a scaler is for CUDA, but the tensors may be on another accelerator.
 
-`torch.autocast("cuda")` casts what is on CUDA alone. On a machine without CUDA it warns ("CUDA is
-not available. Disabling") and turns itself off, and so does a GradScaler without another device:
-the model trains in float32 on MPS, XPU, NPU or HPU, slower and with more memory, or in float16 in a
-region of that device without a scale.
+`torch.autocast("cuda")` casts only CUDA tensors. On a machine without CUDA it warns ("CUDA is not
+available. Disabling") and turns itself off. So does a GradScaler without another device. On MPS,
+XPU, NPU or HPU the model then trains in float32, slower and with more memory; or in float16, if
+there is a region of that device, without scaling.
 
     device = torch.device("mps" if torch.backends.mps.is_available() else "cuda")
     model.to(device)
@@ -15,17 +15,17 @@ region of that device without a scale.
     with torch.autocast(device.type, dtype=torch.float16):
         loss = model(x.to(device)).mean()
 
-A fallback to the CPU is not reported, since autocast turns itself off there, as is meant; nor is
-"cuda" where no other accelerator is in sight.
+A fallback to the CPU is not reported, since autocast is meant to turn itself off there. Neither is
+"cuda" if the project names no other accelerator.
 
-Fix safety: none is offered. In its own region, a device of another kind casts by tables of its own,
-which the author has to try.
+Fix safety: none is offered. Another device has its own lists of operations to cast, and the author
+has to try them.
 
-Known limits: the device has to be named in the project, as a string, and to come to a tensor, a
-module or a device in the function that opens the region, or that the region decorates. A region or
-a scaler is left alone that may be off on the other device, for all that is known: one that stands
-under a test of whatever kind, or after one of the device, whose callers ask for the device or for
-AMP, or whose `enabled` is not written as True. `custom_fwd(device_type="cuda")` is not looked at.
+Known limits: the project has to name the device as a string, and the device has to reach a tensor,
+a module or a device in the function that opens the region, or that the region decorates. A region
+or a scaler that may be off on the other device is not reported: one under any test, after a test of
+the device, with callers that test the device or AMP, or with an `enabled` that is not written as
+True. `custom_fwd(device_type="cuda")` is not checked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="give the type of the device, `device.type`, in the place of CUDA's",
+    help="pass `device.type` instead of `cuda`",
     witness=Unrun(
         "it takes an accelerator that is not CUDA",
         "torch/amp/autocast_mode.py and torch/amp/grad_scaler.py of torch 2.13",
@@ -72,7 +72,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     kind = min(place.device.others)
     effect = "nothing is cast" if call.callee in AUTOCASTS else "nothing is scaled"
-    message = f"`{call.brief}` is of CUDA: on {kind}, {effect}"
+    message = f"`{call.brief}` is for CUDA: on {kind}, {effect}"
     what = place.at.related(f"this may be on {kind}")
     yield call.finding(message, (what, place.device.evidence))
 

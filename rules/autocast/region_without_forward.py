@@ -1,9 +1,9 @@
-"""A region of a training step holds nothing that autocast changes, and the model runs beside it.
+"""A region of a training step contains nothing that autocast changes, and the model runs outside
+it.
 
-Autocast casts the operands of layers and matrix products that run within the region. Where the
-model is called before the `with`, and the block adds up what it returned, the whole step runs in
-float32: it costs the time and the memory that mixed precision was to save, and with a GradScaler
-the loss is scaled all the same.
+Autocast casts the operands of layers and matrix products that run within the region. If the model
+is called before the `with`, and the block only adds up its results, the whole step runs in float32:
+mixed precision saves no time and no memory. With a GradScaler, the loss is scaled anyway.
 
     losses = model(images)                     # in float32
     with torch.autocast("cuda"):
@@ -15,10 +15,10 @@ the loss is scaled all the same.
         loss = sum(losses.values())
     scaler.scale(loss).backward()
 
-Fix safety: none is offered: which statements belong into the region, the author knows.
+Fix safety: none is offered: only the author knows which statements belong in the region.
 
-Known limits: everything in the block has to be known: builtins, and operations of torch that have
-no rule for autocast. The model has to be seen to be one, and to open no region itself.
+Known limits: everything in the block has to be known: builtins, and torch operations that autocast
+does not change. The model has to be known as one, and must not open a region itself.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def check(region: View) -> Iterator[Finding]:
         return
     forward = next(filter(is_forward, operations), None)
     if forward is not None:
-        message = f"autocast changes nothing in this region: `{forward.brief}` runs outside of it"
+        message = f"autocast changes nothing in this region: `{forward.brief}` runs outside it"
         yield region.finding(message, (forward.related("the model runs here, in float32"),))
 
 

@@ -1,9 +1,9 @@
-"""A loop inside one autocast region updates the weights: training is frozen, without a word.
+"""A loop inside one autocast region updates the weights: training is silently frozen.
 
 Autocast casts a float32 weight once, where it is first used, and keeps the cast until the outermost
-autocast context is left. Where the loop over the batches stands inside that context, every forward
-pass uses the weights of the first one. The optimizer goes on to move the real ones; the loss does
-not follow.
+autocast context is left. If the loop over the batches is inside that context, every forward pass
+uses the weights of the first one. The optimizer still updates the real weights, but the forward
+passes do not see the updates.
 
     with torch.autocast("cuda"):              # one region around all steps
         for x, y in loader:
@@ -19,19 +19,20 @@ not follow.
 
 A decorator around the function that holds the loop, and a region around the call of that function,
 do the same. So does an outer context that is switched off (`enabled=False`) or of another device
-type: the casts that correct regions inside of it make are kept as long as it is open.
+type: the casts of correct regions inside it are kept as long as it is open.
 
-It is the same where weights are overwritten between two forward passes: averaged weights that are
-swapped in (`p.data.copy_(s)`), a checkpoint that is loaded (`model.load_state_dict(...)`). The
-second pass, under `no_grad` too, has the weights of the first one.
+The same happens if weights are overwritten between two forward passes: by averaged weights
+(`p.data.copy_(s)`), or by a checkpoint (`model.load_state_dict(...)`). The second pass uses the
+weights of the first one, even under `no_grad`.
 
 Fix safety: adds `cache_enabled=False`, so that weights are cast anew each time they are used;
-unsafe, since the model learns from then on. Better is to move the region into the loop, around the
-forward pass and the loss. Not offered where regions lie within each other: remove the outer one.
+unsafe, since the model then learns. It is better to move the region into the loop, around the
+forward pass and the loss. Not offered for nested regions: remove the outer one.
 
 Known limits: two forward passes of a model around one step of an optimizer, without a loop, are not
-seen. Of weights that are overwritten, the region has to be opened in the function that runs both
-passes or calls what does, and an optimizer has to be given them by the name of the module.
+seen. For overwritten weights, the region has to be opened in the function that runs both passes, or
+that calls the function which does, and an optimizer has to get the weights through the name of the
+module.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from amplint.knowledge.libraries import AUTOCASTS
 
 from .._shared.forward import opens_region
 
-REMOVE_OUTER = "remove this outer region: those inside it cast by themselves, for each forward pass"
-OPEN_INNER = "open a region for each forward pass, none around both"
+REMOVE_OUTER = "remove this outer region: the inner ones cast anew for each forward pass"
+OPEN_INNER = "open one region for each forward pass, not one around both"
 
 rule = Rule(
     "AMP302",
@@ -91,4 +92,4 @@ def keep_no_casts(context: View) -> Fix | None:
     edit = context.source.edits.add_argument(context.cst, "cache_enabled=False")
     if edit is None:
         return None
-    return Fix("Keep no casts of the weights", (edit,), Safety.UNSAFE)
+    return Fix("Do not cache casts of the weights", (edit,), Safety.UNSAFE)

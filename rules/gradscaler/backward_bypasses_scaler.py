@@ -1,9 +1,9 @@
 """A loss is backpropagated unscaled, and `scaler.step(optimizer)` divides its gradients anyway.
 
-`scaler.step` (or `unscale_`) divides all gradients of the optimizer. Those of a loss that
-`scaler.scale` has not multiplied come out 65536 times too small, and half of them are zero before
-that, for they were computed without the scale that keeps them in the range of float16. If nothing
-was ever scaled, the step raises.
+`scaler.step` (or `unscale_`) divides all gradients of the optimizer. The gradients of a loss that
+`scaler.scale` has not multiplied become 65536 times too small, and many are zero even before that,
+because they were computed without the scale that keeps them in the range of float16. If nothing was
+ever scaled, the step raises.
 
     loss.backward()                        # gradients divided by the scale
     scaler.step(optimizer)
@@ -13,11 +13,11 @@ was ever scaled, the step raises.
     scaler.step(optimizer)
     scaler.update()
 
-Fix safety: unsafe, since the weights change: they become those that were meant.
+Fix safety: unsafe, since the weights change: to the intended ones.
 
-Known limits: only a loss that is seen to be computed is reported, not a parameter, which a caller
-may have scaled. Silent where a test keeps the scaled backward pass and the plain one apart, for
-that test may say whether the scaler is enabled; and where other optimizers may take the gradients.
+Known limits: only a loss that is visibly computed is reported, not a parameter, which a caller may
+have scaled. Silent if a test separates the scaled backward pass from the plain one, because it may
+test whether the scaler is enabled; and if other optimizers may use the gradients.
 """
 
 from __future__ import annotations
@@ -58,4 +58,4 @@ def scaled(call: View, misuse: Misuse) -> Fix | None:
     return unsafe(TITLE, instead(call, [written + call.text.removeprefix(loss.text)], tests))
 
 
-report(rule, "`{call}` is not scaled, and the scaler divides its gradients", scaled)
+report(rule, "`{call}` is not scaled, but the scaler divides its gradients", scaled)

@@ -1,9 +1,9 @@
 """Gradients are clipped while they are still multiplied by the scale of a GradScaler.
 
 After `scaler.scale(loss).backward()` the norm of the gradients is 65536 times the true one.
-Clipping it to 1.0 leaves gradients of that norm, which `scaler.step` then divides by 65536: the
-model all but stops learning, and nothing says so. What the clipping returns, and is logged, is
-65536 times too large as well.
+Clipping them to a norm of 1.0 makes them so small that, after `scaler.step` has divided them by
+65536, the model silently almost stops learning. The norm that the clipping returns, for example for
+a log, is 65536 times too large as well.
 
     scaler.scale(loss).backward()
     clip_grad_norm_(model.parameters(), 1.0)         # the norm of scaled gradients
@@ -14,14 +14,13 @@ model all but stops learning, and nothing says so. What the clipping returns, an
     clip_grad_norm_(model.parameters(), 1.0)
     scaler.step(optimizer)
 
-Fix safety: unsafe, since the weights change: they become those that were meant.
+Fix safety: unsafe, since the weights change: to the intended ones.
 
-Known limits: reported only where every path from the backward pass to the clipping goes wrong; an
-unknown function that is given the optimizer or the scaler is assumed to unscale. Of several
-optimizers, any one that is unscaled is taken to be the one that is clipped. No fix where there are
-several, nor where the step does not come each time that the gradients are clipped. A framework's
-backward pass (`accelerator.backward(loss)`) is one of a scaled loss where its precision is a
-constant that means float16.
+Known limits: reported only if every path from the backward pass to the clipping is wrong; an
+unknown function that gets the optimizer or the scaler is assumed to unscale. If there are several
+optimizers, any unscaled one is assumed to be the clipped one. No fix if there are several, or if
+not every clipping is followed by a step. A framework's backward pass (`accelerator.backward(loss)`)
+counts as scaled if its precision is a constant that means float16.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="call `scaler.unscale_(optimizer)` before the clipping",
+    help="call `scaler.unscale_(optimizer)` before clipping",
     witness=Differs(1e-3),
     changes=frozenset({Change.TRAINING}),
     violation=Violation.CLIP_BEFORE_UNSCALE,

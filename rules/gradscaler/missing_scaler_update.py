@@ -1,4 +1,4 @@
-"""`scaler.step(optimizer)` in a loop, and no `scaler.update()` before the next one.
+"""A loop calls `scaler.step(optimizer)` without `scaler.update()` before the next step.
 
 The scaler remembers that it has stepped until `update()` is called. Without it, the second
 iteration raises, in `step` ("step() has already been called since the last update()") or in
@@ -15,8 +15,8 @@ iteration raises, in `step` ("step() has already been called since the last upda
         scaler.step(optimizer)
         scaler.update()
 
-After `unscale_`, an iteration that leaves out the step needs its `update()`, too; only there does
-the scale come down. That a norm is infinite (`isfinite`) is so in the first iterations.
+After `unscale_`, an iteration that skips the step needs `update()` too; only `update()` decreases
+the scale. Infinite norms (`isfinite`) are normal in the first iterations.
 
     scaler.unscale_(optimizer)
     norm = clip_grad_norm_(model.parameters(), 1.0)
@@ -24,12 +24,13 @@ the scale come down. That a norm is infinite (`isfinite`) is so in the first ite
         scaler.step(optimizer)
         scaler.update()                    # after the first infinite norm, `unscale_` raises
 
-Fix safety: unsafe: the program goes on where it raised before, and `update()` may change the scale.
+Fix safety: unsafe: the program continues where it raised before, and `update()` may change the
+scale.
 
-Known limits: both steps have to be seen in one loop, directly or through functions of the project.
-A function that steps and is called by something unknown may be followed by an update there; unless
-the scaler is a variable or a field that nobody else can have, and nothing in the project updates
-it.
+Known limits: the step and its repetition have to be visible in one loop, directly or through
+functions of the project. An unknown caller of a function that steps may call `update()` itself;
+then the rule reports only if no other code can have the scaler (a variable or a field), and nothing
+in the project updates it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A scale or a flag in the place of a GradScaler's device, or a device in that of its scale.
+"""A scale or a flag is passed as the device of a GradScaler, or a device as its scale.
 
-`torch.cuda.amp.GradScaler` began with `init_scale`; the new class begins with `device`, and takes
-anything for one. `GradScaler(1024.)` begins at 65536, `GradScaler(False)` is on, without a word.
+`torch.cuda.amp.GradScaler` began with `init_scale`; the first parameter of the new class is
+`device`, and it accepts anything. `GradScaler(1024.)` silently starts at 65536, and
+`GradScaler(False)` is enabled.
 
     scaler = torch.amp.GradScaler(1024.0)            # begins at 65536
     scaler = torch.amp.GradScaler(False)             # is enabled
@@ -9,20 +10,20 @@ anything for one. `GradScaler(1024.)` begins at 65536, `GradScaler(False)` is on
     scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
     scaler = torch.amp.GradScaler("cuda", enabled=False)
 
-The other way round, the old class takes a device for the scale, and the first `scaler.scale(loss)`
-raises; by the name of `device`, building it does.
+Conversely, the old class takes a device as the scale, and the first `scaler.scale(loss)` raises;
+with the keyword `device=`, the constructor raises.
 
     scaler = torch.cuda.amp.GradScaler("cuda")       # TypeError at the first `scaler.scale(loss)`
 
     scaler = torch.amp.GradScaler("cuda")            # torch 2.3 and later
     scaler = torch.cuda.amp.GradScaler()             # any torch
 
-Fix safety: unsafe: the scale becomes the one that is written there, and a scaler that was meant to
-be switched off is; what raised trains. The fix names the new class where the project requires torch
-2.3 or later, and else leaves out the device. No fix for the device of another kind than the class
-is for (`torch.cuda.amp.GradScaler("cpu")`).
+Fix safety: unsafe: the written scale takes effect, a scaler that should be switched off is, and
+code that raised now trains. The fix uses the new class if the project requires torch 2.3 or later,
+and otherwise removes the device. No fix if the device does not fit the class
+(`torch.cuda.amp.GradScaler("cpu")`).
 
-Known limits: a number of which nothing says that it is one is left alone.
+Known limits: a value that is not known to be a number is not reported.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def check_number(call: View) -> Iterator[Finding]:
     meant = MEANT.get(given.kind) if isinstance(given, Host) else None
     if meant is not None:
         function = call.source.brief(call.cst.func)
-        message = f"`{function}` takes `{meant}` for the device, and ignores it"
+        message = f"`{function}` takes `{meant}` as the device, and ignores it"
         yield call.finding(message, fix=named(call, first, meant))
 
 
@@ -96,7 +97,7 @@ def check_device(call: View) -> Iterator[Finding]:
     if given is None:
         return
     function = call.source.brief(call.cst.func)
-    message = f"`{function}` takes the device for `init_scale`: `scale(loss)` raises"
+    message = f"`{function}` takes the device as `init_scale`: `scale(loss)` raises"
     if call.arg("device") is not None:
         message = f"`{function}` is the old class, without `device`: raises TypeError"
     yield call.finding(message, fix=placed(call, given))
@@ -118,4 +119,4 @@ def placed(call: View, given: View) -> Fix | None:
         newer = Fix(f"Use `{NEW}`", edits, Safety.UNSAFE)
     argument = next(each for each in call.cst.args if each.value is given.cst)
     removal = src.edits.remove_argument(call.cst, argument)
-    return Fix("Leave out the device", (removal,), Safety.UNSAFE, newer=newer)
+    return Fix("Remove the device", (removal,), Safety.UNSAFE, newer=newer)

@@ -1,8 +1,7 @@
-"""The size of gradients is read while they are multiplied by the scale of a GradScaler.
+"""The norm of gradients is read while they are still multiplied by the scale of a GradScaler.
 
 After `scaler.scale(loss).backward()` every gradient is 65536 times the true one, and so is its
-norm: what is logged or compared with a threshold is the scale, above all, and jumps whenever the
-scale changes.
+norm: a log or a threshold test mostly sees the scale, and jumps whenever the scale changes.
 
     scaler.scale(loss).backward()
     norm = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5       # 65536 times as large
@@ -13,11 +12,11 @@ scale changes.
     norm = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5
     scaler.step(optimizer)
 
-Fix safety: none is offered: what becomes of the number is for the author to say.
+Fix safety: none is offered: only the author knows how the number is used.
 
-Known limits: it speaks of norms alone, and where every path from the backward pass to the reading
-goes wrong; an unknown function that is given the optimizer or the scaler is assumed to unscale.
-Silent in functions that know the scale, for they may divide by it.
+Known limits: only norms are reported, and only if every path from the backward pass to the read is
+wrong; an unknown function that gets the optimizer or the scaler is assumed to unscale. Silent in
+functions that use the scale, because they may divide by it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="call `scaler.unscale_(optimizer)` before the gradients are read",
+    help="call `scaler.unscale_(optimizer)` before reading the gradients",
     witness=Differs(0.5),
     violation=Violation.SCALED_GRADIENTS_READ,
 )

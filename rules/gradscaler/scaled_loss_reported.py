@@ -1,9 +1,9 @@
-"""A loss that a scaler has multiplied by its scale is reported as the loss.
+"""A loss that a scaler has multiplied by its scale is logged or used as if it were the loss.
 
-It is the loss times the scale: 65536 times too large at first, and another factor each time that
-the scaler changes the scale. A curve of it shows the scale, above all; a threshold, a search for
-the best model or a scheduler that is given it goes by the scale too. The gradients are right, so
-that training works.
+The value is the loss times the scale: 65536 times too large at first, and with another factor
+whenever the scale changes. A curve of it mostly shows the scale; a threshold, a search for the best
+model or a scheduler that gets it depends on the scale too. The gradients are right, so training
+works.
 
     loss = scaler.scale(loss)
     loss.backward()
@@ -12,16 +12,17 @@ that training works.
     scaler.scale(loss).backward()
     total += loss.item()
 
-Found are reads (`.item()`, `.detach()`, `float()`), prints, logs and comparisons, and what is kept
-or handed on after its backward pass, also where a function returns it to who does so.
+Found are reads (`.item()`, `.detach()`, `float()`), prints, logs and comparisons, and losses that
+are stored or passed on after their backward pass, even if a function returns the loss to a caller
+that does so.
 
-Fix safety: unsafe, since the numbers that are reported change, as is meant. Offered where the
-statement `loss = scaler.scale(loss)` stands in the block of the only `loss.backward()`.
+Fix safety: unsafe, since the reported numbers change, as intended. Offered if the statement `loss =
+scaler.scale(loss)` is in the same block as the only `loss.backward()`.
 
-Known limits: the attributes of an object, and the items of a list, are not followed. Silent where a
-function on the way has a name that ends in `_scale`, for it may divide by it, unless that is only a
-factor of terms of the loss before it is scaled (`args.aux_loss_scale * aux`); where another test
-names what decides whether the loss is scaled; and where it is only asked whether it is finite.
+Known limits: attributes of objects and items of lists are not followed. Silent if a function on the
+way uses a name that ends in `_scale`, because it may divide by it, unless that is only a factor of
+terms of the unscaled loss (`args.aux_loss_scale * aux`); if another test uses the condition that
+decides whether the loss is scaled; and if the code only tests whether the loss is finite.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def check(call: View) -> Iterator[Finding]:
     """Ex) loss = scaler.scale(loss), and then `total += loss.item()`"""
     report = call.ask(ReportedLosses)
     if report is not None:
-        message = f"what `{call.brief}` returns is reported as the loss, times the scale"
+        message = f"`{call.brief}` is reported as the loss, but multiplied by the scale"
         yield call.finding(message, (report,), scale_in_backward(call))
 
 

@@ -1,8 +1,8 @@
-"""A GradScaler is made anew for every batch.
+"""A new GradScaler is created for every batch.
 
-Each new scaler begins with the initial scale, and what `update()` has learnt is lost with the old
-one: the scale never adapts. If it is too large, every step is skipped for infinities, and the model
-never trains at all.
+Each new scaler starts with the initial scale, and loses the adapted scale of the old one: the scale
+never adapts. If it is too large, every step is skipped because of infinite gradients, and the model
+never trains.
 
     for x, y in loader:
         scaler = torch.amp.GradScaler("cuda")        # begins at 65536, again and again
@@ -11,12 +11,13 @@ never trains at all.
     for x, y in loader:
         ...
 
-Fix safety: unsafe: the scale adapts from then on, and so steps are skipped or made that were not.
-Offered where the scaler is made in the loop itself, of what does not change in it: it is made above
-all loops around then.
+Fix safety: unsafe: the scale then adapts, so other steps are skipped than before. Offered if the
+scaler is created in the loop itself, with arguments that do not change in it: it moves before the
+outermost loop.
 
-Known limits: a scaler that is made once for each epoch forgets as well, but is left alone. Silent
-where a function only makes it, for others may keep it, and under a test for None.
+Known limits: a scaler that is created once for each epoch loses its scale as well, but is not
+reported. Silent if a function only creates the scaler, because the caller may keep it, and under a
+test for None.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="make the scaler once, before the loop",
+    help="create the scaler once, before the loop",
     witness=Differs(0.5),
     changes=frozenset({Change.TRAINING}),
 )
@@ -49,9 +50,9 @@ def check(call: View) -> Iterator[Finding]:
     target = target_of(call) if call.callee in SCALERS else None
     if target is None or is_made_once(call, target) or is_off(call):
         return
-    message = f"`{call.brief}` is made for every batch: its scale never adapts"
+    message = f"`{call.brief}` is created for every batch: its scale never adapts"
     edits = above_loops(call)
-    fix = unsafe("Make the scaler before the loop", *edits) if edits else None
+    fix = unsafe("Create the scaler before the loop", *edits) if edits else None
     yield call.finding(message, heat.chain, fix)
 
 

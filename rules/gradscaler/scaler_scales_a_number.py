@@ -1,17 +1,17 @@
-"""`scaler.scale` is given a number instead of a loss.
+"""`scaler.scale` gets a number instead of a loss.
 
 `scaler.scale(loss.item())` raises ("outputs must be a Tensor or an iterable of Tensors"): a number
-has no graph to run back through. A scaler that is switched off hands the number through, and it is
-`.backward()` that raises.
+has no graph for a backward pass. A scaler that is switched off returns the number, and then
+`.backward()` raises.
 
     scaler.scale(loss.item()).backward()             # raises
 
     scaler.scale(loss).backward()
 
-Fix safety: safe where the line can only raise, and nothing catches that: the scaler is made by
-torch in the same function, and the number is certainly read from a tensor. Else unsafe.
+Fix safety: safe if the line can only raise, and nothing catches the error: the scaler is made by
+torch in the same function, and the number is certainly read from a tensor. Otherwise unsafe.
 
-Known limits: a number that comes from a function of another library is not known to be one.
+Known limits: a number from a function of another library is not recognised.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A checkpoint of model and optimizer leaves out the state of the scaler.
 
-A restart then begins with the scale that a new scaler has, 65536, and forgets how long the last one
-has been good for. Where training had come down to a smaller one, the first steps are skipped, after
-each of which the scale is halved; where it had gone up, small gradients are lost until it is there
-again. The resumed run differs from an uninterrupted one.
+After a restart, the scaler begins with the initial scale, 65536, and without its count of good
+steps. If the scale had decreased before, the first steps are skipped, and the scale is halved after
+each; if it had increased, small gradients are lost until the scale has increased again. The resumed
+run differs from an uninterrupted one.
 
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 
@@ -11,12 +11,12 @@ again. The resumed run differs from an uninterrupted one.
     torch.save({**state, "scaler": scaler.state_dict()}, path)
     scaler.load_state_dict(torch.load(path)["scaler"])              # at a restart
 
-Fix safety: there is no fix: what is saved has to be loaded, and older checkpoints lack it.
+Fix safety: there is no fix: the saved state also has to be loaded, and older checkpoints lack it.
 
-Known limits: silent about a project that saves the state of a scaler, or of what may be one,
-anywhere; that saves a scaler, or an object that holds one, as a whole; or that hands one to
-something unknown. The steps have to be made, and the checkpoint saved, below a common function, or
-by methods of one class.
+Known limits: silent if the project anywhere saves the state of a scaler, or of an object that may
+be one; saves a scaler, or an object that holds one, as a whole; or passes one to unknown code. A
+common function has to lead to both the steps and the saving of the checkpoint, or both have to be
+in methods of one class.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="save `scaler.state_dict()` in the checkpoint, and load it at a restart",
+    help="save `scaler.state_dict()` in the checkpoint, and load it when resuming",
     witness=Differs(rtol=0.1),
     violation=Violation.STATE_NOT_SAVED,
 )
@@ -42,21 +42,21 @@ rule = Rule(
 @rule.on(MISUSED)
 def check(call: View) -> Iterator[Finding]:
     """Ex) torch.save({"optimizer": optimizer.state_dict()}, path); of a dict that is put together
-    before it is saved, the call that gives the optimizer's part"""
+    before it is saved, the call that returns the optimizer's part"""
     misuse = call.misuse(rule.violation)
     if misuse is None:
         return
     loss = "a resumed run has another scale"
     if call.method == "state_dict":
-        message = f"`{call.brief}` is saved without the scaler's: {loss}"
+        message = f"`{call.brief}` is saved without the scaler's state: {loss}"
     else:
         message = f"`{call.called.brief}` leaves out the scaler: {loss}"
     yield call.finding(message, places(call, misuse), place=dict_around(call))
 
 
 def dict_around(call: View) -> cst.CSTNode | None:
-    """The dict that a call gives a part of; of several that are nested, the outer one. None where
-    the call saves itself, or gives what is put into a dict afterwards."""
+    """The dict that a call returns a part of; of several that are nested, the outer one. None where
+    the call saves itself, or returns what is put into a dict afterwards."""
     if call.method != "state_dict":
         return None
     around = [

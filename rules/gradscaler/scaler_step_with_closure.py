@@ -1,9 +1,9 @@
-"""`scaler.step` is given a closure, or an optimizer that cannot step without one.
+"""`scaler.step` gets a closure, or an optimizer that cannot step without one.
 
 A closure runs the backward pass within the step, where the scaler can neither look for infinities
 nor divide. `closure=` raises ("Closure use is not currently supported if GradScaler is enabled"). A
-closure in second place slips through the check, and the optimizer then steps with scaled gradients.
-LBFGS cannot step without one: TypeError.
+closure as the second positional argument passes the check, and the optimizer then steps with scaled
+gradients. LBFGS cannot step without a closure: TypeError.
 
     scaler.step(optimizer, closure=closure)          # raises
     scaler.step(optimizer, closure)                  # steps with scaled gradients
@@ -13,8 +13,8 @@ LBFGS cannot step without one: TypeError.
 
 Fix safety: none is offered; an optimizer that needs a closure needs training without a scaler.
 
-Known limits: a closure among `*args` or `**kwargs` is not seen; of the optimizers that need one,
-only torch.optim.LBFGS is known.
+Known limits: a closure in `*args` or `**kwargs` is not seen; torch.optim.LBFGS is the only known
+optimizer that needs one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The steps and updates of a GradScaler are in an order that raises, or that steps wrongly.
+"""The steps and updates of a GradScaler are in an order that raises, or that makes a wrong step.
 
-One iteration is: every optimizer steps once, then the scaler is updated once. A second `step` of
-the same optimizer raises, and so does an `update()` that comes when nothing has stepped since the
-last one. An `update()` between two optimizers raises nothing: but when it changes the scale, the
-gradients of the second optimizer are divided by another scale than they were multiplied by.
+In each iteration, every optimizer steps once, then the scaler is updated once. A second `step` of
+the same optimizer raises, and so does an `update()` without a step since the last one. An
+`update()` between two optimizers does not raise. But if it changes the scale, the gradients of the
+second optimizer are divided by another scale than they were multiplied by.
 
     scaler.scale(loss_g + loss_d).backward()
     scaler.step(opt_g)
@@ -16,13 +16,12 @@ gradients of the second optimizer are divided by another scale than they were mu
     scaler.step(opt_d)
     scaler.update()
 
-An update after each optimizer is right where each has a backward pass of its own after the
-last one.
+An update after each optimizer is right if each has its own backward pass after the last update.
 
-Fix safety: none is offered; the order is for the author to see.
+Fix safety: none is offered; the author has to find the right order.
 
-Known limits: reported only where every path between the two calls goes wrong. An `update()` that
-nothing has stepped for is reported only where it follows another `update()`.
+Known limits: reported only if every path between the two calls is wrong. An `update()` without a
+step is reported only if it follows another `update()`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A GradScaler scales a loss that was computed in bfloat16.
 
-bfloat16 has the range of float32: no gradient becomes zero for want of it. The scaler works, but is
-of no use, and reads the device once for each step.
+bfloat16 has the range of float32, so small gradients do not become zero. The scaler works, but is
+useless, and reads from the device once for each step.
 
     scaler = torch.amp.GradScaler("cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -12,8 +12,8 @@ of no use, and reads the device once for each step.
 
 Fix safety: none is offered: the rounding of the weights may change.
 
-Known limits: the region has to be opened in the function that scales the loss. Silent where the
-scaler may be switched off.
+Known limits: the region has to be opened in the function that scales the loss. Silent if the scaler
+may be switched off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="leave out the scaler, or enable it for float16 alone",
+    help="remove the scaler, or enable it only for float16",
     witness=Same(),
 )
 
@@ -42,5 +42,5 @@ def check(call: View) -> Iterator[Finding]:
         return
     regions = regions_above(call, "bfloat16")
     if regions and all(region_dtype(each) == "bfloat16" for each in regions):
-        message = f"`{call.brief}` scales a loss in bfloat16, which needs no scale"
+        message = f"`{call.brief}` scales a bfloat16 loss, which needs no scaling"
         yield call.finding(message, (each.evidence for each in regions))

@@ -1,8 +1,8 @@
 """A GradScaler is used with parameters in float16.
 
 The gradients of float16 parameters are float16, and the scaler refuses to divide them: "Attempting
-to unscale FP16 gradients." The weights stay float32 in mixed precision, for the small steps of an
-optimizer are lost in float16; it is autocast that computes in half.
+to unscale FP16 gradients." In mixed precision the weights stay float32, because float16 loses the
+small steps of an optimizer; only autocast computes in half.
 
     model = Net().cuda().half()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -16,15 +16,15 @@ optimizer are lost in float16; it is autocast that computes in half.
     scaler.scale(loss).backward()
     scaler.step(optimizer)
 
-Fix safety: none is offered; the region has to be opened around the forward pass, and what was cast
-for the module is not to be cast any more.
+Fix safety: none is offered; a region has to be opened around the forward pass, and the casts of the
+module's inputs have to be removed.
 
-Known limits: the cast, the optimizer and the step have to be met on the paths of one function and
-of what it calls. A module that is handed to an unknown function after the cast, or whose parameters
-are looped over and not just picked out for the optimizer, is left alone, as it may be float32
-again; so are parameters that are picked out where the function freezes some, or casts or replaces a
-part of the module. Of accelerate's scaler, the step of an optimizer that `prepare` has returned is
-reported, where the code itself asks for float16 and no function there speaks of DeepSpeed.
+Known limits: the cast, the optimizer and the step have to be on the paths of one function and the
+functions that it calls. A module is not reported if it is passed to an unknown function after the
+cast, or if its parameters are looped over for more than selecting them for the optimizer, as it may
+be float32 again. Selected parameters are not reported if the function freezes some, or casts or
+replaces a part of the module. For accelerate's scaler, the step of an optimizer that `prepare`
+returned is reported, if the code itself asks for float16 and no function there mentions DeepSpeed.
 """
 
 from __future__ import annotations
@@ -42,4 +42,4 @@ rule = Rule(
     witness=Raises("Attempting to unscale FP16 gradients"),
     violation=Violation.HALF_PARAMETERS,
 )
-report(rule, "`{call}` raises: the parameters, and so the gradients, are float16")
+report(rule, "`{call}` raises: the parameters and their gradients are float16")

@@ -1,7 +1,7 @@
-"""A scheduler makes its step between the backward pass and the step of the optimizer.
+"""A scheduler steps between the backward pass and the optimizer's step.
 
-The gradients of this batch are then used with the learning rate of the next: the first value of the
-schedule is skipped, and torch warns of it once.
+The gradients of this batch are then used with the learning rate of the next batch: the first value
+of the schedule is skipped, and torch warns once.
 
     scaler.scale(loss).backward()
     scheduler.step()
@@ -13,10 +13,10 @@ schedule is skipped, and torch warns of it once.
     scaler.update()
     scheduler.step()
 
-Fix safety: none is offered; the learning rates become other ones.
+Fix safety: none is offered, because it would change the learning rates.
 
-Known limits: found in functions that call a scaler, with one optimizer. A scheduler that makes its
-step before the backward pass is left alone, and so is one that is given a metric or an epoch.
+Known limits: found only in functions that call a scaler, with one optimizer. A scheduler that steps
+before the backward pass, or that gets a metric or an epoch, is not reported.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ rule = Rule(
     witness=Differs(0.01),
     violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,
 )
-report(rule, "`{call}` precedes the optimizer's step: a learning rate is skipped")
+report(rule, "`{call}` runs before the optimizer's step: a learning rate is skipped")

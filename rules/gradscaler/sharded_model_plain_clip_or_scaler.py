@@ -1,9 +1,9 @@
-"""Gradients of a model that FSDP shards are clipped, or unscaled, by what sees one part alone.
+"""Gradients of an FSDP model are clipped or unscaled by code that sees only one shard.
 
 Each process keeps a part of every parameter and of its gradient. `nn.utils.clip_grad_norm_`
-computes the norm of that part: each process multiplies its gradients by another factor, and lets
-pass what `max_norm` should limit. A plain GradScaler looks for infinite gradients in that part,
-too: where only one process finds some, it skips the step and lowers its scale while the others do
+computes the norm of that part: each process multiplies its gradients by another factor, and the
+total norm may exceed `max_norm`. A plain GradScaler also looks for infinite gradients only in that
+part: if only one process finds some, it skips the step and decreases its scale while the others do
 not, and from then on the parts of the model have made different steps.
 
     model = FullyShardedDataParallel(net)
@@ -14,16 +14,16 @@ not, and from then on the parts of the model have made different steps.
     scaler = ShardedGradScaler()
     model.clip_grad_norm_(1.0)
 
-The parameters that `fully_shard` (FSDP2) makes are DTensors, for which both are right; so are the
-whole ones of `ShardingStrategy.NO_SHARD`.
+The parameters of `fully_shard` (FSDP2) are DTensors, for which both are right. With
+`ShardingStrategy.NO_SHARD`, the parameters are whole, and both are right too.
 
-Fix safety: none is offered: what `model.clip_grad_norm_` returns is of all processes, each of which
-has to call it.
+Fix safety: none is offered: `model.clip_grad_norm_` has to be called by all processes, and returns
+the norm over all of them.
 
-Known limits: a clipping or a scaler under a test that asks how the model is wrapped is left alone,
-and so is a strategy that nobody knows, where the project speaks of NO_SHARD. The scaler is reported
-where FSDP is given float16 (`MixedPrecision(param_dtype=torch.float16)`), or the function with the
-step opens a region of float16, and the optimizer is made of the parameters of the model in sight.
+Known limits: a clipping or a scaler under a test of how the model is wrapped is not reported;
+neither is an unknown strategy, if the project mentions NO_SHARD. The scaler is reported if FSDP
+gets float16 (`MixedPrecision(param_dtype=torch.float16)`), or the function with the step opens a
+float16 region, and the optimizer is visibly built from the parameters of the model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="call `clip_grad_norm_` of the FSDP module, and make a `ShardedGradScaler`",
+    help="call `clip_grad_norm_` of the FSDP module, and create a `ShardedGradScaler`",
     witness=Unrun(
         "it takes several processes, each with an accelerator",
         "torch/distributed/fsdp/fully_sharded_data_parallel.py (clip_grad_norm_) and "
@@ -72,7 +72,7 @@ def check_clipping(call: View) -> Iterator[Finding]:
     sharded = given.ask(ShardedParameters)
     if sharded is None or may_be_whole(call, sharded):
         return
-    message = f"`{call.brief}` clips by the norm of the gradients of this process alone"
+    message = f"`{call.brief}` clips by the gradient norm of this process alone"
     yield call.finding(
         message, sharded.reasons, help="call `clip_grad_norm_(max_norm)` of the FSDP module"
     )
@@ -89,8 +89,8 @@ def check_scaler(call: View) -> Iterator[Finding]:
     is_off = switch is not None and constant(switch.value) is False
     if sharded is None or is_off or may_be_whole(call, sharded):
         return
-    message = f"`{call.brief}` skips a step in this process alone, and the processes part"
-    yield call.finding(message, sharded.reasons, help="make a `ShardedGradScaler`")
+    message = f"`{call.brief}` may skip a step in this process alone: the processes diverge"
+    yield call.finding(message, sharded.reasons, help="create a `ShardedGradScaler`")
 
 
 def may_be_whole(call: View, sharded: Sharded) -> bool:

@@ -1,9 +1,9 @@
-"""`optimizer.step()` on gradients that were scaled by a GradScaler.
+"""`optimizer.step()` uses gradients that were scaled by a GradScaler.
 
-`scaler.scale(loss).backward()` makes gradients that are `scale` times too large, 65536 times at the
-beginning. `scaler.step(optimizer)` divides them before it steps; `optimizer.step()` does not, and
-nothing says so: the weights are gone after one step. A `scaler.update()` after it raises, for the
-scaler has seen no gradients.
+`scaler.scale(loss).backward()` computes gradients that are `scale` times too large, 65536 times at
+the beginning. `scaler.step(optimizer)` divides them before it steps; `optimizer.step()` silently
+does not: one step ruins the weights. A `scaler.update()` after it raises, because the scaler has
+seen no gradients.
 
     scaler.scale(loss).backward()
     optimizer.step()                       # an update 65536 times too large
@@ -12,29 +12,29 @@ scaler has seen no gradients.
     scaler.step(optimizer)
     scaler.update()
 
-After `scaler.unscale_(optimizer)` the gradients have their size again, and what is missing is the
-other half of `scaler.step`: it leaves the step out where one of them is infinite or NaN, which is
-so in the first iterations, until the scale has come down. `optimizer.step()` makes it.
+After `scaler.unscale_(optimizer)` the gradients have their true size. But `scaler.step` also skips
+the step if a gradient is infinite or NaN, which happens in the first iterations, until the scale
+has decreased. `optimizer.step()` does not skip it.
 
     scaler.unscale_(optimizer)
     clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()                       # NaN in all weights, after the first overflow
 
-A plain step after `scaler.step(optimizer)` makes the same step again, with gradients that are still
-there; and where the scaler has found infinite ones, with these.
+A plain step after `scaler.step(optimizer)` repeats the step with the same gradients, even with
+infinite ones, for which the scaler skipped the step.
 
     scaler.step(optimizer)
     scaler.update()
     optimizer.step()                       # to be taken out
 
-Fix safety: unsafe, since the weights change: they become those that were meant. `scaler.update()`
-is added where the function has none. There is no fix for a second step.
+Fix safety: unsafe, since the weights change: to the intended ones. `scaler.update()` is added where
+the function has none. There is no fix for a second step.
 
-Known limits: reported only where every path from the backward pass to the step goes wrong. Silent
-where a test keeps `optimizer.step()` and `scaler.step(optimizer)` apart, for that test may say
-whether the scaler is enabled; and where one of several optimizers steps without the scaler, unless
-all its gradients must be scaled ones. After `unscale_` it is silent where the function tests the
-norm, or speaks of anything infinite at all (`isfinite`, `overflow`, `error_if_nonfinite`).
+Known limits: reported only if every path from the backward pass to the step is wrong. Silent if a
+test separates `optimizer.step()` from `scaler.step(optimizer)`, because it may test whether the
+scaler is enabled; and if one of several optimizers steps without the scaler, unless all its
+gradients must be scaled. After `unscale_` it is silent if the function tests the norm, or mentions
+infinite values at all (`isfinite`, `overflow`, `error_if_nonfinite`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def is_made_before(call: View, scaler: str, optimizer: View) -> bool:
 
 report(
     rule,
-    "`{call}` steps even where gradients are infinite, which `scaler.step` would leave out",
+    "`{call}` steps even if gradients are infinite, where `scaler.step` would skip",
     through_scaler,
     Violation.STEP_BYPASSES_CHECK,
 )

@@ -1,9 +1,9 @@
-"""Gradients are unscaled for every micro-batch, but stepped with only after several.
+"""Gradients are unscaled for every micro-batch, but the optimizer steps only after several.
 
-After `unscale_` the gradients are true ones; the next backward pass adds scaled ones to them, and
-there is no scale any more that fits both. The next `unscale_` raises ("unscale_() has already been
-called"). With an `update()` for every micro-batch nothing raises: all but the last micro-batch are
-divided by the scale again and again, and so are lost.
+After `unscale_` the gradients have their true size; the next backward pass adds scaled ones to
+them, and no scale fits both any more. The next `unscale_` raises ("unscale_() has already been
+called"). With an `update()` for every micro-batch nothing raises, but all except the last
+micro-batch are divided by the scale again and again, and so are lost.
 
     for i, batch in enumerate(loader):
         scaler.scale(loss / n).backward()
@@ -20,13 +20,13 @@ divided by the scale again and again, and so are lost.
             scaler.step(optimizer)
             scaler.update()
 
-Fix safety: none is offered; what has to move under the test is for the author to see.
+Fix safety: none is offered; the author has to decide what to move under the test.
 
-Known limits: a test that is written as a remainder (`(i + 1) % n == 0`), or that asks a function
-of the project which returns one (`if self.is_last(i)`), is known to fail at times; under another
-one (`if self.sync_gradients`) all paths have to go wrong. Of a framework's own clipping, in its
-context that gathers gradients (`with accelerator.accumulate(model):`), it speaks where an argument
-asks for several batches, and the precision is float16 or for an option to say.
+Known limits: a test of a remainder (`(i + 1) % n == 0`), or of a project function that returns one
+(`if self.is_last(i)`), is known to be false for some batches; under another test (`if
+self.sync_gradients`) all paths have to be wrong. A framework's own clipping, in its context for
+gradient accumulation (`with accelerator.accumulate(model):`), is reported if an argument asks for
+several batches, and the precision is float16 or depends on an option.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ rule = Rule(
 
 def message(_: View, misuse: Misuse) -> str:
     if misuse.raises:
-        return "`{call}` raises for the second micro-batch: no step comes between"
-    return "`{call}` belongs to the last micro-batch: the others make no step"
+        return "`{call}` raises for the second micro-batch: no step in between"
+    return "`{call}` belongs to the last micro-batch: the others do not step"
 
 
 report(rule, message)

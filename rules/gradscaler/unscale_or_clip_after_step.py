@@ -1,8 +1,8 @@
 """Gradients are unscaled or clipped after `scaler.step(optimizer)` has used them.
 
-`unscale_` after the step raises ("unscale_() is being called after step()"). Clipping alone does
-nothing at all, and says nothing: the step with the unclipped gradients is over, and `zero_grad`
-throws away what was clipped.
+`unscale_` after the step raises ("unscale_() is being called after step()"). Clipping alone
+silently has no effect: the step has already used the unclipped gradients, and `zero_grad` discards
+the clipped ones.
 
     scaler.step(optimizer)
     scaler.unscale_(optimizer)                       # raises
@@ -12,9 +12,9 @@ throws away what was clipped.
     clip_grad_norm_(model.parameters(), 1.0)
     scaler.step(optimizer)
 
-Fix safety: none is offered; which lines have to move where is for the author to see.
+Fix safety: none is offered; the author has to decide which lines to move.
 
-Known limits: reported only where every path from the step to the call goes wrong.
+Known limits: reported only if every path from the step to the call is wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ rule = Rule(
 
 def message(_: View, misuse: Misuse) -> str:
     what = "raises" if misuse.raises else "does nothing"
-    return f"`{{call}}` {what}: the step with these gradients has been made"
+    return f"`{{call}}` {what}: the step has already used these gradients"
 
 
 report(rule, message)

@@ -12,10 +12,10 @@ called on this optimizer since the last update()".
     log(grad_norm(model))
     clip_grad_norm_(model.parameters(), 1.0)
 
-Fix safety: safe where the first call stands in the same block, before the second: then the second
-could only raise. None is offered elsewhere, nor where the error is caught.
+Fix safety: safe if the first call is in the same block, before the second: then the second could
+only raise. None is offered otherwise, or if the error is caught.
 
-Known limits: reported only where every path from the first call to the second goes wrong.
+Known limits: reported only if every path from the first call to the second is wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from amplint import Fix, Group, Misuse, Raises, Rule, View, Violation
 from .._shared.guards import is_caught
 from .._shared.steps import other, own_line, report
 
-DOMINATED = "the first call stands in the same block, before the second"
+DOMINATED = "the first call is in the same block, before the second"
 UNCAUGHT = "nothing around it catches the error"
 
 rule = Rule(

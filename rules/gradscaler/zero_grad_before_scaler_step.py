@@ -1,8 +1,8 @@
 """Gradients are cleared between the backward pass and `scaler.step(optimizer)`.
 
 The step then finds no gradients: the scaler raises "No inf checks were recorded for this
-optimizer". With `set_to_none=False` it finds zeros, and steps by nothing (or by momentum and weight
-decay alone) without a word.
+optimizer". With `set_to_none=False` it finds zeros, and silently steps by nothing (or only by
+momentum and weight decay).
 
     scaler.scale(loss).backward()
     optimizer.zero_grad()                            # throws the gradients away
@@ -12,10 +12,10 @@ decay alone) without a word.
     scaler.scale(loss).backward()
     scaler.step(optimizer)
 
-Fix safety: none is offered; where the line belongs is for the author to see.
+Fix safety: none is offered; the author has to decide where the line belongs.
 
 Known limits: `model.zero_grad()` is not followed, since it is not known whose parameters the
-optimizer has. Reported only where every path between the calls goes wrong.
+optimizer has. Reported only if every path between the calls is wrong.
 """
 
 from __future__ import annotations

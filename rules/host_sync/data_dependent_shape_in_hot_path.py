@@ -16,15 +16,15 @@ elements the result has before torch can allocate memory for it: the host waits 
     F.one_hot(y, num_classes=10)                                # nothing is read
     x.repeat_interleave(counts, dim=0, output_size=total)
 
-The rule is pedantic, since the wait may be worth its price where most of a tensor is left out.
-`x[mask] = 0.0` fills in place and waits for nothing.
+The rule is pedantic, since the wait may be worth it if the mask removes most of a tensor. `x[mask]
+= 0.0` fills in place and waits for nothing.
 
-Fix safety: none is offered. A sum over the mask has another order and another result for an empty
-mask, and what is masked out must not be infinite; a number of classes is the author's to know.
+Fix safety: none is offered. A sum over the mask adds in another order and has another result for an
+empty mask, and the masked-out values must be finite; only the author knows a number of classes.
 
-Known limits: as for AMP101. `repeat_interleave` and `one_hot`, which one argument mends, are AMP115
-where rules in preview run. Of an index, only what is known to be a tensor of bools or of bytes is a
-mask.
+Known limits: as for AMP101. `repeat_interleave` and `one_hot`, which one argument fixes, are AMP115
+if preview rules are on. An index counts as a mask only if it is known to be a tensor of bools or
+bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="keep the shape (`torch.where`, a product with the mask), or give the size by an argument",
+    help="keep the shape (`torch.where`, a product with the mask), or pass the size as an argument",
     witness=Syncs(before=6, after=0),
 )
 

@@ -1,9 +1,9 @@
-"""The memory that torch keeps for reuse is given back in every iteration of a training loop.
+"""The memory that torch keeps for reuse is released in every iteration of a training loop.
 
-The allocator keeps what tensors leave behind, so that the next iteration takes its memory without
+The allocator keeps the memory of freed tensors, so that the next iteration gets its memory without
 asking the driver. `torch.cuda.empty_cache()` frees all of it: each free waits for the device, and
-the next iteration allocates anew, which is slow as well. The program gains no memory, for what the
-allocator keeps is what it hands out first.
+the next iteration has to allocate again, which is slow as well. The program gains no memory,
+because the allocator reuses the memory that it keeps first.
 
     for x, y in loader:
         loss = train_step(x, y)
@@ -12,15 +12,15 @@ allocator keeps is what it hands out first.
     for x, y in loader:
         loss = train_step(x, y)
 
-After an out-of-memory error, between the phases of a program, now and then against fragmentation,
-or before another process needs the memory, it has its place: the rule is silent there.
+The call is useful after an out-of-memory error, between the phases of a program, occasionally
+against fragmentation, or before another process needs the memory: the rule is silent there.
 
 Fix safety: removes the call. It is unsafe: values stay as they are, but the peak of the reserved
 memory may be higher, and a run that is short of memory, or shares the device, may need the call.
 
-Known limits: silent under a condition that asks for it (`if args.empty_cache`, `if low_memory`),
-where the function moves a model to the host, and in benchmarks. Hooks that a trainer calls for
-every batch (`on_train_batch_end`) are not known to be hot.
+Known limits: silent under a condition that asks for it (`if args.empty_cache`, `if low_memory`), in
+functions that move a model to the host, and in benchmarks. Hooks that a trainer calls for every
+batch (`on_train_batch_end`) do not count as hot.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="remove the call, or make it only now and then",
+    help="remove the call, or make it only occasionally",
     witness=Syncs(before=8, after=0),
 )
 
@@ -64,7 +64,7 @@ def check(call: View) -> Iterator[Finding]:
     heat = heat_of_training(call) if call.callee in EMPTIES_CACHE else None
     if heat is None or is_wished(call, WISHES_EMPTY_CACHE) or measures(call) or makes_room(call):
         return
-    message = f"`{call.brief}` frees and waits for the device in every iteration"
+    message = f"`{call.brief}` frees memory and waits for the device in every iteration"
     yield call.finding(message, heat.chain, leave_out(call))
 
 

@@ -1,7 +1,7 @@
 """A tensor on the device is read by the host for every batch of an evaluation or inference loop.
 
 The reads of AMP101 (`.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `float()` ...) make the host wait
-for the device once per batch. Evaluation has no backward pass to hide behind: the device idles
+for the device once per batch. Evaluation has no backward pass that hides the wait: the device idles
 while the next batch is prepared and its kernels are launched.
 
     for x, y in loader:
@@ -14,15 +14,15 @@ while the next batch is prepared and its kernels are launched.
         correct += (logits.argmax(1) == y.cuda()).sum()
     accuracy = correct.item() / len(loader.dataset)               # waits once
 
-The rule is pedantic, since the read is often meant: outputs are moved to the CPU so that they do
+The rule is pedantic, since the read is often intended: outputs are moved to the CPU so that they do
 not fill the memory of the device, and metrics of other libraries take arrays.
 
-Fix safety: none is offered, since the memory of the device may be what the read is there for.
+Fix safety: none is offered, since the read may be there to free memory of the device.
 
-Known limits: as for AMP101. A loop is one over batches of evaluation where it iterates a loader,
-and neither it nor what it calls trains; `validation_step`, `test_step` and `predict_step` of a
-LightningModule run for every batch, too. What is only called a loader counts in functions that
-evaluate: by their name, after `model.eval()`, or without gradients.
+Known limits: as for AMP101. A loop counts as evaluation if it iterates a loader, and neither the
+loop nor anything that it calls trains; `validation_step`, `test_step` and `predict_step` of a
+LightningModule run for every batch, too. An object that is a loader only by its name counts in
+functions that evaluate: by their name, after `model.eval()`, or without gradients.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="add up on the device, and read it once after the loop",
+    help="accumulate on the device, and read the result once after the loop",
     witness=Syncs(before=4, after=1),
     supersedes=("AMP113",),
 )

@@ -1,8 +1,8 @@
 """A tensor on the device is read by the host in every iteration of a training loop.
 
-`.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `.to("cpu")`, `float()`, `int()` and `np.asarray()`
-of a device tensor make the host wait until the device has caught up. Once per step, that empties
-the queue of kernels which keeps the device busy while Python runs ahead.
+`.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `.to("cpu")`, `float()`, `int()` and `np.asarray()` of
+a device tensor make the host wait until the device has caught up. Once per step, this empties the
+queue of kernels that keeps the device busy while Python runs ahead.
 
     for x, y in loader:
         loss = step(x, y)
@@ -12,19 +12,19 @@ the queue of kernels which keeps the device busy while Python runs ahead.
         loss = step(x, y)
         running += loss.detach()          # adds on the device; read it once, after the loop
 
-The loop may be in a caller, also in another file; the chain from it is given as related places.
-Of a function that only reads what it is given (`def to_numpy(t): return t.cpu().numpy()`), the call
-is reported that runs for every batch: that is what has to be changed.
-Evaluation loops are AMP102. What is guarded by an interval (`if step % 50 == 0`), by a flag that is
-off, or stands on an error path is not hot.
+The loop may be in a caller, even in another file; the finding shows the chain of calls as related
+places. If a function only reads its argument (`def to_numpy(t): return t.cpu().numpy()`), the
+finding is at the call that runs for every batch, because that is what has to change. Evaluation
+loops are AMP102. Code under an interval (`if step % 50 == 0`), under a flag that is off, or on an
+error path does not count as hot.
 
 Fix safety: offered for an accumulator that is a number before the loop and is not read inside it.
-It is unsafe: the sum is then made in the tensor's precision instead of Python's float64 (adding
+It is unsafe: the sum is then computed in the tensor's precision instead of Python's float64 (adding
 0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
 number again right after the loop: an integer where it began as one and integers are added.
 
-Known limits: a tensor whose device the project does not show (a parameter of a function that
-nobody is seen to call, the result of an unknown function) is left alone.
+Known limits: a tensor of unknown device (a parameter of a function without a visible caller, the
+result of an unknown function) is not reported.
 """
 
 from __future__ import annotations

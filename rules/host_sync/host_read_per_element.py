@@ -1,8 +1,8 @@
 """A loop reads the elements of a tensor one by one.
 
-`.item()`, `float()`, `int()` and the truth of an element on the device each make the host wait
-until the device has caught up. A loop over the elements waits as often as there are elements, and
-does so on the CPU, too, where each read takes microseconds. `.tolist()` before the loop waits once.
+`.item()`, `float()`, `int()` and a test of an element on the device each make the host wait until
+the device has caught up. A loop over the elements waits once for each element. On the CPU each read
+costs microseconds. `.tolist()` before the loop waits once.
 
     for index in order:
         names.append(classes[index.item()])     # waits for every element
@@ -10,22 +10,22 @@ does so on the CPU, too, where each read takes microseconds. `.tolist()` before 
     for index in order.tolist():                # waits once
         names.append(classes[index])
 
-So does what is reduced row by row, where a reduction over a dimension does all rows at once.
+The same holds for a reduction row by row: a reduction over a dimension handles all rows at once.
 
     for i in range(len(mask)):
         lengths.append(mask[i].sum().item())    # waits for every row
 
     lengths = mask.sum(-1).tolist()             # waits once
 
-A loop is reported once, at its first read of what it goes through. Reported in training or not.
-Where the loop itself runs for every batch of training, the read is one of AMP101, AMP103 or AMP105.
+A loop is reported once, at its first read of an element, in training or elsewhere. If the loop
+itself runs for every batch of training, AMP101, AMP103 or AMP105 reports the read.
 
-Fix safety: unsafe: reads all elements before the loop where its body does nothing with them but to
-read them; where the body is left early, more is read than before. None is offered for elements that
-are taken by an index, nor for what is done with an element on the device.
+Fix safety: unsafe: reads all elements before the loop, if the loop body only reads them; if the
+loop ends early, more is read than before. None is offered for elements that are accessed by an
+index, or for elements that are used on the device.
 
-Known limits: a tensor that is known to be on the CPU, one that changes inside the loop, datasets
-and functions that collate are left alone, and so are elements of lists of tensors.
+Known limits: a tensor that is known to be on the CPU, a tensor that changes inside the loop,
+datasets, collate functions and elements of lists of tensors are not reported.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="read all elements at once by `.tolist()`, before the loop",
+    help="read all elements at once with `.tolist()`, before the loop",
     witness=Syncs(before=8, after=1),
     cost=Cost.ELEMENT,
 )
@@ -125,7 +125,7 @@ def reading(read: View, element: View | None) -> Iterator[Finding]:
         message = f"`{read.brief}` waits for each {what} of `{tensor.brief}`"
         related = [read.of(loop.iter).related("in this loop")]
         related += [places[each].related("and here") for each in later]
-        help_ = "reduce all rows at once, and read them by `.tolist()`" if is_row else ""
+        help_ = "reduce all rows at once, and read them with `.tolist()`" if is_row else ""
         yield read.finding(message, related, read_before(tensor, loop), help=help_)
 
 

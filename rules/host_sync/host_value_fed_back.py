@@ -1,7 +1,8 @@
-"""A number is read from the device only to go straight back into an operation there.
+"""A number is read from the device only to be used in an operation on the device.
 
-`.item()` and `float()` make the host wait until the device has computed the number, in a hot loop
-once per step. Operations take the 0-dim tensor itself: then nothing is read, and the host runs on.
+`.item()` and `float()` make the host wait until the device has computed the number; in a hot loop,
+once per step. Operations accept the 0-dim tensor itself: then nothing is read, and the host does
+not wait.
 
     for x, y in loader:
         weight = confidence(x)
@@ -12,19 +13,19 @@ once per step. Operations take the 0-dim tensor itself: then nothing is read, an
         loss = criterion(model(x), y) * weight.detach()    # stays on the device
 
 Arithmetic, comparisons, `clamp`, `where`, `lerp`, `pow`, `fill_` and `x[i] = t` take the tensor.
-`torch.full(size, t.item())` and `torch.tensor(t.item(), device=...)` are found too; they would read
-a tensor themselves, so `t.expand(size)`, `t.clone()` or `torch.stack` is what to write there.
+`torch.full(size, t.item())` and `torch.tensor(t.item(), device=...)` are found too. These functions
+would read a tensor themselves, so write `t.expand(size)`, `t.clone()` or `torch.stack` instead.
 
-Fix safety: passes the tensor, detached, as `.item()` was. Safe where both are known to have the
-same dtype and device, no gradient flows, and the operation rounds a tensor as it does a number
-(`+`, `-`, `*`, comparisons) and writes into neither. Else unsafe: with another dtype the result may
-be rounded otherwise, `x / t` divides where `x / t.item()` multiplies by the inverse, a tensor of
-one element may bring a dimension along, and backward objects if the tensor has been changed in
-place since.
+Fix safety: passes the detached tensor in place of the number. Safe if both are known to have the
+same dtype and device, no gradient flows, and the operation rounds a tensor in the same way as a
+number (`+`, `-`, `*`, comparisons) and writes to neither. Otherwise unsafe: with another dtype the
+result may be rounded differently, `x / t` divides where `x / t.item()` multiplies by the inverse, a
+tensor of one element may add a dimension, and the backward pass raises if the tensor has been
+changed in place since.
 
-Known limits: as for AMP101. `alpha=` and `value=` of in-place operations are numbers: multiply
-first; `masked_fill` and `index_fill` read a tensor themselves. Those are left to AMP101, and so is
-a number that Python needs as well, or that reaches the operation through another function.
+Known limits: as for AMP101. `alpha=` and `value=` of in-place operations have to be numbers:
+multiply first. `masked_fill` and `index_fill` read a tensor themselves. AMP101 reports these, and
+also a number that Python needs as well, or that reaches the operation through another function.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ from .._shared.tensors import has_own_classes, without_graph
 
 INLINE = "the number is used where it is read"
 ROUNDS = "the operation rounds a tensor as it does a number"
-NEW = "nothing is written into what the number is read from"
-PLAIN = "the project has no tensors of a class of their own"
+NEW = "nothing writes to the tensor that the number is read from"
+PLAIN = "the project has no tensor subclasses"
 HERE = "both are made in this function"
-ALIKE = "both have one known dtype and device, and no gradient"
+ALIKE = "both are known to have the same dtype and device, and no gradient"
 
 EXACT = frozenset({"Add", "Sub", "Mult"})
 ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
@@ -79,7 +80,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="compute with the tensor itself, detached, not with the number that is read from it",
+    help="compute with the detached tensor itself, not with a number that is read from it",
     witness=Syncs(before=8, after=0),
     supersedes=("AMP101",),
     safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),

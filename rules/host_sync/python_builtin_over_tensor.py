@@ -1,8 +1,8 @@
 """A builtin of Python compares or tests the elements of tensors on the device.
 
 `max(t)`, `min(t)`, `sorted(t)`, `any(t)`, `all(t)` and `map(float, t)` take one element after the
-other and ask each for its value: as many waits for the device as there are elements. So do they
-with a list of tensors, and `max(count, 1)` asks once.
+other and read its value: the host waits once for each element. The same holds for a list of
+tensors; `max(count, 1)` waits once.
 
     for x, y in loader:
         losses = criterion(model(x), y)   # one loss a sample
@@ -16,14 +16,15 @@ with a list of tensors, and `max(count, 1)` asks once.
 
 `sum(t)`, `list(t)`, `len(t)`, `zip(t, u)` and a loop over `t` read nothing.
 
-Fix safety: unsafe, since what is compared may differ: NaN compares otherwise on the device, the
-gradient of equal elements is shared out instead of going to the first, and `max(t, 1)` may have
-been a Python number. `any(t)` and `all(t)` become `bool(t.any())`, which waits once (AMP103). None
-is offered for `sorted`, `map` and lists of tensors, for a number beyond the range of the dtype, nor
-where only callers or fields say that there is a tensor: on another path it may be a Python float.
+Fix safety: unsafe, since the result may differ: NaN compares differently on the device, the
+gradient of equal elements is shared among them instead of going to the first, and `max(t, 1)` may
+have been a Python number. `any(t)` and `all(t)` become `bool(t.any())`, which waits once (AMP103).
+No fix is offered for `sorted`, `map` and lists of tensors, for a number beyond the range of the
+dtype, or where only callers or fields show that the value is a tensor: on another path it may be a
+Python float.
 
 Known limits: as for AMP101. A loop over a tensor is reported where it reads the element (AMP101,
-AMP103, AMP105). With `key=` the results of the key are compared, which may be numbers.
+AMP103, AMP105). With `key=`, the results of the key are compared, and these may be numbers.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def check(call: View) -> Iterator[Finding]:
         tensor = iterated(operand, name) if alone else without_dimensions(operand.value)
         reasons = read_of_training(call, tensor)
         if reasons is not None and operand.ask(TensorCertainty):
-            what = "every element of" if alone else "the comparison with"
+            what = "every element of" if alone else "the result of comparing"
             message = f"`{name}` reads {what} `{operand.brief}` in every iteration"
             yield call.finding(message, reasons, on_device(name, call, operand))
             return

@@ -1,8 +1,8 @@
-"""The host waits for a number that the call could have been given, in every iteration of training.
+"""The host waits for a number that could be passed to the call, in every iteration of training.
 
 `repeat_interleave` with a tensor of counts adds them up to know how many rows the result has, and
 `one_hot` looks for the largest class: the host waits until the device has caught up. With
-`output_size` or `num_classes` neither asks the device.
+`output_size` or `num_classes`, neither reads from the device.
 
     for x, y, counts in loader:
         hot = F.one_hot(y.cuda())                                # waits
@@ -13,15 +13,15 @@
         hot = F.one_hot(y.cuda(), num_classes=10)
         rows = x.cuda().repeat_interleave(counts.cuda(), dim=0, output_size=total)
 
-The counts are known on the host as a rule, before they are moved: lengths of a batch, numbers of
-atoms, tokens of an expert. To read the sum from the device gains nothing. Without `num_classes`,
-`one_hot` also returns another width for a batch that lacks the last class.
+The host usually knows the counts before they are moved: lengths of a batch, numbers of atoms,
+tokens of an expert. Reading the sum from the device gains nothing. Without `num_classes`, `one_hot`
+also returns a narrower result for a batch that lacks the last class.
 
-Fix safety: unsafe. Of `one_hot(x.argmax(dim))`, the number of classes is the size of that
-dimension, and the result is wider where no element has the last class. Other numbers are the
-author's to know.
+Fix safety: unsafe. For `one_hot(x.argmax(dim))`, the number of classes is the size of that
+dimension, and the result is wider if no element has the last class. Only the author knows other
+numbers.
 
-Known limits: as for AMP101. Whether a number that is given is the right one is not looked at.
+Known limits: as for AMP101. The rule does not check whether a given number is right.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="give the size by an argument, from what the host knows",
+    help="pass the size as an argument, computed from what the host knows",
     witness=Syncs(before=3, after=0),
     supersedes=("AMP106",),
     preview=True,
@@ -55,7 +55,7 @@ def check(call: View) -> Iterator[Finding]:
     if reasons is None:
         return
     word = COUNTED[call.callee or ""]
-    message = f"`{call.brief}` waits for a count that `{word}=` would tell it"
+    message = f"`{call.brief}` waits for a count that `{word}=` would provide"
     yield call.finding(message, reasons, with_classes(call))
 
 
@@ -75,4 +75,4 @@ def with_classes(call: View) -> Fix | None:
     ):
         return None
     edit = call.source.edits.add_argument(call.cst, f"num_classes={scores.cst.value}.shape[{at}]")
-    return Fix("Give the number of classes", (edit,), Safety.UNSAFE) if edit else None
+    return Fix("Pass the number of classes", (edit,), Safety.UNSAFE) if edit else None

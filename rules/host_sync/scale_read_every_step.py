@@ -12,14 +12,14 @@ the device has caught up, as `scaler.step()` does once per step already.
     if step % 50 == 0:
         log("scale", scaler.get_scale())          # waits now and then
 
-The rule is pedantic, for there is no public way but this one to learn that a step was skipped
+The rule is pedantic, because this is the only public way to find out that a step was skipped
 (`before = scaler.get_scale(); scaler.update(); skipped = scaler.get_scale() < before`), which a
 scheduler of the learning rate has to know.
 
-Fix safety: none is offered; which steps need the scale is for the author to choose.
+Fix safety: none is offered; the author has to choose which steps need the scale.
 
-Known limits: a scaler that is not seen to be built (a parameter of a function that nobody calls, a
-field of another library's object) is left alone.
+Known limits: a scaler whose construction is not visible (a parameter of a function that nobody
+calls, a field of another library's object) is not reported.
 """
 
 from __future__ import annotations

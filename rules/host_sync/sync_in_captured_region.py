@@ -1,8 +1,8 @@
-"""A tensor is read or tested on the host where a graph of the operations is captured.
+"""A tensor is read or tested on the host in code that is captured as a graph.
 
-`torch.compile`, `torch.export` and CUDA graphs record what is done to tensors, and see no values. A
-read of a value ends the graph there: what follows goes into another one, and the host waits in
-between, in each call. Or it raises: with `fullgraph=True`, in an export, in a CUDA graph.
+`torch.compile`, `torch.export` and CUDA graphs record the operations on tensors, and see no values.
+Reading a value breaks the graph: the code after it goes into another graph, and the host waits in
+between, in each call. With `fullgraph=True`, in an export and in a CUDA graph, it raises instead.
 
     @torch.compile
     def step(x):
@@ -17,24 +17,25 @@ between, in each call. Or it raises: with `fullgraph=True`, in an export, in a C
         x = torch.where(torch.isnan(x).any(), 0.0, x)
         return x / scale
 
-Which form does what is known from torch 2.13 itself, with its defaults: `torch.compile` captures
-`.cpu()`, `.numpy()` and `assert t`, and with `fullgraph=True` also `.item()`, `float()`, masks and
-`nonzero`, while `if t`, `range(t)` and `print(t)` raise. A CUDA graph refuses whatever waits for
-the device. A tensor of the CPU breaks a graph of `torch.compile` as any other one.
+The behaviour of each form was determined with torch 2.13, with its default settings:
+`torch.compile` captures `.cpu()`, `.numpy()` and `assert t`, and with `fullgraph=True` also
+`.item()`, `float()`, masks and `nonzero`, while `if t`, `range(t)` and `print(t)` raise. A CUDA
+graph refuses everything that waits for the device. A tensor on the CPU breaks a graph of
+`torch.compile` too.
 
-The function may be compiled in another file, and the read may stand in what it calls; the way is
-given as related places. What runs rarely, what `torch.compiler.disable` leaves out, and what
-stands under a test such as `torch.compiler.is_compiling()` is left alone.
+The function may be compiled in another file, and the read may be in a function that it calls; the
+finding shows the calls as related places. Code that runs rarely, that `torch.compiler.disable`
+excludes, or that is under a test such as `torch.compiler.is_compiling()` is not reported.
 
-What raises is a mistake; a break costs time alone.
+A read that raises is a correctness finding; a graph break only costs time.
 
-Fix safety: none is offered. What the host decides has to be decided on the device, or read after
-the captured function has returned.
+Fix safety: none is offered. The decision has to move to the device, or the value has to be read
+after the captured function has returned.
 
-Known limits: only what is seen to be compiled or captured, and only calls of one function. Nothing
-is said of `.item()` and the other numbers where the project mentions `capture_scalar_outputs`, nor
-of masks where it mentions `capture_dynamic_output_shape_ops`. What is computed from a number that
-was captured (`if x.item() > 0` with `fullgraph=True`) is not looked at.
+Known limits: only code that is visibly compiled or captured is checked, and only calls of a single
+function. `.item()` and the other numbers are not reported if the project mentions
+`capture_scalar_outputs`, and masks are not if it mentions `capture_dynamic_output_shape_ops`.
+Values computed from a captured number (`if x.item() > 0` with `fullgraph=True`) are not checked.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ rule = Rule(
     since="0.1",
     help="decide on the device (`torch.where`), keep the tensor, or read it outside of the graph",
     witness=Unrun(
-        "the back ends watch each operation, and nothing is captured while they do",
+        "the back ends watch each operation, which prevents a capture",
         "https://docs.pytorch.org/docs/stable/torch.compiler_faq.html",
     ),
     supersedes=("AMP101", "AMP102", "AMP103", "AMP104", "AMP105", "AMP106", "AMP107", "AMP113"),
@@ -175,7 +176,7 @@ def check_number(at: View) -> Iterator[Finding]:
     for number, form in numbers(at):
         met = met_by(number, form)
         if met is not None:
-            yield from said(number, met, f"`{number.brief}` as a number", "AMP105")
+            yield from said(number, met, f"using `{number.brief}` as a number", "AMP105")
             return
 
 
@@ -186,7 +187,7 @@ def check_shape(at: View) -> Iterator[Finding]:
     word = COUNTED.get(at.callee or "", "")
     form = Form.CLASSES if word == "num_classes" else Form.SHAPE
     if decides is not None:
-        help = f"give the number by `{word}=`" if word else ""
+        help = f"pass the number as `{word}=`" if word else ""
         met = met_by(decides, form, is_receiver=not word)  # counts may be one integer
         yield from said(at, met, f"the shape of `{at.brief}`", "AMP106", help)
 

@@ -1,7 +1,7 @@
 """The host waits for the device in every iteration of a training loop, and reads nothing.
 
-`torch.cuda.synchronize()` returns when the device has done all that it was given. Once per step,
-that empties the queue of kernels which keeps the device busy while Python runs ahead.
+`torch.cuda.synchronize()` returns when the device has finished all queued work. Once per step, this
+empties the queue of kernels that keeps the device busy while Python runs ahead.
 
     for x, y in loader:
         loss = train_step(x, y)
@@ -10,17 +10,17 @@ that empties the queue of kernels which keeps the device busy while Python runs 
     for x, y in loader:
         loss = train_step(x, y)           # `loss.item()`, where it is needed, waits by itself
 
-Also `torch.cuda.current_stream().synchronize()`, and the same of other devices. Between two reads
-of a clock the wait is right and needed, and so it is before memory is read that another stream or a
-`non_blocking` copy fills: the rule is silent there.
+The same holds for `torch.cuda.current_stream().synchronize()`, and for other devices. Between two
+reads of a clock the wait is needed; it is also needed before reading memory that another stream or
+a `non_blocking` copy fills. The rule is silent there.
 
-Fix safety: none is offered; what the wait was there for is for the author to say.
+Fix safety: none is offered; only the author knows why the wait is there.
 
-Known limits: silent in code that measures (a clock, a profiler or a benchmark is in sight, also in
-the function that calls), in code that has streams of its own, and under a condition that asks for
-it (`if args.sync`). A name that holds the function (`wait = torch.cuda.synchronize`) is followed,
-but not where it may hold another one. `event.synchronize()` and `dist.barrier()` are left alone:
-they wait for one point of a stream and for other processes, which nobody asks for without need.
+Known limits: silent in code that measures (there is a clock, a profiler or a benchmark, perhaps in
+the caller), in code with its own streams, and under a condition that asks for the wait (`if
+args.sync`). A name that holds the function (`wait = torch.cuda.synchronize`) is followed, unless it
+may hold another function. `event.synchronize()` and `dist.barrier()` are not reported: they wait
+for one point of a stream or for other processes, which is normally intended.
 """
 
 from __future__ import annotations

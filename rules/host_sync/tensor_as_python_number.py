@@ -1,8 +1,8 @@
 """A tensor on the device is used where Python or torch needs a number.
 
-An index, a slice bound, a size, the end of a `range` or of a `torch.arange`, what `masked_fill`
-fills in: where a number is needed, a tensor is read back without a word, and the host waits until
-the device has computed it. It is an `.item()` that nobody wrote.
+An index, a slice bound, a size, the end of a `range` or of a `torch.arange`, the value for
+`masked_fill`: where a number is needed, a tensor is silently read back, and the host waits until
+the device has computed it. It is a hidden `.item()`.
 
     for x, mask in loader:
         x, mask = x.cuda(), mask.cuda()
@@ -13,18 +13,18 @@ the device has computed it. It is an `.item()` that nobody wrote.
         longest = int(lengths.max())      # the lengths have never left the host
         y = model(x.cuda()[:, :longest])
 
-What the host needs, compute on the host: lengths in the collate function, sizes from `x.shape`.
-What only the device needs stays there: `x.index_select(0, i)` and `torch.gather` take tensors, as
-does an index with dimensions, `torch.where`, or `clamp` where both bounds are tensors.
+Compute on the host what the host needs: lengths in the collate function, sizes from `x.shape`.
+Leave on the device what only the device needs: `x.index_select(0, i)` and `torch.gather` take
+tensors, as does an index with dimensions, `torch.where`, or `clamp` where both bounds are tensors.
 
-A variable that is used so several times is reported once: where it is used first.
+A variable that is used as a number several times is reported once, at the first use.
 
-Fix safety: none is offered, for the number must come from elsewhere.
+Fix safety: none is offered, because the number has to come from elsewhere.
 
-Known limits: as for AMP101. An index is reported only where the tensor is known to have no
-dimension, since one with dimensions gathers on the device. A parameter of `forward` that is only
-subscripted or counted with may be a list or an int, and is left alone, also where it is passed on;
-an annotation makes it a tensor.
+Known limits: as for AMP101. An index is reported only if the tensor is known to have no dimensions,
+since an index with dimensions gathers on the device. A parameter of `forward` that is only
+subscripted, or used for counting, may be a list or an int; it is not reported, even where it is
+passed on, unless an annotation makes it a tensor.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Se
 LISTS_OF_THE_HOST = frozenset({"list", "size", "str"})
 # What to do about a tensor that is given as a factor.
 FACTORS = {
-    "alpha": "multiply by it: `x + factor * y` takes a tensor, and waits for nothing",
-    "beta": "multiply by it: `factor * x + y` takes a tensor, and waits for nothing",
+    "alpha": "multiply by the tensor: `x + factor * y` does not wait",
+    "beta": "multiply by the tensor: `factor * x + y` does not wait",
 }
 MASKS = frozenset({"bool", "uint8"})
 
@@ -110,7 +110,7 @@ def check(at: View) -> Iterator[Finding]:
     """One finding for the first use that reads a tensor in a hot place.
 
     Where a variable holds a tensor that is used for a number again and again, what has to be
-    changed is where it comes from, of which the first use tells.
+    changed is where it comes from, which the first use shows.
     """
     read = first_read(at)
     if read is None:
@@ -120,7 +120,7 @@ def check(at: View) -> Iterator[Finding]:
     again = other_reads(number)
     if any(each.span.start < number.span.start for each in again):
         return
-    message = f"`{number.brief}` as {use.what} waits for the device in every iteration"
+    message = f"using `{number.brief}` as {use.what} waits for the device in every iteration"
     because = (*reasons, *(each.related("and here") for each in again))
     yield number.finding(message, because, help=use.help)
 
@@ -187,9 +187,9 @@ def help_for_index(container: Value) -> str:
     """The help for an index, by what it is an index of."""
     atom = only(container)
     if isinstance(atom, Object):
-        return "choose the module by an integer of the host: a list of modules takes no tensor"
+        return "choose the module by a Python integer: a list of modules takes no tensor"
     if isinstance(atom, Sequence):
-        return "choose by an integer of the host, or stack the list and index that"
+        return "choose by a Python integer, or stack the list and index the result"
     return ""
 
 

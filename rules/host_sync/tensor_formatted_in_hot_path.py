@@ -12,10 +12,10 @@ copy the tensor to the host to format it, and so wait for the device.
         if step % 50 == 0:
             print(f"loss {loss}")         # waits now and then
 
-Fix safety: none is offered; which steps to report is for the author to choose.
+Fix safety: none is offered; the author has to choose which steps to report.
 
-Known limits: as for AMP101. A logger is recognised by where it comes from (`logging`, a module's
-`logger`), or by its method's name together with a constant text as first argument.
+Known limits: as for AMP101. A logger is recognised by its origin (`logging`, a module's `logger`),
+or by the name of its method together with a constant text as the first argument.
 """
 
 from __future__ import annotations

@@ -8,17 +8,18 @@ until the device has computed `t`: a hidden `.item()`.
 
     torch._assert_async(torch.isfinite(loss))         # checks on the device, without waiting
 
-Of a condition that reads several tensors (`if isnan(a).any() or isinf(a).any():`), the first read
-is reported: what has to be changed is the condition as a whole.
+If a condition reads several tensors (`if isnan(a).any() or isinf(a).any():`), only the first read
+is reported, because the condition has to change as a whole.
 
-`torch.equal`, `torch.allclose` and `is_nonzero` return a bool of Python, tested or not.
+`torch.equal`, `torch.allclose` and `is_nonzero` return a Python bool, whether or not it is tested,
+so they wait too.
 
 `t is None`, `len(t)`, `t.shape`, `t.is_cuda` and `torch.is_tensor(t)` read nothing back.
 
 Fix safety: none is offered, since the control flow of the program depends on the value.
 
-Known limits: as for AMP101; a test of an attribute of a model's output is left alone, for it may be
-a Python number.
+Known limits: as for AMP101; a test of an attribute of a model's output is not reported, because it
+may be a Python number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A clock is read while the device still works on what is to be timed.
+"""A clock is read while the device is still working on the code that is timed.
 
 Calls that run on the device return when the work is queued. The difference of two clock reads is
-then the time it took to launch the kernels, often a hundredth of the time that they take, and what
-was launched is paid for wherever the host next waits.
+then the time to launch the kernels, often a hundredth of the time that they run; the rest is
+counted wherever the host waits next.
 
     start = time.perf_counter()
     output = model(x)
@@ -14,15 +14,15 @@ was launched is paid for wherever the host next waits.
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
 
-Or with events of the device, which wait for nothing: `torch.cuda.Event(enable_timing=True)`.
+Or use events of the device, which do not wait: `torch.cuda.Event(enable_timing=True)`.
 
-Fix safety: none is offered, for a wait changes how fast the program runs.
+Fix safety: none is offered, because a wait changes how fast the program runs.
 
-Known limits: both clock reads have to stand in one block of one function, with the name of the
-first in the difference: not where a field keeps it, or code at the top level of a module. Silent
-where anything in between may wait for the device (`.item()`, `.cpu()`, a function that is not
-known), and about loops over batches, whose time is dominated by what waits. That a model is called
-on the device has to be seen: something is moved there.
+Known limits: both clock reads have to be in one block of one function, with the name of the first
+in the difference; a start time in a field, and code at the top level of a module, are not seen.
+Silent if anything in between may wait for the device (`.item()`, `.cpu()`, an unknown function),
+and for loops over batches, whose time is dominated by their waits. It has to be visible that the
+model runs on a device: something is moved there.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def check(stop: View) -> Iterator[Finding]:
     device = next(filter(None, map(seen_device, work)), None)
     if device is None:
         return
-    message = f"this times the launch of `{work[-1].brief}` alone, not its work"
-    begins = start.related("the time begins here")
-    runs = work[-1].related("the device may still work on this")
+    message = f"this times only the launch of `{work[-1].brief}`, not its execution"
+    begins = start.related("the measurement starts here")
+    runs = work[-1].related("the device may still be working on this")
     yield stop.finding(message, (begins, runs, device.evidence))
 
 

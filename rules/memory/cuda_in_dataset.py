@@ -1,7 +1,8 @@
 """Worker processes of a loader use the GPU.
 
 Workers are forked, and after a fork CUDA cannot be used: "Cannot re-initialize CUDA in forked
-subprocess". So it is in the `__getitem__` of a dataset, in a `collate_fn`, and in what they call.
+subprocess". This concerns the `__getitem__` of a dataset, a `collate_fn`, and the functions that
+they call.
 
     class Images(Dataset):
         def __getitem__(self, index):
@@ -11,15 +12,15 @@ subprocess". So it is in the `__getitem__` of a dataset, in a `collate_fn`, and 
     for images in loader:
         images = images.cuda(non_blocking=True)       # where the GPU is, once for each batch
 
-Processes that are spawned may use CUDA, but each has a context of its own on the GPU, and hands
-every tensor over by a handle that must be kept alive.
+Spawned processes may use CUDA, but each has its own context on the GPU, and passes every tensor by
+a handle that must be kept alive.
 
-Fix safety: none is offered: the move belongs in the loop, wherever that is.
+Fix safety: none is offered: the move belongs in the training loop, which may be elsewhere.
 
-Known limits: the loader has to be given the dataset and a number of workers that is known, be it by
-the default of an option of the command line, and to leave the start method as it is: that of Linux,
-before Python 3.14. What a dataset has put on the GPU before the fork is not looked at, nor is a
-device that may be None, as one that only other callers give.
+Known limits: the call of the loader has to name the dataset and a known number of workers (perhaps
+the default of a command-line option), and must not change the start method, which is fork on Linux
+before Python 3.14. Tensors that a dataset moved to the GPU before the fork are not checked; neither
+is a device that may be None because only other callers pass it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ rule = Rule(
     since="0.1",
     help="return CPU tensors from the workers, and move the batch to the GPU in the loop",
     witness=Unrun(
-        "a fork needs a GPU to lose",
+        "it takes a GPU that the fork cannot use",
         "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
 )
@@ -75,7 +76,7 @@ def check(call: View) -> Iterator[Finding]:
     chain = call.ask(Workers) if uses_gpu(call) else None
     if chain is None or call.mentions(START) or is_asked_for(call):
         return
-    message = f"`{call.brief}` raises in the worker of a loader: a fork has no CUDA"
+    message = f"`{call.brief}` raises in a worker of the loader: a fork cannot use CUDA"
     yield call.finding(message, chain)
 
 

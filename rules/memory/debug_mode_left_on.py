@@ -1,17 +1,18 @@
-"""Anomaly detection is switched on for good.
+"""Anomaly detection is always switched on.
 
 `torch.autograd.set_detect_anomaly(True)` records a stack trace for every operation of the forward
-pass and looks for NaN after every one of the backward pass, which waits for the device. It is for
-the hunt after a NaN; left on, it slows every step of every training down, in all of the process.
+pass and looks for NaN after every one of the backward pass, which waits for the device. It is a
+tool to find the source of a NaN; left on, it slows down every training step in the whole process.
 
     torch.autograd.set_detect_anomaly(True)          # at the top of a file: for all who import it
 
     torch.autograd.set_detect_anomaly(args.debug)
 
-Fix safety: there is no fix: whether the hunt is over, the author knows.
+Fix safety: there is no fix: only the author knows whether the search for a NaN is over.
 
-Known limits: profilers, `gradcheck` and `with detect_anomaly():` are left alone. Silent under any
-test, in tests, in functions that are called after debugging, and in files that switch it off again.
+Known limits: profilers, `gradcheck` and `with detect_anomaly():` are not reported. Silent under any
+condition, in tests, in functions whose names mention debugging, and in files that switch it off
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="switch it on by an option, for as long as a NaN is looked for",
+    help="switch it on by an option, only while you search for a NaN",
     witness=Same(),
     cost=Cost.STEP,
 )
@@ -49,7 +50,7 @@ def check(call: View) -> Iterator[Finding]:
     src = call.source
     if src.layout.value_used(call.cst) or is_meant(call) or src.says(OFF_AGAIN):
         return
-    yield call.finding("anomaly detection slows every step down, and stays on")
+    yield call.finding("anomaly detection stays on, and slows down every step")
 
 
 def is_meant(call: View) -> bool:

@@ -1,7 +1,7 @@
-"""Inference keeps a graph that nobody uses.
+"""Inference builds a graph that is never used.
 
-`model.eval()` changes what dropout and batch norm do, and nothing else: the forward pass records a
-graph and keeps the activations for a backward pass that never comes.
+`model.eval()` only changes dropout and batch norm: the forward pass still records a graph, and
+keeps the activations for a backward pass that never comes.
 
     model.eval()
     for x, y in loader:
@@ -12,15 +12,14 @@ graph and keeps the activations for a backward pass that never comes.
         for x, y in loader:
             correct += (model(x).argmax(1) == y).sum()
 
-Fix safety: none is offered: what leaves the loop no longer has a graph, and where the context
-begins is a matter of taste.
+Fix safety: none is offered: results of the loop would no longer have a graph, and the author has to
+choose where the context begins.
 
-Known limits: the call of `eval()` and the loop have to be in one function, of which no known caller
-switches gradients off; under a context or a decorator that amplint does not know, they may be off.
-amplint is silent in a function that mentions gradients otherwise than to switch them off for
-another block, where the project switches them globally
-(`set_grad_enabled`), of a model whose parameters are frozen in the same function, or in a
-LightningModule, since Lightning validates without gradients.
+Known limits: the call of `eval()` and the loop have to be in one function, and no known caller may
+switch gradients off; under an unknown context or decorator, they may be off. The rule is silent in
+a function that mentions gradients, except to switch them off for another block; if the project
+switches them globally (`set_grad_enabled`); for a model whose parameters are frozen in the same
+function; and in a LightningModule, since Lightning validates without gradients.
 """
 
 from __future__ import annotations
@@ -76,7 +75,9 @@ def check(switch: View) -> Iterator[Finding]:
     if forward is None or heat is None or speaks_of_gradients(switch, function):
         return
     message = f"`{forward.brief}` keeps a graph for a backward pass that never comes"
-    yield forward.finding(message, (switch.related("switched to evaluation here"), *heat.chain))
+    yield forward.finding(
+        message, (switch.related("switched to evaluation mode here"), *heat.chain)
+    )
 
 
 def switches_to_evaluation(call: View) -> bool:

@@ -1,15 +1,15 @@
-"""Arguments of a loader that contradict each other: something for its workers, and no workers.
+"""A loader without workers gets arguments for workers.
 
-`num_workers` is 0 unless it is given, and the loader is then refused: "prefetch_factor option could
-only be specified in multiprocessing", "persistent_workers option needs num_workers > 0".
+`num_workers` is 0 by default, and the loader then raises: "prefetch_factor option could only be
+specified in multiprocessing", "persistent_workers option needs num_workers > 0".
 
     DataLoader(dataset, batch_size=64, prefetch_factor=4)
 
     DataLoader(dataset, batch_size=64, num_workers=4, prefetch_factor=4)
 
-So it is with `multiprocessing_context`; with a `timeout`, the first batch raises.
+`multiprocessing_context` raises too; with a `timeout`, the first batch raises.
 
-Fix safety: none is offered: there are to be workers, or not, and how many is for the author to say.
+Fix safety: none is offered: the author has to decide whether there should be workers, and how many.
 
 Known limits: the number of workers and the other argument have to be known. `worker_init_fn`
 without workers is never called; torch does not say so, and neither does this rule.
@@ -37,7 +37,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="give `num_workers` above 0, or leave out the argument",
+    help="set `num_workers` above 0, or remove the argument",
     witness=Raises("prefetch_factor option could only be specified in multiprocessing"),
 )
 

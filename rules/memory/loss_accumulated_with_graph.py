@@ -1,8 +1,7 @@
 """Losses are added up, or kept in a list, together with their graphs.
 
-A loss that has been backpropagated still holds the graph that it was computed by. A sum of such
-losses holds the graphs of all batches so far: memory grows until the sum is gone, and every step
-gets slower.
+A loss still holds its graph after the backward pass. A sum of such losses holds the graphs of all
+batches so far: memory grows until the sum is gone, and every step gets slower.
 
     for x, y in loader:
         loss = criterion(model(x), y)
@@ -13,17 +12,16 @@ gets slower.
         ...
         total += loss.detach()            # the number alone, and nothing waits for the device
 
-The backward pass may be in the function that returns the loss, and the sum in a field, a dict, or
-a meter of the project that is given the loss. A sum that begins anew now and then, to be logged,
-keeps the graphs until it does.
+The backward pass may be in the function that returns the loss, and the sum in a field, a dict, or a
+meter of the project that is given the loss. A sum that is logged and reset from time to time keeps
+the graphs until the reset.
 
-Fix safety: safe where all that is read of the sum, or of the list, are numbers (`.item()`,
-`float()`, `.tolist()`, a comparison). Unsafe where it is returned, yielded, stored, printed or
-handed on: the receiver may want the graph.
+Fix safety: safe if only numbers are read from the sum or the list (`.item()`, `float()`,
+`.tolist()`, a comparison). Unsafe if it is returned, yielded, stored, printed or passed on: the
+receiver may need the graph.
 
-Known limits: a loss that is handed to a meter of a library, and evaluation without `no_grad` are
-not seen. What a term of a loss is made of is followed through branches only where all of them use
-it.
+Known limits: a loss that is passed to a meter of a library, and evaluation without `no_grad`, are
+not seen. The terms of a loss are followed through branches only if all branches use them.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ DETACHING = frozenset({"item", "tolist", "detach"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
 STARTS = frozenset({"torch.zeros", "torch.tensor", "builtins.list"})
-NUMBERS = "all that is read of it are numbers"
+NUMBERS = "only numbers are read from it"
 EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 

@@ -1,8 +1,8 @@
-"""A term of a loss is made anew from a tensor, and has no gradient any more.
+"""A term of a loss is copied or read as a number, and so has no gradient.
 
-`torch.tensor(term)`, `term.item()` and `float(term)` give a constant: what is backpropagated does
-not see how the term came about. Training goes on without it, and nothing says so; the value that is
-logged still contains the term.
+`torch.tensor(term)`, `term.item()` and `float(term)` return a constant: the backward pass does not
+know how the term was computed. Training silently ignores the term, while the logged value still
+contains it.
 
     def regulariser(divergence, alpha):
         return torch.tensor(alpha * divergence)          # a constant
@@ -14,18 +14,19 @@ logged still contains the term.
     loss = F.mse_loss(model(x), y) + regulariser(divergence, 0.1)
     loss.backward()
 
-With `requires_grad=True` it is a new leaf, so that even the whole loss can be made so: it is
-backpropagated into nothing but itself. `torch.stack` keeps the graphs of a list of losses.
+With `requires_grad=True` it is a new leaf, so that `backward()` works even if the whole loss is
+built this way: but the gradient ends in the loss itself. `torch.stack` keeps the graphs of a list
+of losses.
 
     loss = torch.tensor([main, extra], requires_grad=True).sum()     # trains nothing
 
     loss = torch.stack([main, extra]).sum()
 
-Fix safety: unsafe: takes the call away, or stacks a list, so that training learns from the term as
-well; it has not done so before. Not offered where the call is given a dtype or a device.
+Fix safety: unsafe: removes the call, or stacks a list, so that training now learns from the term as
+well. Not offered if the call has a dtype or a device.
 
-Known limits: silent about a parameter that no visible call passes a tensor, and where the loss is
-backpropagated out of sight. A factor of a loss may well be a constant, and is left alone.
+Known limits: silent about a parameter that gets no tensor in any visible call, and if the backward
+pass of the loss is not visible. A factor of a loss may well be a constant, and is not reported.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def check(call: View) -> Iterator[Finding]:
     made = term.origin
     if backward is None or (made.is_written and is_under_no_grad(made)):
         return
-    message = f"`{call.brief}` has no gradient: training goes on without this term"
+    message = f"`{call.brief}` has no gradient: training ignores this term"
     yield call.finding(message, (backward,), kept(call, term))
 
 

@@ -1,8 +1,8 @@
-"""A loader does not pin the memory that is copied to the device.
+"""A loader does not pin the batches that are copied to the device.
 
-From ordinary memory, CUDA copies a batch by way of a buffer of its own, and the host waits,
-whatever `non_blocking=True` says. With `pin_memory=True` the loader puts its batches into pinned
-memory, in a thread beside the training, and the copy runs beside the kernels.
+CUDA copies a batch from ordinary memory through its own buffer, and the host waits, even with
+`non_blocking=True`. With `pin_memory=True` the loader puts its batches into pinned memory, in a
+separate thread, and the copy runs in parallel with the kernels.
 
     loader = DataLoader(dataset, batch_size=64)
 
@@ -10,11 +10,11 @@ memory, in a thread beside the training, and the copy runs beside the kernels.
     for x, y in loader:
         x = x.cuda(non_blocking=True)
 
-Fix safety: shown as a suggestion, never applied: pinned memory is taken from the system, tensors
-that are on the device already cannot be pinned, and it pays only with `non_blocking=True`.
+Fix safety: shown as a suggestion, never applied: pinned memory reduces the memory of the system,
+tensors that are already on the device cannot be pinned, and it only helps with `non_blocking=True`.
 
-Known limits: silent where `pin_memory` is given, with a `collate_fn`, and where a library moves the
-batches. Of loaders that are zipped, nothing is known.
+Known limits: silent if `pin_memory` is given, with a `collate_fn`, and if a library moves the
+batches. Zipped loaders are not followed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ rule = Rule(
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="give the loader `pin_memory=True`, and copy with `non_blocking=True`",
+    help="pass `pin_memory=True` to the loader, and copy with `non_blocking=True`",
     witness=Same(),
     cost=Cost.STEP,
 )
@@ -42,5 +42,5 @@ def check(call: View) -> Iterator[Finding]:
     argument = call.source.edits.add_argument(call.cst, "pin_memory=True")
     fix = Fix("Pin the batches", (argument,), Safety.SUGGEST) if argument is not None else None
     loader = call.operands[0].brief
-    message = f"`{loader}` does not pin the batches: their copies make the host wait"
+    message = f"`{loader}` does not pin its batches: copying them makes the host wait"
     yield call.finding(message, (move,), fix)

@@ -19,18 +19,18 @@
         scaler.update()
 
 Level O1 is this: autocast and a scaler. O0 is float32 and needs neither. O2 (half weights, with
-float32 copies in the optimizer) and O3 (half alone) have no successor; O1's is the one to try. The
-finding stands at `initialize`, or at each call where that is in another function.
+float32 copies in the optimizer) and O3 (half alone) have no successor; try that of O1. The finding
+is at `initialize`, or at each call if `initialize` is in another function.
 
-Fix safety: unsafe: rewrites level O1 in the function as a whole. The lists of operations that run
-in half differ from apex's, and what runs outside the region, such as an evaluation, is float32 from
-then on. Not offered where the calls are spread over several functions, or are given anything else
-than one model and one optimizer; nor where apex is an option, by an import that may fail (`except
-ImportError: amp = None`) or that stands under an `if`: what else there is, is not known. It needs
-torch 2.3, and is a suggestion where the project allows an older one.
+Fix safety: unsafe: rewrites level O1 in the whole function. The lists of operations that run in
+half differ from apex's, and code outside the region, such as an evaluation, then runs in float32.
+Not offered if the calls are spread over several functions, or get anything else than one model and
+one optimizer; or if apex is optional, by an import that may fail (`except ImportError: amp = None`)
+or that is under an `if`: the alternative is not known. The fix needs torch 2.3, and is a suggestion
+if the project allows an older version.
 
-Known limits: `apex.parallel.SyncBatchNorm`, the fused optimizers and the rest of apex are left
-alone.
+Known limits: `apex.parallel.SyncBatchNorm`, the fused optimizers and the rest of apex are not
+reported.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ rule = Rule(
     fixes_torch="2.3",
     help="use `torch.autocast` and `torch.amp.GradScaler`, or `torch.nn.parallel`",
     witness=Unrun(
-        "apex is not on PyPI (what is there under this name is another project)",
+        "apex is not on PyPI (the package of this name there is another project)",
         "https://nvidia.github.io/apex/amp.html",
     ),
 )

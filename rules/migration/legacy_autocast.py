@@ -4,28 +4,28 @@ Entering one warns (FutureWarning). The new function takes the device first, and
 parameter is the dtype, not `enabled`: positional arguments have to become keywords.
 
     with torch.cuda.amp.autocast(use_amp):                    # warns
-    with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is taken for a dtype
+    with torch.amp.autocast("cuda", use_amp):                 # wrong: use_amp is the dtype
 
     with torch.amp.autocast("cuda", enabled=use_amp):
 
-Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe where
-the project asks `isinstance(region, torch.cuda.amp.autocast)`, since a region of the new class is
-no instance of the old one, or puts another class there (`torch.cuda.amp.autocast = Other`); with
-`**arguments`, which may leave anything to be inherited; and where the function, or
-its module, is a parameter's, and only the seen calls say that it is the old one. The old API always
-means float16 (bfloat16 on the CPU) where none is given, the new one inherits the dtype of an
-enclosing region. Inside a region that is known to have another dtype, the fix is unsafe and lets
-that decide: the old name goes back to float16 there, which hardly anybody wants. So it is where the
-`backward` of an autograd function computes anew what its `forward` did in such a region, of which
-nothing is left to inherit: its dtype is written out. Where the region may be inside another one,
-`dtype=` is written out as it was, unless it is switched off and nothing in the project asks for its
-dtype. So is `cache_enabled=True` inside
-of a region where the project has one without a cache. It is unsafe to remove an
-import that nobody uses: who is out of sight may take the name from the file.
+Fix safety: safe: positional arguments are mapped to the keywords of the same meaning. Unsafe if the
+project tests `isinstance(region, torch.cuda.amp.autocast)`, since a region of the new class is not
+an instance of the old one, or if it replaces the class (`torch.cuda.amp.autocast = Other`); with
+`**arguments`, which may omit anything that is then inherited; and if the function, or its module,
+is a parameter, and only the visible calls show that it is the old one. Without a dtype, the old API
+always means float16 (bfloat16 on the CPU), while the new one inherits the dtype of an enclosing
+region. Inside a region that is known to have another dtype, the fix is unsafe and uses the dtype of
+that region: the old name switches back to float16 there, which is hardly ever intended. The same
+holds if the `backward` of an autograd function repeats what its `forward` did in such a region:
+there is no region to inherit from, so the fix writes out the dtype of that region. If the region
+may be inside another one, the fix writes out `dtype=` as it was, unless the region is switched off
+and nothing in the project reads its dtype. It also writes out `cache_enabled=True` inside a region
+if the project has a region without a cache. Removing an unused import is unsafe: code outside the
+project may import the name from this file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
-under a test of the version, are left alone. `autocast(*arguments)` and a bare decorator are
-reported without a fix, and so is the class itself where it is handed on, for somebody else to call:
+under a version test, are not reported. `autocast(*arguments)` and a bare decorator are reported
+without a fix, and so is the class itself if it is passed on to be called elsewhere:
 `partial(torch.cuda.amp.autocast, enabled=True)`.
 """
 
@@ -52,10 +52,10 @@ from .._shared.suspensions import suspensions
 if TYPE_CHECKING:
     from amplint import Source
 
-MEANT = "each argument is known by its place or its name"
+MEANT = "each argument has a known parameter"
 CERTAIN = "no caller could pass another function"
-NOT_ASKED = "nothing asks for the class of a region"
-INHERITS = "what another region could change is written out"
+NOT_ASKED = "nothing checks the class of a region"
+INHERITS = "all that another region could change is written out"
 
 SUCCESSORS = {
     name: f'torch.amp.autocast("{api.device}", ...)'
@@ -132,7 +132,7 @@ def migrate(call: View, function: View, api: AutocastApi, around: Region | None)
     made = (*spelled.edits, rename, opening, *others)
     title = "Use `torch.amp.autocast`"
     if around is not None:
-        title += f", in the {around.dtype} of the region, and no longer in {api.dtype}"
+        title += f", in the {around.dtype} of the region instead of {api.dtype}"
         return Fix(title, made, Safety.UNSAFE)
     if dtype:
         title += f", still in {api.dtype}"

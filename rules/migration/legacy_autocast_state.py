@@ -1,6 +1,6 @@
 """Functions that read or set the autocast state of one device type are deprecated since torch 2.4.
 
-`torch.get_autocast_gpu_dtype` and its kin warn (DeprecationWarning). Those that replace them
+`torch.get_autocast_gpu_dtype` and similar functions warn (DeprecationWarning). Their replacements
 take the device type.
 
     dtype = torch.get_autocast_gpu_dtype()                # warns
@@ -9,13 +9,13 @@ take the device type.
     dtype = torch.get_autocast_dtype("cuda")
     torch.set_autocast_enabled("cpu", True)
 
-Fix safety: safe: the old function is the new one for that device type. Unsafe for
-`is_autocast_cpu_enabled` where the project mentions `torch.jit`: TorchScript knows this function,
-and the new one only without an argument.
+Fix safety: safe: the old function equals the new one for that device type. Unsafe for
+`is_autocast_cpu_enabled` if the project mentions `torch.jit`: TorchScript knows this function, but
+the new one only without an argument.
 
-Known limits: `torch.is_autocast_enabled()` and `torch.set_autocast_enabled(flag)`, which mean CUDA
-and say nothing of other devices, are not deprecated. Code under a test of the version is left
-alone, and so is a function that is handed on and not called.
+Known limits: `torch.is_autocast_enabled()` and `torch.set_autocast_enabled(flag)`, which are for
+CUDA only, are not deprecated. Code under a version test is not reported; neither is a function that
+is passed on and not called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from amplint.knowledge.libraries import LEGACY_STATE
 
 from .._shared.deprecated import message, named_by
 
-SAME = "the old function is the new one for this device type"
+SAME = "the old function equals the new one for this device type"
 
 # Of all these functions, TorchScript compiles the old one, and the call of the new one not.
 SCRIPTED = "torch.is_autocast_cpu_enabled"

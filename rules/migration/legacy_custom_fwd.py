@@ -1,7 +1,7 @@
 """`torch.cuda.amp.custom_fwd` and `custom_bwd` are deprecated since torch 2.4.
 
-Decorating with one warns (FutureWarning), when the module is imported. Those of `torch.amp`
-require the device type, a keyword: a bare decorator becomes a call.
+Using one as a decorator warns (FutureWarning) when the module is imported. The functions of
+`torch.amp` require the keyword `device_type`, so a bare decorator becomes a call.
 
     @staticmethod
     @torch.cuda.amp.custom_fwd                                  # warns
@@ -11,11 +11,11 @@ require the device type, a keyword: a bare decorator becomes a call.
     @torch.amp.custom_fwd(device_type="cuda")
     def forward(ctx, x): ...
 
-Fix safety: safe: the old function calls the new one with this very device type. It is unsafe to
-remove an import that nobody uses: who is out of sight may take the name from the file.
+Fix safety: safe: the old function calls the new one with this very device type. Removing an unused
+import is unsafe: code outside the project may import the name from this file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
-under a test of the version, are left alone, and so is what is handed on without a call
+under a version test, are not reported; neither is a function that is passed on without a call
 (`functools.partial(custom_fwd, cast_inputs=...)`).
 """
 

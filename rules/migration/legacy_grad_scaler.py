@@ -7,24 +7,23 @@ its first parameter and is otherwise the same.
 
     scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
 
-An annotation with the old class is reported as well: the scalers of the new one are not of that
-type, and mypy refuses them.
+An annotation with the old class is reported as well: scalers of the new class are not of that type,
+so mypy refuses them.
 
     def step(scaler: torch.cuda.amp.GradScaler): ...
 
     def step(scaler: torch.amp.GradScaler): ...
 
 Fix safety: safe for torch 2.3 and later, which have the new name: the old class is a subclass of
-the new one that only fills in the device. Unsafe where the project asks `isinstance(scaler,
-torch.cuda.amp.GradScaler)`, since the new object is no instance of the old class, where it puts
-another class in that place (`torch.cuda.amp.GradScaler = Other`), and where the class, or its
-module, is a parameter's, and only the seen calls say that it is the old one. It is unsafe to remove
-an import that nobody uses: who is out of sight may take the name from the file.
+the new one that only fills in the device. Unsafe if the project tests `isinstance(scaler,
+torch.cuda.amp.GradScaler)`, since the new object is not an instance of the old class; if it
+replaces the class (`torch.cuda.amp.GradScaler = Other`); and if the class, or its module, is a
+parameter, and only the visible calls show that it is the old one. Removing an unused import is
+unsafe: code outside the project may import the name from this file.
 
-Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code
-under a test of the version, and annotations in quotes are left alone. The class itself where it is
-handed on, for somebody else to call, is reported without a fix, and so is a device for the old
-class (AMP417).
+Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code under
+a version test, and annotations in quotes are not reported. The class itself, if it is passed on to
+be called elsewhere, is reported without a fix, and so is a device for the old class (AMP417).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from .._shared.parameters import is_given
 from .._shared.scalers import misplaced_device
 
 CERTAIN = "no caller could pass another class"
-NOT_ASKED = "nothing asks for the class of a scaler"
+NOT_ASKED = "nothing checks the class of a scaler"
 
 SUCCESSORS = {
     name: f'torch.amp.GradScaler("{api.device}", ...)'
@@ -112,7 +111,7 @@ def check_annotation(at: View) -> Iterator[Finding]:
     for named in named_in(at):
         new = SCALERS[named.name].legacy if named.name in SUCCESSORS else None
         if new is not None and is_annotation(named) and not is_fallback(named):
-            said = f"`{named.brief}` is deprecated: scalers are `{new}`"
+            said = f"`{named.brief}` is deprecated: scalers are of type `{new}`"
             yield named.finding(said, fix=widen(named, new))
 
 

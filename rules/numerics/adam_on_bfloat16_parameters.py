@@ -1,9 +1,9 @@
-"""Adam, or a moving average of weights, makes small steps on parameters that are bfloat16.
+"""Adam, or a moving average of weights, makes small steps on bfloat16 parameters.
 
-A bfloat16 number has 8 significant bits: what is added to a weight is lost if it is smaller than
-1/512 of it. A step of Adam is about as large as the learning rate. With a rate of 1e-5 and no
-float32 copy, weights above 0.0052 stay where they are, and others move in jumps; an average with a
-decay of 0.9999 hardly follows the weights.
+A bfloat16 number has 8 significant bits: an update is lost if it is smaller than 1/512 of the
+weight. A step of Adam is about as large as the learning rate. With a rate of 1e-5 and no float32
+copy, weights above 0.0052 stay where they are, and others move in jumps; an average with a decay of
+0.9999 hardly follows the weights.
 
     model = Net().cuda().bfloat16()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
@@ -17,16 +17,16 @@ decay of 0.9999 hardly follows the weights.
     loss.backward()
     optimizer.step()
 
-Some train so on purpose, for half the memory: the rule is pedantic.
+Some projects train this way on purpose, for half the memory, so the rule is pedantic.
 
-Fix safety: there is no fix: parameters in float32 need more memory, and autocast is another
-program.
+Fix safety: there is no fix: float32 parameters need more memory, and training with autocast is
+another program.
 
-Known limits: for the optimizer, those of AMP804. Nothing is said in a project that speaks of master
-weights, of stochastic rounding or of `mp_policy`. Of a moving average, `average.lerp_(weight, ...)`
-and `average.mul_(...).add_(...)` in a loop over the parameters of the average are looked at, where
-the function, or who calls it, casts the module in the expression that makes it. Learning rates are
-not looked at.
+Known limits: for the optimizer, those of AMP804. The rule is silent in a project that mentions
+master weights, stochastic rounding or `mp_policy`. A moving average is found as
+`average.lerp_(weight, ...)` or `average.mul_(...).add_(...)` in a loop over the parameters of the
+average, if the function or its caller casts the module in the expression that creates it. Learning
+rates are not checked.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A number that is beyond the range of float16 is written into a tensor that is float16.
+"""A number beyond the range of float16 is written into a float16 tensor.
 
 float16 ends at 65504. Filling with a larger number raises (`value cannot be converted to type
-c10::Half without overflow`), and so does choosing it on a GPU, by `torch.where` (on the CPU it is
-infinite); where it is written by an index, added or multiplied, it silently becomes infinite. A row
-of scores that is masked with -inf throughout is nan after a softmax. Under autocast scores are
-half, although everything that they are computed from is float32.
+c10::Half without overflow`), and so does `torch.where` on a GPU (on the CPU the number becomes
+infinite). If it is written by an index, added or multiplied, it silently becomes infinite. A row of
+scores in which everything is masked with -inf is nan after a softmax. Under autocast scores are
+half, even if they are computed from float32 tensors.
 
     scores = q @ k.transpose(-2, -1)                    # float16 in an autocast region
     scores = scores.masked_fill(mask == 0, -1e9)        # RuntimeError
@@ -13,16 +13,16 @@ half, although everything that they are computed from is float32.
 
     scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
 
-bfloat16 has nearly the range of float32, and nearly is not quite: `torch.finfo(torch.float32).min`
-is beyond it.
+The range of bfloat16 is slightly smaller than that of float32: `torch.finfo(torch.float32).min` is
+beyond it.
 
-Fix safety: unsafe: takes `torch.finfo(...).min` (or `.max`), which is another number
-where the tensor is float32 after all. It must not be added to a negative score, or twice. Offered
-for what is filled or chosen, where the tensor has a name.
+Fix safety: unsafe: uses `torch.finfo(...).min` (or `.max`), which is another number if the tensor
+is float32 after all. It must not be added to a negative score, or twice. Offered for fills and
+choices, if the tensor has a name.
 
-Known limits: a dtype that is half and not known to be float16, such as that of a region whose dtype
-is an option, is taken for bfloat16. Limits (`clamp`) are left alone, since CUDA takes any number
-for them.
+Known limits: a half dtype that is not known to be float16, for example because an option chooses
+the dtype of the region, is assumed to be bfloat16. Limits (`clamp`) are not reported, since CUDA
+accepts any number for them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ rule = Rule(
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
     since="0.1",
-    help="take the limit from the dtype: `torch.finfo(x.dtype).min` or `.max`",
+    help="use the limit of the dtype: `torch.finfo(x.dtype).min` or `.max`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),
     presumes=Presumes.ALWAYS,

@@ -1,24 +1,25 @@
-"""A small number that is to keep off a zero is itself zero in float16.
+"""A small number that should prevent a zero is itself zero in float16.
 
-The least number above zero is 6e-8 in float16; 1e-8 and smaller ones round to 0. What is added to
-a divisor, or is the lower limit of a logarithm's operand, then does nothing, and the result is inf
-or nan. Likewise, an upper limit above 0.9997 is 1. Under CUDA autocast `log`, `rsqrt` and `norm`
-run in float32, but what stands before them has been rounded already.
+The smallest number above zero is 6e-8 in float16; 1e-8 and smaller numbers round to 0. As a summand
+of a divisor, or as the lower limit before a logarithm, such a number then has no effect, and the
+result is inf or nan. Likewise, an upper limit above 0.9997 is 1. Under CUDA autocast `log`, `rsqrt`
+and `norm` run in float32, but their inputs have already been rounded.
 
     y = x / (x.mean(-1, keepdim=True) + 1e-8)              # x is half: + 0
     p = probability.clamp(1e-7, 1 - 1e-7)                  # half: no more than 1
 
     y = x.float() / (x.float().mean(-1, keepdim=True) + 1e-8)
 
-A sigmoid in a float16 region is known by itself, whatever is known of its logits: they are half
-unless something has made them wide.
+The result of a sigmoid in a float16 region is assumed to be half, even if its logits are unknown:
+they are half unless something has cast them to a wider dtype.
 
-Outside of a region `F.normalize` and `F.cosine_similarity` of half have such a number by default.
+Outside a region, `F.normalize` and `F.cosine_similarity` of float16 have such a number as their
+default `eps`.
 
 Fix safety: there is no fix: a larger number, or float32, changes results.
 
-Known limits: a dtype that is half and not known to be float16, such as that of a region whose dtype
-is an option, is taken for bfloat16, which has these numbers.
+Known limits: a half dtype that is not known to be float16, for example because an option chooses
+the dtype of the region, is assumed to be bfloat16, which can represent these numbers.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ LOWER = frozenset({"clamp_min", "clamp_min_"})
 ADDITIONS = frozenset({"torch.add", "Tensor.add", "Tensor.add_"})
 # What to do about 0/0: the least number of float16 as a divisor leads to inf.
 DIVIDE = "divide in float32, where neither side has been rounded: `x.float() / (y.float() + 1e-8)`"
-GIVE_FLOAT = "give it `x.float()`, or an `eps` that float16 holds, such as 1e-4"
-AS_OF_LOGITS = "as the sigmoid of half logits is"
+GIVE_FLOAT = "pass `x.float()`, or an `eps` that float16 can represent, such as 1e-4"
+AS_OF_LOGITS = "the dtype of a sigmoid of half logits"
 DEFAULTS = {
     "torch.nn.functional.normalize": ("eps", 3, 1e-12),
     "torch.nn.functional.cosine_similarity": ("eps", 3, 1e-8),
@@ -65,7 +66,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="compute this in float32, or use a limit that float16 can hold",
+    help="compute this in float32, or use a limit that float16 can represent",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,
 )
@@ -78,7 +79,7 @@ def check_sum(at: View) -> Iterator[Finding]:
         half = float16_of(at, other)
         if half is not None and vanishes(number_of(side)):
             divides = is_divisor(at)
-            what = "a quotient may be inf or nan" if divides else "a 0 stays 0"
+            what = "the quotient may be inf or nan" if divides else "it does not change a zero"
             message = f"`{side.brief}` is 0 in float16: {what}"
             yield finding_on_dtype(at, half, message, help=DIVIDE if divides else "")
 
@@ -106,7 +107,7 @@ def check_logarithm(call: View) -> Iterator[Finding]:
     for side, other in summands(at):
         sigmoid = sigmoid_of_unknown(other) if vanishes(number_of(side)) else None
         if sigmoid is not None:
-            message = f"`{side.brief}` is 0 in float16, {AS_OF_LOGITS}: a 0 stays 0"
+            message = f"`{side.brief}` is 0 in float16, {AS_OF_LOGITS}: it does not change a zero"
             yield at.finding(message, [sigmoid.region])
 
 
@@ -157,7 +158,7 @@ def limit_lost(call: View, where: str) -> str | None:
     for limit, is_lower in limits(call, int(is_function(call))):
         if (vanishes if is_lower else is_rounded_to_one)(number_of(limit)):
             end, left = ("0", "zeros") if is_lower else ("1", "ones")
-            return f"`{limit.brief}` is {end} in {where}: as a limit, it leaves {left}"
+            return f"`{limit.brief}` is {end} in {where}: as a limit, it lets {left} through"
     return None
 
 

@@ -1,9 +1,9 @@
-"""The logarithm of a softmax or a sigmoid in float16, which has become 0 already.
+"""The logarithm of a softmax or a sigmoid is taken in float16, where it may already be 0.
 
-A probability below 6e-8 is 0 in float16, and its logarithm -inf; one above 0.9997 is 1, and the
-logarithm of what is left -inf as well. That takes logits which are 17 (or 8) apart, and a loss or a
-gradient that is inf or nan then. A function that computes both in one step has the logarithm
-itself, which is a number like any other.
+A probability below 6e-8 is 0 in float16, and its logarithm is -inf; one above 0.9997 is 1, and the
+logarithm of its complement is -inf as well. Logits that are 17 (or 8) apart are enough, and then
+the loss or a gradient is inf or nan. A function that computes both in one step returns a finite
+logarithm.
 
     loss = -torch.log(torch.sigmoid(logits)).mean()        # logits are half: -log(0)
     logp = torch.log(F.softmax(logits.half(), dim=-1))
@@ -11,18 +11,18 @@ itself, which is a number like any other.
     loss = -F.logsigmoid(logits).mean()
     logp = F.log_softmax(logits.half(), dim=-1)
 
-Under CUDA autocast a softmax is float32, and reaches as far as logits go; a sigmoid is not, and in
-a float16 region it is half unless something has made its logits wide.
+Under CUDA autocast a softmax runs in float32, which is enough. A sigmoid does not: in a float16
+region it is half, unless something has cast its logits to a wider dtype.
 
-bfloat16 reaches as far down as float32 does, and has fewer numbers near 1 than float16: what one
-minus a sigmoid leaves there is 0 from 7 on.
+bfloat16 can represent numbers as small as float32 can, but has fewer numbers near 1 than float16:
+one minus a sigmoid is 0 for logits from 7 on.
 
-Fix safety: unsafe: the logarithm is another number, where it was -inf and, by rounding, elsewhere;
-`F.logsigmoid` of half is half, where `torch.log` in a region is float32. Offered where one is the
-operand of the other; what is kept under a name is used otherwise, too.
+Fix safety: unsafe: the logarithm changes where it was -inf and, by rounding, elsewhere;
+`F.logsigmoid` of half is half, while `torch.log` in a region is float32. Offered if the probability
+is directly the operand of the logarithm; a probability in a variable may have other uses.
 
-Known limits: a dtype that is half and not known to be float16 is taken for bfloat16. A probability
-is known by the function that computes it, not by a name.
+Known limits: a half dtype that is not known to be float16 is assumed to be bfloat16. A probability
+is recognised by the function that computes it, not by a name.
 """
 
 from __future__ import annotations

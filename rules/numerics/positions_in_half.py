@@ -1,9 +1,9 @@
-"""Positions, or the steps of a diffusion, are counted in half, where neighbours become equal.
+"""Positions or diffusion steps are counted in half, where neighbouring numbers become equal.
 
-float16 holds the integers up to 2048, bfloat16 those up to 256. Beyond, 257 is 256, and whatever is
-computed of a position is that of another one: a bias over distances, or an angle whose sine and
-cosine are taken. Under autocast that needs no cast in the text: `einsum` and `@` make half of what
-they are given.
+float16 represents the integers up to 2048, bfloat16 those up to 256. Beyond that, 257 becomes 256,
+and a value computed from a position belongs to another position: a bias for a distance, or an angle
+for a sine and a cosine. Under autocast this needs no explicit cast: `einsum` and `@` cast their
+operands to half.
 
     with torch.autocast("cuda", dtype=torch.bfloat16):
         t = torch.arange(seq_len, device=x.device, dtype=torch.float32)
@@ -13,14 +13,15 @@ they are given.
     angles = t[:, None] * inv_freq[None, :]                # float32: no region casts a product
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
-A finding says that numbers beyond the limit are in the text, that the result becomes an angle, or
-that each position is multiplied by each number of a table (`einsum("i,j->ij", t, inv_freq)`).
+Reported are positions with numbers beyond the limit written in the code, positions that become
+angles, and positions of which each is multiplied by each number of a table (`einsum("i,j->ij", t,
+inv_freq)`).
 
-Fix safety: there is no fix; where the numbers become half again is for the author.
+Fix safety: there is no fix; the author has to decide where the numbers become half again.
 
-Known limits: positions are what `torch.arange` counts, and integers whose sine or cosine is taken;
-of a parameter, what all calls that are seen hand for it. How they become angles has to be seen in
-one function, except for such a table.
+Known limits: positions are results of `torch.arange`, and integers whose sine or cosine is taken; a
+parameter counts if all visible calls pass positions. They have to become angles within one
+function, except for such a table.
 """
 
 from __future__ import annotations

@@ -2,20 +2,20 @@
 
 Every forward pass copies the parameters to each device, scatters the batch, and gathers the outputs
 on the first, with one Python interpreter for all. `DistributedDataParallel` with one process for
-each device does neither, and PyTorch recommends it also on a single machine. With one device,
+each device avoids this, and PyTorch recommends it even on a single machine. With one device,
 DataParallel only adds a wrapper.
 
     model = nn.DataParallel(model)                                   # one process, many threads
 
     model = DistributedDataParallel(model, device_ids=[local_rank])  # one process per device
 
-DataParallel does carry autocast into its replicas (since torch 1.7), but only whether it is on: the
-dtype of the region is lost there (AMP602).
+Since torch 1.7, DataParallel passes on to its replicas whether autocast is on, but not the dtype of
+the region (AMP602).
 
 Fix safety: shown as a suggestion, never applied: the program has to start one process per device.
 
 Known limits: a class of the project that derives from DataParallel is found where it is
-constructed. `isinstance` checks and unwrapping (`model.module`) are no findings.
+constructed. `isinstance` checks and unwrapping (`model.module`) are not reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A bfloat16 region around a `DataParallel`: its replicas run in float16.
+"""In a bfloat16 region, the replicas of a `DataParallel` run in float16.
 
-DataParallel calls its replicas in threads, and a new thread knows nothing of the region. Of it,
-DataParallel passes on whether autocast is on, but not the dtype: in the threads that is the default
-of CUDA, float16. So the network overflows where bfloat16 would not, without a word.
+DataParallel calls its replicas in threads, and a new thread does not inherit the region.
+DataParallel passes on whether autocast is on, but not the dtype: in the threads it is the default
+of CUDA, float16. So the network silently overflows where bfloat16 would not.
 
     model = nn.DataParallel(model)
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -12,13 +12,14 @@ of CUDA, float16. So the network overflows where bfloat16 would not, without a w
         @torch.autocast("cuda", dtype=torch.bfloat16)
         def forward(self, x): ...
 
-Every replica runs the `forward` of the module, so the region is opened there. Or take
+Every replica runs the `forward` of the module, so the region is opened there. Or use
 DistributedDataParallel, which has no threads.
 
-Fix safety: none is offered: where the region belongs, in which module, is to be decided.
+Fix safety: none is offered: the author has to decide in which module the region belongs.
 
-Known limits: a single device has no threads; whether there are several is not known. amplint is
-silent where what the model runs opens a region of its own, or where the model comes from a library.
+Known limits: with a single device there are no threads, and the number of devices is not known. The
+rule is silent if code that the model runs opens its own region, or if the model comes from a
+library.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A LightningModule names its GPU, where Lightning decides on the device.
+"""A LightningModule names a GPU, although Lightning chooses the device.
 
-The Trainer puts the module and its batches on a device, another one in each of several processes.
-`.cuda()` and `device="cuda:0"` in a step put a tensor on the GPU that is named: with
-`accelerator="cpu"`, or without a GPU, the next operation raises, or this one; with two GPUs,
-`"cuda:0"` is the wrong one in the second process.
+The Trainer puts the module and its batches on a device, which differs between processes. `.cuda()`
+and `device="cuda:0"` in a step put a tensor on the named GPU: with `accelerator="cpu"`, or without
+a GPU, this or the next operation raises; with two GPUs, `"cuda:0"` is wrong in the second process.
 
     def training_step(self, batch, batch_idx):
         noise = torch.randn(8, 3).cuda()
@@ -11,14 +10,15 @@ The Trainer puts the module and its batches on a device, another one in each of 
     def training_step(self, batch, batch_idx):
         noise = torch.randn(8, 3, device=self.device)
 
-Batches are on the device when a step gets them: `batch["x"].cuda()` has nothing to do there. So it
-is in `forward`, in hooks (`on_train_epoch_end`), and in what the steps call, in whatever file.
+Batches are on the device when a step gets them, so `batch["x"].cuda()` is superfluous. The same
+holds in `forward`, in hooks (`on_train_epoch_end`), and in functions that the steps call, in any
+file.
 
-Fix safety: `self.device`, or the device of a parameter that is a tensor, is put in the place.
-Unsafe: with a GPU at hand, the module may be on the CPU, and this tensor elsewhere on purpose.
+Fix safety: uses `self.device`, or the device of a tensor parameter, instead. Unsafe: the module may
+be on the CPU, and this tensor on a GPU on purpose.
 
-Known limits: nothing is said of the constructor, under a test of the device (`if x.is_cuda`, `if
-self.use_gpu`), or where the constructor or the function names GPUs by their numbers (model
+Known limits: the rule is silent in the constructor, under a test of the device (`if x.is_cuda`, `if
+self.use_gpu`), and if the constructor or the function names GPUs by their numbers (model
 parallelism).
 """
 
@@ -60,7 +60,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="use `self.device`, and leave batches where Lightning has put them",
+    help="use `self.device`, and leave batches where Lightning put them",
     witness=Raises("cuda", devices=True),
     supersedes=("AMP501", "AMP502", "AMP508"),
 )
@@ -74,7 +74,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if any(mentions_gpu(each, several=True) for each in constructor_around(call)):
         return
-    message = f"`{call.brief}` names a GPU, and raises if Lightning takes another one"
+    message = f"`{call.brief}` names a GPU, and raises if Lightning uses another device"
     yield call.finding(message, way, as_module(call, named))
 
 
@@ -103,4 +103,4 @@ def as_module(call: View, named: View) -> Fix | None:
         if tensor is None:
             return None
         device = f"{tensor}.device"
-    return Fix("Take the device of the module", elsewhere(call, named, device), Safety.UNSAFE)
+    return Fix("Use the device of the module", elsewhere(call, named, device), Safety.UNSAFE)

@@ -8,15 +8,14 @@ the device in every step instead.
 
     self.log("loss", loss)
 
-Likewise in the dict that `self.log_dict` takes, and where the number has a name that is used for
-nothing else.
+The same holds for the dict of `self.log_dict`, and for a variable that is used only for the log.
 
-Fix safety: the tensor is handed over as it is. Unsafe: what a callback or a project's own logger is
-given may be a tensor then.
+Fix safety: passes the tensor itself. Unsafe: a callback or a project's own logger may then get a
+tensor.
 
-Known limits: with `prog_bar=True` the progress bar reads the value in every step anyway; that is
-left to AMP101, as is a number that is computed with before it is logged. In evaluation, AMP102
-speaks of the read.
+Known limits: with `prog_bar=True` the progress bar reads the value in every step anyway; AMP101
+reports this, and also a number that is used in a computation before it is logged. In evaluation,
+AMP102 reports the read.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="hand the tensor itself to `self.log`",
+    help="pass the tensor itself to `self.log`",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP101",),
 )
@@ -70,7 +69,7 @@ def check(call: View) -> Iterator[Finding]:
     number = converted(call.cst, call.source)
     if not is_logged(call.of(number)):
         return
-    message = f"`{call.brief}` waits for the device, and `self.log` takes the tensor itself"
+    message = f"`{call.brief}` waits for the device, but `self.log` accepts the tensor itself"
     edit = call.source.edits.replace(number, operand.text)
     yield call.finding(message, evidence, Fix("Log the tensor", (edit,), Safety.UNSAFE))
 

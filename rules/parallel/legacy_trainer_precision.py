@@ -1,16 +1,16 @@
-"""`precision=16` or `"bf16"` of Lightning's Trainer: both mean mixed precision, and do not say so.
+"""`precision=16` and `"bf16"` of Lightning's Trainer mean mixed precision, but do not say so.
 
-Since version 2.0 there is `"16-true"` as well, which is half weights; the old words are accepted,
-with a warning.
+Version 2.0 added `"16-true"`, which means half weights; the old values still work, with a warning.
 
     Trainer(precision=16)               # UserWarning: its usage is discouraged
 
     Trainer(precision="16-mixed")
 
-Fix safety: unsafe: Lightning before 2.0 refuses the new words. The fix writes the successors of
-arguments that 2.0 refuses (AMP611), too, and waits where one has none: no release takes both.
+Fix safety: unsafe: Lightning before 2.0 refuses the new values. The fix also writes the successors
+of arguments that 2.0 refuses (AMP611). It is not offered if one of these has no successor: no
+release accepts both.
 
-Known limits: only what is written in the call is seen.
+Known limits: only literal values in the call are seen.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def check(call: View) -> Iterator[Finding]:
     new = NEW.get(constant(given.value)) if given is not None and given.op == "const" else None
     if given is None or new is None or call.callee not in TRAINERS:
         return
-    message = f'`precision={given.text}` is discouraged: say "{new}"'
+    message = f'`precision={given.text}` is discouraged: write "{new}"'
     # No release has both the new words and what went when they came.
     renewal = renewed(removed_arguments(call), MIXED)
     fix = None
     if renewal is not None:
-        title = "Say that it is mixed" + (", and use the successors" if renewal else "")
+        title = "Name the mixed precision" + (", and use the successors" if renewal else "")
         edits = (call.source.edits.replace(given.cst, f'"{new}"'), *renewal)
         fix = Fix(title, edits, Safety.UNSAFE)
     yield call.finding(message, fix=fix, place=call.source.parent(given.cst))

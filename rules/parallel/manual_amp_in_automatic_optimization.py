@@ -1,10 +1,10 @@
-"""A `training_step` runs the backward pass or a scaler, as Lightning does after it.
+"""A `training_step` runs the backward pass or a scaler, although Lightning does the same after it.
 
-Unless a LightningModule says otherwise, Lightning backpropagates the loss that `training_step`
-returns, scales it where the precision asks for that, and steps. A `backward()` on the loss in
-`training_step` makes that the second one through the graph, which raises; where no loss is
-returned, Lightning sets the gradients to zero and steps all the same; `self.manual_backward` raises
-at once. A GradScaler of one's own multiplies the gradients, and nothing divides them again.
+By default, Lightning runs the backward pass of the loss that `training_step` returns, scales the
+loss if the precision requires it, and steps. After a `backward()` in `training_step`, Lightning's
+own is the second one through the graph, which raises. If no loss is returned, Lightning still sets
+the gradients to zero and steps. `self.manual_backward` raises immediately. A separate GradScaler
+multiplies the gradients, and nothing divides them again.
 
     def training_step(self, batch, batch_idx):
         loss = self.loss(batch)
@@ -16,12 +16,12 @@ at once. A GradScaler of one's own multiplies the gradients, and nothing divides
 
 Or `self.automatic_optimization = False` in the constructor, and `self.manual_backward(loss)`.
 
-Fix safety: none is offered: which of the two is meant is not known.
+Fix safety: none is offered: it is not known which of the two is intended.
 
-Known limits: silent where the class, one that it derives from or one that derives from it mentions
-`automatic_optimization`, derives from a class of another library as well, or the project sets it
-from outside. A backward pass of another tensor than the one that is returned (an attack, say) is
-left alone, and so are the other hooks.
+Known limits: silent if the class, a base class or a subclass mentions `automatic_optimization` or
+also derives from a class of another library, or if the project sets it from outside. A backward
+pass of another tensor than the returned one (for an adversarial attack, for example) is not
+reported; neither are the other hooks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def own_backward(call: View) -> Finding | None:
         return None
     losses = list(returned(function, call))
     if not losses:
-        message = f"`{call.brief}` is lost: Lightning clears its gradients and steps without"
+        message = f"`{call.brief}` has no effect: Lightning clears its gradients before the step"
     elif any(is_backpropagated(loss, call, bool(chain)) for loss in losses):
         message = f"`{call.brief}` raises: Lightning runs `backward()` on the loss again"
     else:
@@ -100,7 +100,7 @@ def own_scaler(call: View) -> Finding | None:
     scaler = only(receiver.value) if receiver is not None else None
     if not isinstance(scaler, Object) or scaler.kind != "scaler" or scaler.enabled is False:
         return None
-    message = f"`{call.brief}` disturbs Lightning, which runs `backward()` and the step"
+    message = f"`{call.brief}` interferes with Lightning, which runs `backward()` and the step"
     return call.finding(message)
 
 

@@ -1,8 +1,8 @@
-"""`no_sync()` of DistributedDataParallel stands around a backward pass without its forward pass.
+"""`no_sync()` of DistributedDataParallel encloses a backward pass without its forward pass.
 
-Whether the gradients are reduced over the processes is decided by the forward pass, which prepares
-the reducer. With the backward pass alone in `no_sync()`, each micro-batch communicates all
-gradients, as if there were no `no_sync()`: accumulation saves nothing.
+The forward pass prepares the reducer, and so decides whether the gradients are reduced over the
+processes. With only the backward pass in `no_sync()`, each micro-batch communicates all gradients,
+as if there were no `no_sync()`: accumulation saves nothing.
 
     loss = model(x).mean()
     with model.no_sync():                     # too late: the gradients are reduced
@@ -11,13 +11,13 @@ gradients, as if there were no `no_sync()`: accumulation saves nothing.
     with model.no_sync():
         model(x).mean().backward()
 
-`no_sync()` of FSDP is another one, which decides in the backward pass.
+`no_sync()` of FSDP is different: it decides in the backward pass.
 
-Fix safety: none is offered: which statements go into the block is for the author to say.
+Fix safety: none is offered: the author has to decide which statements go into the block.
 
-Known limits: the wrapper has to be seen where the module is made. Silent where the block calls
-anything but `backward`, `scale`, methods of tensors and `print`, or iterates, for that may run the
-forward pass; and where the function opens `no_sync()` in another place, too.
+Known limits: the wrapper has to be visible where the module is created. Silent if the block calls
+anything except `backward`, `scale`, methods of tensors and `print`, or iterates, because that may
+run the forward pass; and if the function opens `no_sync()` in another place too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check(call: View) -> Iterator[Finding]:
     if backward is None or len([*backward.loops]) > len([*call.loops]):
         return  # a generator that is iterated there may run the forward pass
     if all(map(runs_no_forward, inner)):
-        message = f"`{call.brief}` around the backward pass alone: the gradients are reduced"
+        message = f"`{call.brief}` around the backward pass alone still reduces the gradients"
         yield call.finding(message, (backward.related("backpropagated here"), wrapped))
 
 

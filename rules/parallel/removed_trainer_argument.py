@@ -1,15 +1,14 @@
-"""An argument that Lightning's Trainer has lost by version 2.0.
+"""An argument of Lightning's Trainer that was removed by version 2.0.
 
     Trainer(gpus=2, distributed_backend="ddp")     # TypeError: unexpected keyword argument 'gpus'
 
     Trainer(accelerator="gpu", devices=2, strategy="ddp")
 
-So are the strategies `dp` and `ddp2`, and a strategy that is given as the accelerator: these names
-are refused.
+The strategies `dp` and `ddp2`, and a strategy that is passed as the accelerator, are refused too.
 
-Fix safety: unsafe: writes the successor where there is one that means the same, which Lightning
-before 1.7 does not know. The others are named in the message alone. All successors in a call are
-one fix, and there is none where another argument is left that no release has beside them.
+Fix safety: unsafe: writes the successor if there is one with the same meaning; Lightning before 1.7
+does not know it. Other successors are only named in the message. All successors in a call are one
+fix. There is no fix if the call has another argument that no release accepts together with them.
 
 Known limits: arguments of subclasses, of command lines and of configuration files are not seen.
 """
@@ -34,7 +33,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
-    help="use what Lightning 2.0 has instead: `accelerator=`, `devices=`, `strategy=` and others",
+    help="use its replacement in Lightning 2.0: `accelerator=`, `devices=`, `strategy=` and others",
     witness=Unrun(
         "Lightning is not installed here; seen with lightning 2.6.6",
         "https://github.com/Lightning-AI/pytorch-lightning/blob/2.0.0/src/lightning/pytorch/CHANGELOG.md",

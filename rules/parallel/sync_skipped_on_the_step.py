@@ -1,7 +1,7 @@
-"""`no_sync()` skips the reduction of gradients for the micro-batch after which the optimizer steps.
+"""`no_sync()` skips the reduction of gradients for the last micro-batch before the optimizer steps.
 
-Each process then steps with gradients of its own: nothing raises, and the copies of the model drift
-apart. This is so where the two conditions count differently.
+Each process then steps with its own gradients: nothing raises, and the copies of the model diverge.
+This happens if the two conditions count differently.
 
     for i, (x, y) in enumerate(loader):
         with model.no_sync() if i % n != 0 else nullcontext():
@@ -16,14 +16,14 @@ apart. This is so where the two conditions count differently.
         if last:
             optimizer.step()
 
-Fix safety: none is offered: which of the two conditions is meant is for the author to say.
+Fix safety: none is offered: the author has to decide which of the two conditions is right.
 
-Known limits: both stand in one function and one loop, and compute with the remainder of the same
-variable by the same number; of a number that is not written, the remainders for 2 to 5 are tried.
-Of other comparisons (`i - last >= n`) it is seen where both depend on the same one in the same way.
-Other parts of the conditions may be what they like, if they do not depend on that variable or that
-number. Silent where the function reduces or averages by itself, where its backward passes stand
-outside of the block that `no_sync()` opens, and where the step stands before that block.
+Known limits: both conditions have to be in one function and one loop, and use the remainder of the
+same variable by the same number; if the number is not a literal, amplint tries 2 to 5. Other
+comparisons (`i - last >= n`) are found if both conditions depend on the same comparison in the same
+way. Other parts of the conditions are ignored, if they do not depend on that variable or that
+number. Silent if the function reduces or averages by itself, if its backward passes are outside the
+block that `no_sync()` opens, and if the step comes before that block.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="decide both by one variable: `last = (i + 1) % n == 0`",
+    help="use one variable for both decisions: `last = (i + 1) % n == 0`",
     witness=Unrun(
         "it takes a process group of several processes",
         "docstring of DistributedDataParallel.no_sync in torch/nn/parallel/distributed.py of torch "
@@ -121,7 +121,7 @@ def check(call: View) -> Iterator[Finding]:
             steps = [*tests_of(step)]
             is_skipped = skips_remainder(skips, steps) or depend_alike(skips, steps)
             if is_skipped and holds_backward(call):
-                message = f"`{call.brief}` skips the reduction right before a step of the optimizer"
+                message = f"`{call.brief}` skips the reduction right before an optimizer step"
                 yield call.finding(message, (step.related("the optimizer steps here"),))
                 return
 

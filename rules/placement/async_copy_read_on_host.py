@@ -1,8 +1,8 @@
-"""A copy to the host that nobody waits for is read at once.
+"""An asynchronous copy to the host is read without waiting for it.
 
-`x.to("cpu", non_blocking=True)` returns before the copy has arrived. Whatever reads the result then
-(`.numpy()`, `.item()`, arithmetic on the CPU) may see old memory: wrong numbers, now and then,
-without a word.
+`x.to("cpu", non_blocking=True)` returns before the copy has arrived. Code that then reads the
+result (`.numpy()`, `.item()`, arithmetic on the CPU) may see old memory: now and then, the numbers
+are silently wrong.
 
     scores = model(x).to("cpu", non_blocking=True)
     best = scores.argmax(1).tolist()               # may read before the scores are there
@@ -11,15 +11,15 @@ without a word.
     best = scores.argmax(1).tolist()
 
 To let copies overlap, start them all, wait once (`torch.cuda.synchronize()`, or an event), and read
-them after that. From the host to the device the flag is harmless, for what uses the tensor there
-comes after the copy.
+them after that. From the host to the device the flag is harmless, because operations on the device
+run after the copy.
 
-Fix safety: safe: without the flag the same tensor comes back, complete. (It is no longer in pinned
-memory, which matters to nobody who reads it here.)
+Fix safety: safe: without the flag the call returns the same tensor, complete. (It is no longer in
+pinned memory, which does not matter for reading it here.)
 
-Known limits: the copy and what reads it are looked for in one block of one function; a copy that is
-returned, kept in a container or made with `copy_` into a pinned buffer is not followed. Silent
-where anything in between may wait for the device, as a function that is not known always may.
+Known limits: the copy and the read have to be in one block of one function; a copy that is
+returned, kept in a container or made with `copy_` into a pinned buffer is not followed. Silent if
+anything in between may wait for the device, including every unknown function.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ rule = Rule(
     since="0.1",
     help="leave out `non_blocking=True`, or synchronize before the copy is read",
     witness=Unrun(
-        "a race with a device shows on a device alone",
+        "a race with a device needs a device",
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     ),
     safe_if=(READ,),

@@ -1,8 +1,8 @@
-"""A copy from the device into pageable memory waits, `non_blocking=True` or not.
+"""A copy from the device into pageable memory waits, even with `non_blocking=True`.
 
-CUDA copies past the host only into page-locked memory. Into any other it returns once the copy has
-completed, and so once the device has done all the work that was queued before. The flag promises
-that the host goes on; it stands still, in every iteration.
+CUDA copies asynchronously only into page-locked memory. A copy into other memory returns only when
+it has completed, and so when the device has finished all the work that was queued before. In spite
+of the flag, the host waits in every iteration.
 
     kept = torch.empty(n)
     for i, x in enumerate(loader):
@@ -13,15 +13,15 @@ that the host goes on; it stands still, in every iteration.
         kept[i].copy_(model(x.cuda()).mean(), non_blocking=True)      # goes on
     torch.cuda.synchronize()                                          # before the host reads it
 
-`x.to("cpu", non_blocking=True)` does not wait: torch takes pinned memory for what it returns.
+`x.to("cpu", non_blocking=True)` does not wait: torch allocates pinned memory for its result.
 
-Fix safety: none is offered. In pinned memory the numbers arrive later, so that somebody has to
-synchronize before they are read; and pinning memory is slow, so that a buffer is to be used again.
+Fix safety: none is offered. In pinned memory the numbers arrive later, so the program has to
+synchronize before it reads them; and pinning memory is slow, so a buffer should be reused.
 
-Known limits: the memory has to be made in the same function, by a factory of torch without
-`pin_memory=`, or of an array that numpy has made. Silent where the function synchronizes, for there
-the host waits in any case; and where the project registers memory with CUDA by itself. Copies from
-pageable memory to the device are left alone: whether they wait, no GPU has shown.
+Known limits: the memory has to be allocated in the same function, by a factory of torch without
+`pin_memory=`, or by NumPy. Silent if the function synchronizes, because then the host waits anyway;
+and if the project registers memory with CUDA itself. Copies from pageable memory to the device are
+not reported: whether they wait has not been measured on a GPU.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="copy into a pinned buffer that is used again, and synchronize before the host reads it",
+    help="copy into a pinned buffer that you reuse, and synchronize before the host reads it",
     witness=Unrun(
         "on the CPU, a copy is done when the call returns",
         "https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html",
@@ -62,8 +62,8 @@ def check(copy: View) -> Iterator[Finding]:
         return
     if any(call.method == "synchronize" for call in copy.operations("call")):
         return
-    message = f"`{copy.brief}` waits all the same: the memory is pageable"
-    because = (*heat.chain, made.related("made here, not pinned"), tensor.device.evidence)
+    message = f"`{copy.brief}` waits anyway: the host memory is pageable"
+    because = (*heat.chain, made.related("allocated here, not pinned"), tensor.device.evidence)
     yield copy.finding(message, because)
 
 

@@ -1,8 +1,8 @@
 """A batch in pinned memory is copied to the device, and the host waits for the copy.
 
-`DataLoader(..., pin_memory=True)` pays for page-locked memory so that a copy to the device can run
-beside other work. `x.to(device)` wastes that: the host waits until the device has caught up and
-the copy is done, and only then goes on to queue the next kernels.
+`DataLoader(..., pin_memory=True)` pays for page-locked memory so that a copy to the device can
+overlap with other work. `x.to(device)` wastes that: the host waits until the device has caught up
+and the copy is done, and only then goes on to queue the next kernels.
 
     loader = DataLoader(dataset, pin_memory=True)
     for x, y in loader:
@@ -10,18 +10,18 @@ the copy is done, and only then goes on to queue the next kernels.
 
         x = x.to(device, non_blocking=True)     # goes on; the device keeps the order
 
-Fix safety: safe, the device runs the copy before what uses it, and the loader takes new memory for
-each batch. Unsafe where the batch is a parameter, which others may bring back from the device with
-the same line (the host would then read too early), where the loader is one, or is held by one
-(`self.loader`, `loaders["train"]`), whose batches may be objects with a `to` of their own, where
-the host writes into the batch later, and where the loader has its own `collate_fn`, or is of
-a class with a constructor of its own, for what it collates need not be tensors.
+Fix safety: safe, because the device runs the copy before any operation that uses it, and the loader
+uses new memory for each batch. Unsafe if the batch is a parameter, because another caller may copy
+from the device to the host with the same line (the host would then read too early); if the loader
+is a parameter or part of one (`self.loader`, `loaders["train"]`), whose batches may be objects with
+their own `to`; if the host writes to the batch later; and if the loader has its own `collate_fn`,
+or a class with its own constructor, because its batches may not be tensors.
 
-Known limits: the batch itself of a loader with its own `collate_fn` is left alone, and so are its
-attributes; a loader whose `pin_memory=` may be false by a default is. One that an option decides,
-such as `torch.cuda.is_available()`, is taken to pin: where it does not, the copy is what it was. A
-view of the batch is taken to be in new memory, except slices. A cast along with the copy is done
-on the host, in memory that is not pinned.
+Known limits: if a loader has its own `collate_fn`, the batch itself and its attributes are not
+reported; neither is a loader whose `pin_memory=` may be false by default. If `pin_memory=` depends
+on an option, such as `torch.cuda.is_available()`, the loader is assumed to pin; if it does not, the
+copy behaves as before. A view of the batch is assumed to be in new memory, unless it is a slice. A
+cast in the same call happens on the host, in memory that is not pinned.
 """
 
 from __future__ import annotations

@@ -1,46 +1,45 @@
 """A tensor is built on the CPU and then moved to the device.
 
 `torch.zeros(n).cuda()` allocates and fills host memory, and copies it over the bus while the host
-waits. Built with `device=`, it is made where it is needed.
+waits. With `device=`, it is built where it is needed.
 
     mask = torch.zeros(n).to(x.device)        # built on the host, copied
 
     mask = torch.zeros(n, device=x.device)    # built on the device
 
-Also where the move stands a few lines further down, if nothing reads the tensor in between and a
-few numbers at most are written into it (`mask[0] = 1`, `mask.fill_(0.5)`); where it is joined of
-such tensors (`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`); and for constants, of
-which only the device needs to know:
+The move may also be a few lines later, if nothing reads the tensor in between, and at most a few
+numbers are written into it (`mask[0] = 1`, `mask.fill_(0.5)`). Also found are tensors joined from
+such tensors (`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and constants that only
+the device needs:
 
     zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
     weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)
 
-And where a function of the project builds it from numbers alone, and the caller moves it:
+A function of the project may build the tensor from numbers alone, and its caller may move it:
 
     grid = make_grid(nx, ny).to(x.device)             # give `make_grid` the device
 
-And, in code that runs for every batch, where each use of the tensor ends in a move, though behind a
-branch, in a loop, or in a function of the project that it is given to:
+In code that runs for every batch, each use of the tensor may end in a move that is in a branch, in
+a loop, or in a function of the project that gets the tensor:
 
     state = torch.zeros(batch, size)                  # torch.zeros(batch, size, device=x.device)
     for t in range(steps):
         state = self.step(x[:, t], state)             # which begins with `state.to(x.device)`
 
 Fix safety: safe for zeros, ones, full, empty, eye, integer arange and a constant, which are the
-same on every device. Unsafe for rand and its kin (another generator: other random numbers), for
-linspace, float arange and windows (the last bit may differ), through `expand` (the copy has memory
-of its own for each element), of a part (`[::2]`; the copy has no gaps between its elements), with
-`requires_grad=True` (the moved tensor is not a leaf, the one built in place is), for a constant
-that is repeated as often as a variable says, and where only the calls that were seen say what it is
-cast to, compared with or moved to. None after `.type("torch.FloatTensor")` and its like: a tensor
-type is on a device, too; nor at module level, where the move is a later line, nor where another
-function builds it or moves it, nor for a bool, since `torch.jit.trace` cannot record `torch.full`
-of one.
+same on every device. Unsafe for rand and similar functions (another generator: other random
+numbers), for linspace, float arange and windows (the last bit may differ), after `expand` (the copy
+has separate memory for each element), for a slice (`[::2]`; the copy has no gaps between its
+elements), with `requires_grad=True` (the moved tensor is not a leaf, the one built on the device
+is), for a constant that a variable repeats, and if only the visible calls show what it is cast to,
+compared with or moved to. None after `.type("torch.FloatTensor")` and similar calls, since a tensor
+type includes a device; at module level, if the move is on a later line; if another function builds
+or moves the tensor; or for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
-Known limits: `torch.tensor(data).cuda()` is no finding, for `device=` saves no copy there (AMP510);
-where it runs for every batch, a constant is one of AMP502. Nothing is said of what is made once and
-kept (`if self.window is None: self.window = ...`), once an epoch, or to see whether a device is
-there, nor of `.cuda(index)` with an index that may be None, nor of a call with `out=`,
+Known limits: `torch.tensor(data).cuda()` is not reported, because `device=` saves no copy there
+(AMP510); a constant that is copied for every batch is AMP502. Not reported are tensors that are
+made once and kept (`if self.window is None: self.window = ...`), once an epoch, or to test whether
+there is a device; `.cuda(index)` with an index that may be None; and calls with `out=`,
 `pin_memory=True`, `generator=` or `names=`.
 """
 
@@ -80,13 +79,13 @@ ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "
 DEFAULT = "torch.Tensor"
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 VALUES = "every device fills in the same values"
-STEPS = "what is done before the move has the same bits on every device"
-OPERANDS = "what it is done with is of the host for every caller"
+STEPS = "operations before the move have bit-identical results on every device"
+OPERANDS = "the other operands are on the host for every caller"
 NOT_SHARED = "no elements share memory"
-WHOLE = "no part of it is taken"
-LEAF = "no gradient is asked for"
-DTYPE = "the dtype of the move, if any, takes the values"
-CERTAIN = "it is moved to what certainly is a device"
+WHOLE = "no part of it is sliced out"
+LEAF = "no gradient is required"
+DTYPE = "the dtype of the move, if any, can hold the values"
+CERTAIN = "the target of the move is certainly a device"
 
 
 rule = Rule(
@@ -94,7 +93,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="build it on the device: give `device=` to the factory, or to the function that calls it",
+    help="build it on the device: pass `device=` to the factory, or to the function that calls it",
     witness=Same(),
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),

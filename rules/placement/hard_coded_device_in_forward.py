@@ -1,10 +1,10 @@
 """A module's `forward` names the GPU that it runs on.
 
 A module runs where its parameters and its input are. `torch.arange(n, device="cuda")`, or a
-`.cuda()`, puts one tensor elsewhere: on a machine without a GPU it raises at once; with several, it
-goes to the current GPU, or to the one that is named, and the next operation raises "Expected all
-tensors to be on the same device". So it is in what `forward` calls, and in the loss of a module
-(`loss`, `compute_loss`) that a framework calls.
+`.cuda()`, puts one tensor on a fixed device: on a machine without a GPU it raises at once; with
+several GPUs, it goes to the current GPU, or to the named one, and the next operation raises
+"Expected all tensors to be on the same device". The same holds for functions that `forward` calls,
+and for the loss method of a module (`loss`, `compute_loss`) that a framework calls.
 
     def forward(self, x):
         steps = torch.arange(x.size(1), device="cuda")
@@ -12,16 +12,16 @@ tensors to be on the same device". So it is in what `forward` calls, and in the 
     def forward(self, x):
         steps = torch.arange(x.size(1), device=x.device)
 
-A module without a tensor at hand knows `next(self.parameters()).device`, or the device of a buffer.
+Without a tensor at hand, a module can use `next(self.parameters()).device`, or the device of a
+buffer.
 
-Fix safety: the device of a parameter of the function that is a tensor is put in the place. Unsafe:
-that tensor may still be on the CPU, and be moved later. No fix where the function moves its own
-parameters.
+Fix safety: uses the device of a tensor parameter of the function instead. Unsafe: that tensor may
+still be on the CPU, and be moved later. No fix if the function moves its own parameters.
 
-Known limits: nothing is said under a test of the device (`if x.is_cuda`, `if self.use_gpu`), where
-the class puts modules on a GPU itself or the function names several (model parallelism), in one
-that calls NCCL, nor in a file that imports triton: both run on GPUs only. A name that is bound
-elsewhere (`DEVICE`, `self.device`) is left alone.
+Known limits: the rule is silent under a test of the device (`if x.is_cuda`, `if self.use_gpu`); if
+the class itself puts modules on a GPU, or the function names several GPUs (model parallelism); in
+functions that call NCCL, and in files that import triton: both run only on GPUs. A name that is
+bound elsewhere (`DEVICE`, `self.device`) is not reported.
 """
 
 from __future__ import annotations

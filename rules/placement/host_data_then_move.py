@@ -1,18 +1,17 @@
-"""Host data are built into a tensor on the CPU, which is then moved to the device.
+"""A tensor is built from host data on the CPU and then moved to the device.
 
-`torch.tensor(data, device=device)` says the same in one call. It copies as much: nothing is saved
-but the words, hence pedantic. A constant, which the device could fill in by itself, is AMP501.
+`torch.tensor(data, device=device)` does the same in one call. It copies just as much and is only
+shorter, so the rule is pedantic. A constant, which the device could fill in by itself, is AMP501.
 
     tokens = torch.tensor(ids).to(x.device)
 
     tokens = torch.tensor(ids, device=x.device)
 
-Fix safety: safe where the tensor is moved as it was built, to what certainly is a device: the same
-values, dtype and device. Unsafe where only the calls that were seen say what it is moved to. None
-where something is done to it before, where a dtype is given with the move, or with
-`requires_grad=`.
+Fix safety: safe if the tensor is moved unchanged, and the target is certainly a device: the same
+values, dtype and device. Unsafe if only the visible calls show the target. None if the tensor is
+changed before the move, if the move has a dtype, or with `requires_grad=`.
 
-Known limits: legacy constructors take no device (AMP504), and `torch.from_numpy` takes none either.
+Known limits: legacy constructors (AMP504) and `torch.from_numpy` have no `device=`.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from amplint import Finding, Fix, Group, Rule, Same, Tensor, TensorTree, Unknown
 from .._shared.host_copies import OF_DATA, constant_of, is_bare, moved_copy
 from .._shared.moves import Move, move_of, without_move
 
-CERTAIN = "it is moved to what certainly is a device"
+CERTAIN = "the target of the move is certainly a device"
 
 rule = Rule(
     "AMP510",
     __doc__,
     group=Group.PEDANTIC,
     since="0.1",
-    help="give `device=` to the call that builds the tensor",
+    help="pass `device=` to the call that builds the tensor",
     witness=Same(),
     safe_if=(CERTAIN,),
 )
@@ -47,7 +46,7 @@ def check(call: View) -> Iterator[Finding]:
     move = move_of(call)
     if move is None or constant_of(copy.data) is not None:
         return
-    message = f"`{copy.made.brief}` is built on the CPU, then moved: it takes `device=`"
+    message = f"`{copy.made.brief}` is built on the CPU, then moved: pass `device=` instead"
     yield copy.made.finding(message, fix=built_there(copy.made, call, move))
 
 

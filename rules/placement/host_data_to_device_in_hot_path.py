@@ -1,4 +1,4 @@
-"""A constant of the host is copied to the device for every batch.
+"""A constant on the host is copied to the device for every batch.
 
 `torch.tensor(data, device="cuda")` builds the tensor on the host and copies it; the memory is not
 pinned, so the host waits until the device has caught up and the copy is done. Once per step, that
@@ -17,31 +17,31 @@ costs as much as an `.item()`.
 In a module, a list that never changes is a buffer: `self.register_buffer("weight",
 torch.tensor([0.3, 0.7]), persistent=False)`. Often a Python number will do: `torch.where(mask, x,
 0.0)`, and `math.prod(x.shape)` for `torch.tensor(x.shape, device=x.device).prod()`. Reported are
-numbers, which never need the copy; lists that are the same in every iteration, being made of
-constants, options, fields that only the constructor of a module stores (or of another object that
-is made before the loop), or a configuration; a tensor that is computed from such a list on the CPU
-and then moved; shapes; and a number that is assigned to one element of a tensor. That is a copy,
-while the device fills in a slice by itself (run on an H200 with torch 2.11: `x[0, 0] = 1.0` waits
-for a tensor with two dimensions, and `x[0] = 1.0` does not).
+numbers, which never need the copy; lists that are the same in every iteration, because they consist
+of constants, options, configuration values, or fields that only the constructor of a module sets
+(or of another object that is created before the loop); a tensor that is computed from such a list
+on the CPU and then moved; shapes; and a number that is assigned to one element of a tensor. This
+assignment is a copy, while a slice is filled on the device (run on an H200 with torch 2.11: `x[0,
+0] = 1.0` waits for a tensor with two dimensions, and `x[0] = 1.0` does not).
 
     losses[step] = 0.0             # losses has one dimension: a copy, and a wait
 
     losses[step].fill_(0.0)        # filled in by the device
 
 Fix safety: for a literal, `torch.full((), ...)` is safe: the same value, dtype and device. Unsafe
-where the number is not known, for `torch.full` raises on what float32 cannot hold; for
-`x.new_tensor(...)` in a project that has sparse or nested tensors, which know no `new_full`, or
-tensors of a class of their own, whose `new_full` may be another one; with `requires_grad=` and a
-move, whose result is no leaf, or where the project mentions `torch.jit`, since TorchScript does not
-take it for `torch.full`; with a dtype given along with the move, which then rounds once instead of
-twice; with arithmetic before the move, whose last bit may differ; and where a list is built before
-the loop, for then it is the same tensor in every round. No fix for a bool, since `torch.jit.trace`
-cannot record `torch.full` of one.
+if the number is not known, because `torch.full` raises on numbers that float32 cannot hold; for
+`x.new_tensor(...)` in a project with sparse or nested tensors, which have no `new_full`, or with
+tensor subclasses, whose `new_full` may differ; with `requires_grad=` and a move, whose result is
+not a leaf, or if the project mentions `torch.jit`, since TorchScript does not accept it for
+`torch.full`; with a dtype in the move, which then rounds once instead of twice; with arithmetic
+before the move, whose last bit may differ; and if a list is built before the loop, because every
+iteration then uses the same tensor. No fix for a bool, since `torch.jit.trace` cannot record
+`torch.full` of one.
 
-Known limits: lists whose elements may change are left alone, sizes among them, and so is what is
-copied with `non_blocking=True`, kept in a cache, or read back from the device just before (AMP101).
-An element is reported where the function itself has made the tensor, and it is known how many
-dimensions that has.
+Known limits: lists whose elements may change (such as sizes), copies with `non_blocking=True`,
+cached tensors, and values that were read from the device just before (AMP101) are not reported. An
+element is reported only if the function itself has created the tensor, and its number of dimensions
+is known.
 """
 
 from __future__ import annotations
@@ -98,16 +98,16 @@ if TYPE_CHECKING:
     from amplint import Reason
 
 LITERAL = "the number is a literal"
-FITS = "every dtype takes the number"
-LIKE = "what is asked for a new tensor is one for every caller"
-DENSE = "what is asked for a new tensor is strided"
-PLAIN = "the project has no tensors of a class of their own"
-UNTOUCHED = "nothing is done to it before it is moved"
-PLACED = "it is moved to what certainly is a device, without a dtype"
-LEAF = "no gradient is asked for before it is moved"
+FITS = "every dtype can hold the number"
+LIKE = "the receiver is a tensor for every caller"
+DENSE = "the receiver is a strided tensor"
+PLAIN = "the project has no tensor subclasses"
+UNTOUCHED = "nothing happens to it before the move"
+PLACED = "the target of the move is certainly a device, without a dtype"
+LEAF = "no gradient is required before the move"
 
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
-FILL = "fill it in on the device: `x[i].fill_(y)` for `x[i] = y`"
+FILL = "fill it in on the device: `x[i].fill_(y)` instead of `x[i] = y`"
 NUMBER, CONSTANTS, SHAPE = "a number", "constants", "a shape"
 
 

@@ -1,10 +1,10 @@
 """A tensor is built, or moved, by the name of its type.
 
-`torch.cuda.FloatTensor` and its kin are from before torch 0.4. Called with ints they leave the
-memory as it was, called with a sequence they copy it; the dtype and the device are part of the
-name, so that neither follows the model or the input. `x.type(torch.cuda.FloatTensor)` moves as well
-as casts, and `x.type(torch.LongTensor)` brings a tensor back to the CPU, which waits for the
-device. `torch.set_default_tensor_type` is deprecated as of torch 2.1.
+`torch.cuda.FloatTensor` and similar constructors are from before torch 0.4. With ints they return
+uninitialised memory, with a sequence they copy it. The dtype and the device are part of the name,
+so neither follows the model or the input. `x.type(torch.cuda.FloatTensor)` moves as well as casts,
+and `x.type(torch.LongTensor)` brings a tensor back to the CPU, which waits for the device.
+`torch.set_default_tensor_type` is deprecated as of torch 2.1.
 
     mask = torch.cuda.FloatTensor(n)                # not initialised
     weight = torch.cuda.FloatTensor([0.5, 0.5])     # data
@@ -12,29 +12,29 @@ device. `torch.set_default_tensor_type` is deprecated as of torch 2.1.
     mask = torch.empty(n, dtype=torch.float32, device="cuda")
     weight = torch.tensor([0.5, 0.5], dtype=torch.float32, device="cuda")
 
-So it is with `x.new(...)`, which is `x.new_empty(...)` or `x.new_tensor(...)`. Constructors of the
-CPU are reported by default where the tensor is moved at once, and for 16 bits; all others are old
-but harmless, and a matter of the group "pedantic". `torch.Tensor(...)` is left alone.
+The same holds for `x.new(...)`, which means `x.new_empty(...)` or `x.new_tensor(...)`. CPU
+constructors are reported by default if the tensor is moved directly, and for 16 bits; all others
+are old but harmless, and are in the group "pedantic". `torch.Tensor(...)` is not reported.
 
-Fix safety: safe where the arguments show whether they are sizes or data: the same values, dtype and
-device. Unsafe where only the calls that were seen say so (`FloatTensor(n)` with a list for n, and
-`x.new(i, v)`, which builds a sparse tensor of indices and values), for NumPy arrays and `tolist()`,
-which may be numbers, for `FloatTensor(*x.shape)` where x may be 0-dim, for casts to a CUDA type,
-which leave a tensor on another GPU where it is, for a type that a caller passes, for the default
-type where it may have been one of CUDA, for `x.new(n)` where the project has tensors of a class of
-their own, whose `new_empty` may be another one, and where the new tensor is still moved afterwards,
-since what is done to it before may differ on the device. `fill_` of a number, `zero_` and the move
-become one call: `torch.LongTensor(b, n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64,
-device=d)`. Where a tensor of float32 meets one of floats that may have another dtype (it is added,
-joined, written, or given to a kernel with it, or has its size), the fix is unsafe and follows that:
-`x.new_zeros(...)`. Otherwise its title says that the dtype stays; what is added up should keep it.
-No fix for a constructor given a tensor, whose memory it shares, for `x.new` where two first
-arguments may be indices and values, for a name that stands for several types, nor for a default
-type of CUDA, which has no exact equal.
+Fix safety: safe if the arguments show whether they are sizes or data: the same values, dtype and
+device. Unsafe if only the visible calls show it (`n` in `FloatTensor(n)` may be a list, and
+`x.new(i, v)` builds a sparse tensor from indices and values), for NumPy arrays and `tolist()`,
+which may be numbers, for `FloatTensor(*x.shape)` if x may be 0-dim, for casts to a CUDA type, which
+leave a tensor on another GPU where it is, for a type that a caller passes, for the default type if
+it may have been a CUDA type, for `x.new(n)` if the project has tensor subclasses, whose `new_empty`
+may differ, and if the new tensor is moved afterwards, since operations before the move may differ
+on the device. `fill_` of a number, `zero_` and the move become one call: `torch.LongTensor(b,
+n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64, device=d)`. If the float32 tensor
+meets a floating-point tensor that may have another dtype (it is added to it, joined with it,
+written to it, passed to a kernel with it, or has its size), the fix is unsafe and uses the dtype of
+that tensor: `x.new_zeros(...)`. Otherwise its title says that the dtype stays; a sum should keep
+it. No fix for a constructor that gets a tensor, whose memory it shares, for `x.new` if its first
+two arguments may be indices and values, for a name that means several types, or for a CUDA default
+type, which has no exact replacement.
 
-Known limits: what runs only on an old torch (`except AttributeError:`) is left alone, and so is
-`x.new(...)` where x is not known to be a tensor, or what it is given is not known. So are tensors
-on a storage (`x.new(storage)`), which nothing else builds as shortly.
+Known limits: code that runs only on an old torch (`except AttributeError:`) is not reported;
+neither is `x.new(...)` if x is not known to be a tensor, or if its arguments are not known. Tensors
+on a storage (`x.new(storage)`), which have no equally short replacement, are not reported either.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ DEFAULT_TYPE = "torch.set_default_tensor_type"
 SIZES = "the arguments are sizes for every caller"
 DATA = "the argument is data for every caller"
 SAME_TYPE = "the type is the same for every caller"
-TENSOR = "what has the method is a tensor for every caller"
-PLAIN = "the project has no tensors of a class of their own"
-TO_CPU = "the type is one of the CPU"
-CERTAIN = "it is moved to what certainly is a device"
-CPU_DEFAULT = "the default type is nowhere one of CUDA"
+TENSOR = "the receiver is a tensor for every caller"
+PLAIN = "the project has no tensor subclasses"
+TO_CPU = "the type is a CPU type"
+CERTAIN = "the target of the move is certainly a device"
+CPU_DEFAULT = "the default type is never a CUDA type"
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
@@ -137,7 +137,7 @@ def check_constructor(call: View) -> Iterator[Finding]:
     group = Group.MIGRATION
     move = None if "cuda" in places else move_after(call)
     if "cuda" in places:
-        message += ", always of the current GPU"
+        message += ", always on the current GPU"
     elif move is not None:
         message += " on the CPU, and its result is then moved"
     elif not {"float16", "bfloat16"} & set(dtypes):
@@ -157,7 +157,7 @@ def check_new(call: View) -> Iterator[Finding]:
     """Ex) x.new(2, 3)"""
     if call.receiver is None or not builds_anew(call, call.receiver) or is_fallback(call):
         return
-    message = f"`{call.called.brief}(...)` is a legacy constructor, of sizes or of data"
+    message = f"`{call.called.brief}(...)` is a legacy constructor: it takes sizes or data"
     yield call.finding(message, fix=new_of(call, call.receiver), place=call.cst.func)
 
 
@@ -227,7 +227,9 @@ def remark(met: MetTensor, function: str) -> Related:
     if met.is_float:
         said += ", which need not be float32"
     else:
-        said += f": `{written}.new_{function}(...)` would follow it, if it is of floats"
+        said += (
+            f": `{written}.new_{function}(...)` would use its dtype and device, if it holds floats"
+        )
     return met.tensor.source.related_node(met.place, said)
 
 
@@ -319,7 +321,7 @@ def like(call: View, met: MetTensor, new: Rebuilt) -> Fix | None:
     """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
     function = f"{met.tensor.text}.new_{new.filled.function}"
     edits = called_anew(call, new, function)
-    title = f"Call `{function}`, which follows its dtype and device"
+    title = f"Call `{function}`, with its dtype and device"
     return Fix(title, edits, Safety.UNSAFE) if edits is not None else None
 
 

@@ -1,26 +1,26 @@
-"""A tensor is copied to pinned memory only to be copied on to the device.
+"""A tensor is copied to pinned memory only to be copied to the device next.
 
 `x.pin_memory()` copies the whole tensor once more on the host, in the thread that trains, before
-the copy to the device can begin. Without `non_blocking=True` the host then waits for that one as
-well, and all that pinned memory is good for is given away.
+the copy to the device can begin. Without `non_blocking=True` the host then waits for that copy as
+well, and pinned memory has no benefit.
 
     x = x.pin_memory().to(device)                # a copy, and a copy that is waited for
 
     x = x.to(device, non_blocking=True)          # one; the driver stages it
 
-With `non_blocking=True` the host goes on at once, which may be worth the copy: the PyTorch tutorial
-has measured up to twice the time of a plain `x.to(device)`
-(https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html), but a batch that is fetched while
-the device is busy need not wait for it. So that is a matter of the group "pedantic":
-measure it. Pinned memory pays off for certain where another thread fills it:
-`DataLoader(..., pin_memory=True)`.
+With `non_blocking=True` the host does not wait, which may be worth the extra copy: the PyTorch
+tutorial has measured up to twice the time of a plain `x.to(device)`
+(https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html), but if the device is busy
+meanwhile, the time may not matter. So this case is in the group "pedantic": measure it. Pinned
+memory certainly pays off if another thread fills it: `DataLoader(..., pin_memory=True)`.
 
-Fix safety: safe, the values are the same. Unsafe where callers name the device: on the CPU, what
-`pin_memory` returns is a copy, and without it `x.to("cpu")` is `x` itself.
+Fix safety: safe, the values are the same. Unsafe if callers name the device: on the CPU,
+`pin_memory` returns a copy, and without it `x.to("cpu")` is `x` itself.
 
-Known limits: nothing is said in a file that imports `threading.Thread`, nor under
-`torch.cuda.stream(...)`: there the copy may well run beside the training. Nor of a buffer that is
-pinned once and used again, nor outside of what runs for every batch of training.
+Known limits: the rule is silent in a file that imports `threading.Thread`, and under
+`torch.cuda.stream(...)`: there the copy may run in parallel with the training. It is also silent
+about a buffer that is pinned once and reused, and outside of code that runs for every batch of
+training.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from .._shared.local_values import is_local
 from .._shared.moves import is_only_read, move_of
 from .._shared.reads import heat_of_training
 
-ONLY_MOVED = "the pinned copy is moved, and nothing else is done with it"
-LEAVES_HOST = "it is moved off the CPU for every caller"
+ONLY_MOVED = "the pinned copy is only moved"
+LEAVES_HOST = "the target of the move is not the CPU, for every caller"
 
 STREAMS = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"})
 THREADS = ("threading.Thread", "concurrent.futures.ThreadPoolExecutor")

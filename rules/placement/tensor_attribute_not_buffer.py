@@ -1,28 +1,27 @@
 """A module keeps a tensor as a plain attribute and moves it in every `forward`.
 
 `model.to(device)` moves parameters and buffers. A tensor that is only an attribute stays on the
-CPU, and each call copies it to the device anew, from memory that is not pinned: the host waits.
+CPU, and each call copies it to the device again, from memory that is not pinned: the host waits.
 
     self.mask = torch.ones(n)                                              # in __init__
     mask = self.mask.to(x.device)                                          # a copy in every forward
 
     self.register_buffer("mask", torch.ones(n), persistent=False)          # moves with the module
 
-`persistent=False` keeps it out of the state_dict, as it is now. A buffer of floating point also
-follows `model.half()` and `model.double()`.
+`persistent=False` keeps it out of the state_dict, as before. A floating-point buffer is also cast
+by `model.half()` and `model.double()`.
 
-Fix safety: shown, never applied: the tensor is then elsewhere for all that read it. The `.to()` in
-`forward` may stay; it copies nothing any more.
+Fix safety: shown, never applied: for all code that reads the tensor, it is then on another device.
+The `.to()` in `forward` may stay; it no longer copies anything.
 
-A table in a plain dict or list is copied likewise; each can be a buffer under a name of its own, or
-the dict a module that registers them. A list that keeps tensors which are registered besides
-(`self.grids.append(self.grid)`) has the old ones: `to` puts new tensors in the place of buffers,
-and what reads the list raises, or copies.
+Tensors in a plain dict or list are copied in the same way; each can be a buffer with its own name,
+or the dict can be a module that registers them. A list of tensors that are also registered
+(`self.grids.append(self.grid)`) keeps the old tensors: `to` replaces buffers with new tensors, and
+code that reads the list raises, or copies.
 
-Known limits: a tensor is left alone whose class, or anybody else who was seen, moves it for good
-(`self.mask = self.mask.to(x.device)`, `_apply`), and one that is moved by a function that it is
-given to. Lists of buffers are found that the constructor itself fills, and that other methods only
-read.
+Known limits: a tensor is not reported if its class, or other visible code, moves it permanently
+(`self.mask = self.mask.to(x.device)`, `_apply`), or if it is passed to a function that moves it.
+Lists of buffers are found if the constructor itself fills them, and other methods only read them.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from .._shared.reads import heat_of_training
 
 COLLECTIONS = ("list", "tuple", "dict", "comp")
 DEVICES = frozenset({"device", "cuda"})
-READ_BUFFERS = "read the buffer where it is used, by its name: `getattr(self, name)`"
+READ_BUFFERS = "read the buffer by its name where it is used: `getattr(self, name)`"
 
 rule = Rule(
     "AMP509",
@@ -84,7 +83,7 @@ def check(call: View) -> Iterator[Finding]:
     heat = heat_of_training(call)
     if kept is None or heat is None or not stays_on_host(kept):
         return
-    message = f"`{kept.brief}` is no buffer: it is copied to the device every time"
+    message = f"`{kept.brief}` is not a buffer: it is copied to the device every time"
     made = assigned_in_constructor(kept) if kept.op == "attr" else None
     built = None if made is None else made.related("a plain attribute of the module")
     fix = None if made is None else registered(made, kept.method)

@@ -1,8 +1,8 @@
 """A tensor is built from a tensor by `torch.tensor` or `new_tensor`.
 
-They are made for data of the host. Given a tensor, they copy it and cut it off from the autograd
-graph without a word about that, and torch warns at run time: "To copy construct from a tensor, it
-is recommended to use sourceTensor.detach().clone() ...".
+These functions are for data on the host. They copy a tensor and silently detach it from the
+autograd graph, and torch warns at run time: "To copy construct from a tensor, it is recommended to
+use sourceTensor.detach().clone() ...".
 
     target = torch.tensor(value)                    # copied, detached, and a warning
 
@@ -16,16 +16,16 @@ for each; `torch.stack` reads nothing.
 
     losses = torch.stack([main, extra]).detach()    # does not wait
 
-Fix safety: safe, it is what torch does inside: the same values, dtype, device and layout, the same
-leaf (`new_tensor` also takes over dtype and device, which the fix writes out). Unsafe where only
-an annotation or the calls that were seen say that it is a tensor (a list would have no `detach()`),
-where the project has tensors of a class of their own, which `torch.tensor` drops, and where it sets
+Fix safety: safe, because torch does the same inside: the same values, dtype, device and layout, and
+also a leaf (`new_tensor` also uses the dtype and device of its tensor, which the fix writes out).
+Unsafe if only an annotation or the visible calls show that it is a tensor (a list would have no
+`detach()`), if the project has tensor subclasses, which `torch.tensor` drops, and if it sets
 another default device, which `torch.tensor` moves to. No fix for lists, whose result is on the
-host, nor with `pin_memory=`.
+host, or with `pin_memory=`.
 
-Known limits: what is a tensor in some calls and a list in others is left alone, and so is a
-parameter of which nothing but its annotation says that it is one. Lists are reported
-where they are built for every batch of training.
+Known limits: a value that is a tensor in some calls and a list in others is not reported; neither
+is a parameter that is known to be a tensor only by its annotation. Lists are reported if they are
+built for every batch of training.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ from .._shared.local_values import has_kind, is_dotted, is_local, resolved
 from .._shared.reads import read_of_training
 from .._shared.tensors import has_own_classes, is_surely_tensor
 
-TENSOR = "what is copied is a tensor for every caller"
-PLAIN = "the project has no tensors of a class of their own"
+TENSOR = "the argument is a tensor for every caller"
+PLAIN = "the project has no tensor subclasses"
 SAME_DEFAULT = "the project sets no other default device"
-LIKE = "what is asked for a new tensor is one for every caller"
-GIVEN = "dtype, device and requires_grad are known to be such for every caller"
-CALLED = "what is called is `torch.tensor` for every caller"
+LIKE = "the receiver is a tensor for every caller"
+GIVEN = "dtype, device and requires_grad are known for every caller"
+CALLED = "the function is `torch.tensor` for every caller"
 
 
 PLACEMENT: tuple[str, ...] = ("device", "dtype")
@@ -92,7 +92,7 @@ def check(call: View) -> Iterator[Finding]:
     if copies and data.tensor is not None and not asks_type(data):
         message = f"`{call.brief}` copies the tensor, drops its graph, and warns each time"
         is_made = data.op == READ and data.origin.is_written
-        made = data.origin.related("a tensor since here") if is_made else None
+        made = data.origin.related("a tensor from here on") if is_made else None
         yield call.finding(message, (made,), copied(call, data, like))
     elif like is None and (element := on_device(data)) is not None:
         reasons = read_of_training(call, element)

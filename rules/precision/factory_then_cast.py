@@ -1,7 +1,8 @@
-"""A factory's tensor is built in one type on the CPU, and then made like another tensor.
+"""A factory builds a tensor on the CPU in one dtype, and it is then converted to match another
+tensor.
 
 `torch.zeros(n).type_as(x)` allocates and fills float32 memory on the host, converts it, and copies
-it over the bus while the host waits. `x.new_zeros(n)` builds the tensor at once with the dtype and
+it over the bus while the host waits. `x.new_zeros(n)` builds the tensor directly with the dtype and
 on the device of `x`.
 
     mask = torch.zeros(n).type_as(x)          # built on the host, cast, copied
@@ -10,24 +11,24 @@ on the device of `x`.
 
     mask = x.new_zeros(n)                     # built where it is used
 
-Also where the cast stands a few lines further down, if nothing reads the tensor in between, and for
-a constant, as in `torch.tensor(0.0).to(x)`.
+The cast may also be a few lines later, if nothing reads the tensor in between. A constant is
+reported too, as in `torch.tensor(0.0).to(x)`.
 
-Fix safety: safe for zeros, ones and empty, for eye where the dtype of `x` is known, for an integer
-arange (which keeps its cast), and for full with a constant that every type, or the known type of
-`x`, can hold. Unsafe for rand and its kin (another generator: other random numbers), for linspace
-and float arange (the last bit may differ), for full with any other value (`new_full` raises where
-the cast overflowed), through `expand` (the copy has memory of its own for each element), of a part
-(`[::2]`; the copy has no gaps between its elements), where the project has tensors of a class of
-their own, for `.to(x)` where it has sparse tensors or only the calls that were seen say that `x` is
-a tensor, for a constant, which is rounded once instead of twice,
-and for `.type(x.type())`, which means the current GPU. None with `requires_grad=`, and
-where `x` is more than a name or an attribute.
+Fix safety: safe for zeros, ones and empty, for eye if the dtype of `x` is known, for an integer
+arange (which keeps its cast), and for full with a constant that every dtype, or the known dtype of
+`x`, can hold. Unsafe for rand and similar functions (another generator: other random numbers), for
+linspace and float arange (the last bit may differ), for full with any other value (`new_full`
+raises where the cast overflowed), after `expand` (the copy has separate memory for each element),
+for a slice (`[::2]`; the copy has no gaps between its elements), if the project defines tensor
+subclasses, for `.to(x)` if the project has sparse tensors or only the visible calls show that `x`
+is a tensor, for a constant, which is rounded once instead of twice, and for `.type(x.type())`,
+which means the current GPU. None with `requires_grad=`, or if `x` is more than a name or an
+attribute.
 
-Known limits: `.to(x)` is only known to be a cast where `x` is known to be a tensor, by its value or
-because its shape is read. Where `device=` is given, it is a finding only if the dtypes are known to
-differ. `torch.tensor(data)` must copy data of the host anyhow; a constant need not: it is a finding
-(AMP502 where it runs for every batch).
+Known limits: `.to(x)` counts as a cast only if `x` is known to be a tensor, by its value or because
+its shape is read. With `device=`, it is reported only if the dtypes are known to differ.
+`torch.tensor(data)` has to copy data of the host anyway, so it is not reported; a constant is (as
+AMP502 if it runs for every batch).
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ from .._shared.local_values import is_dotted, is_local
 from .._shared.moves import without_move
 from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, is_surely_tensor
 
-VALUES = "every device and dtype is given the same values"
-OPERANDS = "what it is built and shaped with is the same for every caller"
+VALUES = "every device and dtype gets the same values"
+OPERANDS = "its arguments are the same for every caller"
 NOT_SHARED = "no elements share memory"
-WHOLE = "no part of it is taken"
-PLAIN = "the project has no tensors of a class of their own"
-DENSE = "what it is made like is strided"
+WHOLE = "no part of it is sliced out"
+PLAIN = "the project has no tensor subclasses"
+DENSE = "the other tensor is strided"
 CAST = "the cast is to the dtype and the device of a tensor"
 
 
@@ -97,7 +98,7 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     since="0.1",
-    help="build it like the other tensor at once, as by `x.new_zeros(...)`",
+    help="build it like the other tensor directly, for example with `x.new_zeros(...)`",
     witness=Same(),
     safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),

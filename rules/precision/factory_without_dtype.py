@@ -1,23 +1,23 @@
 """A float32 buffer from `torch.zeros` meets half data.
 
-`torch.zeros(...)`, `ones`, `full` and `empty` without a dtype are float32 whatever the data around
-them are. Where the buffer then meets 16-bit data with dimensions, it either raises (`torch.lerp`,
-a matrix product outside of a region) or silently widens everything that follows to float32
-(`torch.cat`, arithmetic).
+`torch.zeros(...)`, `ones`, `full` and `empty` without a dtype are float32, whatever the dtype of
+the data around them. If the buffer then meets 16-bit data with dimensions, the operation either
+raises (`torch.lerp`, a matrix product outside of a region) or silently widens everything that
+follows to float32 (`torch.cat`, arithmetic).
 
     memory = torch.zeros(b, n, device=x.device)
     y = torch.cat([x, memory], 1)                     # x is half: y is float32
 
     memory = x.new_zeros(b, n)                        # the dtype and the device of x
 
-Fix safety: `dtype=` of the half tensor is added where that has a name before the buffer is made.
-It is safe where the operation raises on mixed dtypes, nothing catches that, and nothing else reads
-the buffer, for then the program could not go on; unsafe where it widens, for the result becomes
-half.
+Fix safety: adds `dtype=` of the half tensor, if that has a name before the buffer is created. Safe
+if the operation raises on mixed dtypes, nothing catches the error, and nothing else reads the
+buffer: then the program could not have continued. Unsafe if the operation widens, because the
+result becomes half.
 
 Known limits: the buffer and the half data are followed within one function. A float32 accumulator
-(`total += half`) is right and no finding. Half data that is written into the buffer by an index, a
-`scatter_` and the like is AMP204.
+(`total += half`) is correct and not reported. Half data that is written into the buffer by an
+index, `scatter_` and similar operations is AMP204.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="use `x.new_zeros(...)` and its like, or give `dtype=x.dtype`",
+    help="use `x.new_zeros(...)` and similar methods, or pass `dtype=x.dtype`",
     witness=Dtype(bad="float32", good="bfloat16"),
     safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
@@ -171,4 +171,4 @@ def follow(call: View, meeting: Meeting) -> Fix | None:
         UNCAUGHT: not is_caught(meeting.at),
         ONLY: [*call.uses] == [meeting.at],
     }
-    return Fix.safe_if(f"Take the dtype of `{half.value}`", (edit,), conditions)
+    return Fix.safe_if(f"Use the dtype of `{half.value}`", (edit,), conditions)

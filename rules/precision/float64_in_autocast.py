@@ -1,8 +1,8 @@
 """Double precision data meets half in an autocast region.
 
-Autocast casts float16, bfloat16 and float32; float64 it leaves alone. A linear layer, a convolution
-or a matrix product then gets one side in half and the other in double, and raises. Arithmetic with
-a float64 tensor that has dimensions is float64, without a word: what follows runs many times
+Autocast casts float16, bfloat16 and float32, but not float64. A linear layer, a convolution or a
+matrix product then gets one operand in half and the other in double, and raises. Arithmetic with a
+float64 tensor that has dimensions is silently float64: the operations after it run many times
 slower, until the next product raises.
 
     x = torch.from_numpy(samples).to(device)            # numpy computes in float64
@@ -11,14 +11,14 @@ slower, until the next product raises.
 
     x = torch.from_numpy(samples).float().to(device)
 
-Most float64 data come from numpy, which builds it by default: `np.zeros`, `np.linspace`,
+Most float64 data come from NumPy, where it is the default: `np.zeros`, `np.linspace`,
 `np.array([0.5])`, `np.random.rand(n)`.
 
-Fix safety: casting the operand to float32 is unsafe: its numbers are rounded.
+Fix safety: casting the operand to float32 is unsafe, because its values are rounded.
 
-Known limits: of arrays, only the dtypes of what is built and cast in sight are known. Two float64
-operands, a module whose parameters were cast to float64, and 0-dim tensors and numbers, which widen
-nothing, are no finding. amplint is silent where the project sets a default dtype.
+Known limits: the dtype of an array is known only if the project visibly builds or casts it. Two
+float64 operands, a module whose parameters were cast to float64, and 0-dim tensors and numbers,
+which widen nothing, are not reported. The rule is silent if the project sets a default dtype.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def in_arithmetic(at: View, region: Region) -> Iterator[Finding]:
             continue
         if double is None or double.rank != 1:
             continue  # a 0-dim tensor widens nothing
-        message = f"`{operand.brief}` is float64, and so is what follows: slow on a GPU"
+        message = f"`{operand.brief}` is float64, and so is the result: slow on a GPU"
         yield report(operand, message, region, Group.PRECISION)
 
 

@@ -1,27 +1,27 @@
-"""A cast to float32 directly before a product that autocast casts back: it has no effect.
+"""A cast to float32 has no effect directly before a product, where autocast casts it back.
 
-Matrix products, convolutions and layers take their operands in the dtype of the region, whatever
-they were cast to before. `q.float() @ k.float()` runs in half all the same, at the price of two
-more copies. What is to run in float32 needs an island.
+Matrix products, convolutions and layers cast their operands to the dtype of the region, whatever
+they were cast to before. `q.float() @ k.float()` still runs in half, at the price of two more
+copies. Code that has to run in float32 needs a nested region with `enabled=False`.
 
     scores = q.float() @ k.float().transpose(-1, -2)      # in a region: runs in half
 
     with torch.autocast("cuda", enabled=False):
         scores = q.float() @ k.float().transpose(-1, -2)
 
-Where half will do, leave out the casts.
+If half is precise enough, remove the casts.
 
-Fix safety: the island is only shown, as a suggestion: what follows gets float32 then, and whether
-it is needed is for the author. It is shown where all operands are cast, and the statement holds no
-other product.
+Fix safety: the region with `enabled=False` is only shown, as a suggestion: the code after it then
+gets float32, and the author has to decide whether it is needed. It is shown if all operands are
+cast, and the statement has no other product.
 
-Known limits: a cast that is used for more than products is left alone, as is one under a condition.
-Values whose dtype is unknown are not taken to be half, since `.float()` may be there for integers.
-They are where both sides are cast, and they are computed of what the region has made half
-(`a = proj(x) * mask`), or the product is cast back to the dtype of one of them
-(`(a.float() @ b.float()).to(a.dtype)`, in a region that is seen). A CPU region casts in `einsum`
-only what comes to a product inside; there it is left alone. Where the region is only presumed, what
-the code itself has cast to half does not count.
+Known limits: a cast that is used for more than products, or under a condition, is not reported.
+Values of unknown dtype are normally not assumed to be half, since `.float()` may be there for
+integers. They are if both operands are cast and were computed from half results of the region (`a =
+proj(x) * mask`), or if the product is cast back to the dtype of one of them (`(a.float() @
+b.float()).to(a.dtype)`, in a visible region). In a CPU region, `einsum` casts only if it does a
+matrix product inside, so it is not reported there. If the region is only presumed, values that the
+code itself casts to half do not count.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="leave out the cast, or disable autocast around what needs float32",
+    help="remove the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=Presumes.ALWAYS,
     cut_from=(RuleName("AMP205", "hard-coded-cast-in-autocast"),),

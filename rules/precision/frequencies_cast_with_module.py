@@ -2,8 +2,8 @@
 
 `model.half()` and `model.to(torch.bfloat16)` cast buffers too. bfloat16 keeps two or three digits
 of a frequency, so that its product with a position of 1000 is off by a radian or more: a rotary
-embedding then turns by angles that belong to other positions, in training and in inference. That
-the angles are computed in float32 later does not help.
+embedding then rotates by the angles of other positions, in training and in inference. Computing the
+angles in float32 later does not help.
 
     class Rotary(nn.Module):
         def __init__(self, dim):
@@ -19,23 +19,21 @@ the angles are computed in float32 later does not help.
         self.inv_freq = inv_freq.to(self.inv_freq.device)       # moved, and as it was
         return self
 
-Or compute the frequencies anew where they are used: they take no time.
+Or recompute the frequencies where they are used: this takes next to no time.
 
-A buffer of complex numbers loses more: `to(torch.bfloat16)` discards their imaginary part, so that
-a rotation by `torch.polar(ones, angles)` becomes a scaling. `half()` and `bfloat16()` leave them as
-they are.
+A complex buffer loses more: `to(torch.bfloat16)` discards their imaginary part, so that a rotation
+by `torch.polar(ones, angles)` becomes a scaling. `half()` and `bfloat16()` leave them as they are.
 
-Fix safety: there is no fix; where they are to be made is for the author.
+Fix safety: there is no fix; the author has to decide where to compute them.
 
-Known limits: frequencies are powers of what `torch.arange` or `torch.linspace` counts, or
-`torch.logspace`, in a buffer that only the constructor sets, made there or by a function that it
-calls. Tables of sines and cosines and filter banks are left alone: they lose no more than what is
-multiplied by them. So are frequencies that are counted alone, as `torch.linspace(1, 10, n)`, for
-positions between -1 and 1. The cast has to be seen to be one of a module of the project that holds
-this one, to a dtype that is written out. `from_pretrained(torch_dtype=...)` is none: it loads
-parameters in that dtype, and a buffer that is not loaded stays float32. Nothing is said where a
-class on the way has a `to`, `half` or `_apply` of its own, or where the module of the buffer is
-cast by itself elsewhere.
+Known limits: frequencies are powers of `torch.arange` or `torch.linspace`, or `torch.logspace`, in
+a buffer that only the constructor sets, directly or through a function that it calls. Tables of
+sines and cosines and filter banks are not reported: they lose no more than the values that they are
+multiplied by. Plain `torch.linspace(1, 10, n)`, for positions between -1 and 1, is not reported
+either. The cast has to be visible: of a module of the project that holds this one, to a dtype that
+is written out. `from_pretrained(torch_dtype=...)` is not such a cast: it loads parameters in that
+dtype, and a buffer that is not loaded stays float32. The rule is silent if a class on the way
+defines `to`, `half` or `_apply`, or if the module of the buffer is cast separately elsewhere.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="keep it float32 by an `_apply` of the module, or compute it where it is used",
+    help="keep it in float32 with an `_apply` of the module, or compute it where it is used",
     witness=Differs(rtol=0.1),
 )
 
@@ -92,7 +90,7 @@ def complex_lost(given: View, cls: str, modules: CastModules) -> tuple[str, Evid
     if cast is None or not given.ask(ComplexNumbers):
         return None
     dtype, evidence = cast
-    return f"is cast to {dtype} with its module: its imaginary part is lost", evidence
+    return f"is cast to {dtype} with its module and loses its imaginary part", evidence
 
 
 def frequencies_rounded(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:

@@ -1,8 +1,8 @@
 """A sum or an average over batches is kept in half.
 
-float16 has 11 bits for a number, bfloat16 has 8. A sum to which ones are added stalls at 2048, or
-at 256; an average with a decay of 0.999 takes no notice of most of what it is given. Nothing warns,
-the numbers are only wrong.
+float16 has 11 significant bits, bfloat16 has 8. A sum of ones stalls at 2048 or at 256, and an
+average with a decay of 0.999 ignores most of its inputs. There is no warning; the numbers are just
+wrong.
 
     total = torch.zeros(1, dtype=torch.float16, device=device)
     for x, y in loader:
@@ -10,14 +10,14 @@ the numbers are only wrong.
 
     total = torch.zeros(1, device=device)                    # float32; half may be added to it
 
-A sum that begins with a Python number has the dtype of the first tensor that is added: half, where
+A sum that begins with a Python number has the dtype of the first tensor that is added: half, if
 that is the mean of what a model returns in a region.
 
-Fix safety: there is no fix; where the sum begins, and what reads it, may be elsewhere.
+Fix safety: there is no fix; the sum may start, and may be read, elsewhere.
 
-Known limits: sums over layers, experts or steps within one batch are left alone, as are those that
-begin anew within the loop over the batches. Averages of weights are not seen, since the dtype of
-parameters is rarely known, nor are sums whose tensor is handed in by a caller.
+Known limits: sums over layers, experts or steps within one batch, and sums that restart within the
+loop over the batches, are not reported. Averages of weights are not seen, since the dtype of
+parameters is rarely known; neither are sums whose tensor comes from a caller.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="keep the sum in float32: begin with a float32 tensor, or add `x.float()`",
+    help="keep the sum in float32: start with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,
 )
@@ -82,7 +82,9 @@ def check(at: View) -> Iterator[Finding]:
     if growth.decays:
         message = f"`{name}` averages batches in {dtype}: small changes are rounded away"
     else:
-        message = f"`{name}` adds up batches in {dtype}: ones stop counting at {LIMITS[dtype]}"
+        message = (
+            f"`{name}` adds up batches in {dtype}: adding 1 has no effect from {LIMITS[dtype]} on"
+        )
     because = (tensor.dtype_evidence, *heat.chain)
     yield variable.finding(message, because, anywhere=is_chosen_by_flag(tensor))
 

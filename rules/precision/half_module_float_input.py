@@ -1,8 +1,8 @@
-"""A module in half is given float32, or a module in float32 is given half.
+"""A half module gets float32 input, or a float32 module gets half input.
 
 Outside of an autocast region nothing is cast: the input of a layer, and the initial state of a
-recurrent one, must have the dtype of its parameters. `model.half()` casts the parameters, not what
-is put in.
+recurrent one, must have the dtype of its parameters. `model.half()` casts the parameters, not the
+input.
 
     model.half()
     out = model(torch.zeros(1, 3, 640, 640, device="cuda"))               # raises
@@ -13,8 +13,8 @@ is put in.
 
     h0 = c0 = x.new_zeros(1, n, d)                                        # in the dtype of x
 
-So it is on the CPU alone, where a constructor casts the model on CUDA alone, and the input is half
-on both.
+This happens only on the CPU if a constructor casts the model only on CUDA, but the input is half on
+both.
 
     if self.device == "cuda":
         self.model = self.model.half()
@@ -22,17 +22,17 @@ on both.
     return self.model(pixels.half().to(self.device))                      # raises on the CPU
 
 Fix safety: casting the state to the dtype of the input is safe, since the line could only raise;
-unsafe where the error is caught. Casting the input to the dtype of the parameters is unsafe:
-perhaps the module was to stay float32.
+unsafe if the error is caught. Casting the input to the dtype of the parameters is unsafe: perhaps
+the module should have stayed float32.
 
-Known limits: a cast of a module is seen where it makes the value that is called, or stands above
-the call in the same function, without a condition. A module of the project is judged only where
-nothing that it runs casts; its other methods, and the half input of one in float32, only where the
-method passes its first argument to a layer as it is. Inside of modules, where a caller may open a
-region, amplint is silent as soon as the project has a region anywhere. That a module is float32 is
-known only of what is cast to it, and of what is built in the same function, and neither cast nor
-handed to anybody: a layer, a `Sequential` that begins with one, a model of torchvision, or a module
-of the project whose code says nothing of dtypes.
+Known limits: a cast of a module is seen if it creates the value that is called, or comes before the
+call in the same function, without a condition. A module of the project is checked only if nothing
+that it runs casts; its other methods, and half input to a float32 module, only if the method passes
+its first argument unchanged to a layer. Inside modules, where a caller may open a region, amplint
+is silent if the project has a region anywhere. A module is known to be float32 only if it is cast
+to float32, or if it is built in the same function and neither cast nor passed on: a layer, a
+`Sequential` that begins with a layer, a torchvision model, or a module of the project whose code
+does not mention dtypes.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def check_by_device(call: View) -> Iterator[Finding]:
     asks = half_by_device(module)
     if asks is not None:
         test = ast.unparse(asks.test)
-        message = f"`{module.brief}` is half only if `{test}`, and its input always is: this raises"
+        message = f"`{module.brief}` is half only if `{test}`, but its input always is: this raises"
         place = call.source.layout.node_for(asks.test)
         there = call.of(place).related("else it stays float32") if place is not None else None
         yield given[0].finding(message, (cast.related("half here, on any device"), there))
@@ -194,7 +194,7 @@ def input_of_another_dtype(
 ) -> Finding:
     """Ex) linear.half(); linear(torch.zeros(2, 8))"""
     dtype = parameters.dtype
-    message = f"`{module.brief}` is in {dtype} and its input is {tensor.dtype}: this raises"
+    message = f"`{module.brief}` is {dtype} and its input is {tensor.dtype}: this raises"
     edit = module.source.edits.append_call(given[0].cst, f"{METHODS[dtype]}()")
     alone = len(given) == 1  # else others would have to be cast, too
     fix = Fix(f"Cast the input to {dtype}", (edit,), Safety.UNSAFE) if alone else None
@@ -204,7 +204,7 @@ def input_of_another_dtype(
 def dtype_given(given: View, call: View) -> KnownDtype | None:
     """The float dtype of what a module is given first.
 
-    What a layer is given is a tensor, so that a cast tells its dtype, whatever was cast.
+    What a layer is given is a tensor, so that a cast shows its dtype, whatever was cast.
     """
     tensor, made = given.tensor, given.origin
     if tensor is not None and tensor.dtype is not None:
@@ -221,7 +221,8 @@ def dtype_given(given: View, call: View) -> KnownDtype | None:
 
 
 def dtype_returned(made: View) -> KnownDtype | None:
-    """The dtype of what a layer gives at the end of a module of the project that is cast in sight.
+    """The dtype of what a layer returns at the end of a module of the project that is cast in
+    sight.
 
     Ex) z of `z = vae.encode(x)`, after `vae = VAE().to("cuda", torch.float32)`
     """
@@ -382,7 +383,7 @@ def parameters_of(call: View, module: View) -> KnownDtype | None:
 
 
 def known_since(made: View | None, dtype: str) -> KnownDtype:
-    return KnownDtype(dtype, () if made is None else (made.related(f"in {dtype} since here"),))
+    return KnownDtype(dtype, () if made is None else (made.related(f"{dtype} from here on"),))
 
 
 def casts_of(call: View, module: View) -> list[View] | None:
@@ -528,7 +529,7 @@ def is_plain_layer(built: View) -> bool:
 
 def is_plain_module(made: View, call: View) -> bool:
     """Whether a call runs a module of the project that is built of layers in float32, as far as its
-    code tells, and hands its input to one of them."""
+    code says, and hands its input to one of them."""
     built = built_by(made)
     if not isinstance(only(built.called.value) if built.op == "call" else None, Class):
         return False

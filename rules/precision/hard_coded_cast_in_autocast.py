@@ -1,9 +1,9 @@
-"""A cast to half by name in an autocast region, which contradicts the region.
+"""A hard-coded cast to half in an autocast region contradicts the region.
 
-`.half()` stays where the dtype of the region is another or configurable, or the region may be off.
-In a region of bfloat16 it takes away the range that bfloat16 was chosen for, and what is half of
-either kind meets as float32; where the region is off, a layer of float32 parameters raises. Without
-the cast, autocast does what is wanted.
+`.half()` means float16, even if the region has another or a configurable dtype, or may be off. In a
+bfloat16 region it loses the range that bfloat16 was chosen for, and float16 together with bfloat16
+becomes float32. If the region is off, a layer with float32 parameters raises. Without the cast,
+autocast chooses the right dtype.
 
     with torch.autocast("cuda", dtype=torch.bfloat16):
         h = encoder(x.half())                             # float16, then bfloat16
@@ -13,10 +13,10 @@ the cast, autocast does what is wanted.
 
 A cast to float32 that autocast undoes is AMP211.
 
-Fix safety: there is no fix; which dtype is wanted is for the author.
+Fix safety: there is no fix; only the author knows which dtype is wanted.
 
-Known limits: a cast whose result no product takes is left alone, as are casts under a condition,
-and `.half()` in a region that is float16 anyhow.
+Known limits: a cast whose result is not used in a matrix product, a convolution or a layer, a cast
+under a condition, and `.half()` in a float16 region are not reported.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="leave out the cast: autocast casts what is to be half",
+    help="remove the cast: autocast casts to half where it should",
     witness=Dtype(bad="float32", good="bfloat16"),
     presumes=Presumes.ALWAYS,
 )
@@ -76,7 +76,7 @@ def contradicted(dtype: str, region: Region) -> str | None:
         return f"in a region of {low}"
     if low == "half":
         return "whatever dtype the region has"
-    return "also where the region is off" if region.enabled is None else None
+    return "even where the region is off" if region.enabled is None else None
 
 
 def is_conditional(at: View) -> bool:

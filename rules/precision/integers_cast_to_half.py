@@ -1,23 +1,23 @@
 """Integers are cast to half, which cannot hold them.
 
-float16 holds the integers up to 2048, bfloat16 those up to 256; beyond, neighbours become one
-number (2049 is 2048), and above 65504 float16 is infinite. Ids, labels and codes that were cast are
-other ids, labels and codes, without a word; where they are used as an index after all, it raises.
-The cast is mostly one over a whole batch, meant for its images.
+float16 represents the integers up to 2048, bfloat16 those up to 256. Beyond these limits,
+neighbouring integers become equal (2049 becomes 2048), and above 65504 float16 is infinite. So a
+cast silently changes ids, labels and codes; using them as an index then raises. Usually the cast
+covers a whole batch, but was meant for its images.
 
     batch = {k: v.half() for k, v in batch.items()}                # input_ids, too
 
     batch = {k: v.half() if v.is_floating_point() else v for k, v in batch.items()}
 
-A cast is a finding where the tensor, before or after it, is used as an index, where one entry of
-the batch is known to be of integers, or where the numbers are in the text.
+A cast is reported if the tensor is used as an index before or after it, if an entry of the batch is
+known to hold integers, or if the numbers are written in the code.
 
-Fix safety: there is no fix; which entries are to be cast, or whether ids belong into arithmetic at
-all, is for the author.
+Fix safety: there is no fix; the author has to decide which entries to cast, or whether ids belong
+in arithmetic at all.
 
-Known limits: that a tensor is of integers is no finding by itself: masks, counts and one-hot codes
-are exact in half. Positions (`torch.arange`) are left alone, as is a batch of which nothing is
-known. A loop that guards its cast with any condition is taken to know what it does.
+Known limits: casting integers is not reported by itself: masks, counts and one-hot codes are exact
+in half. Positions (`torch.arange`) and batches with unknown entries are not reported. If a loop
+guards its cast with any condition, amplint assumes that it is right.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast only tensors of floating point: test `t.is_floating_point()` first",
+    help="cast only floating-point tensors: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
     presumes=Presumes.AUDITED,
 )
@@ -87,7 +87,7 @@ def check_cast(call: View) -> Iterator[Finding]:
         message = f"`{tensor.brief}` holds integers beyond {LIMITS[dtype]}, which {dtype} rounds"
         yield call.finding(message, dtype_evidence(tensor.tensor))
     elif (entry := integer_entry(tensor)) is not None:
-        rounds = f"is cast to {dtype}, which rounds the integers of one of them"
+        rounds = f"is cast to {dtype}, which rounds one entry's integers"
         yield call.finding(f"every `{tensor.brief}` {rounds}", dtype_evidence(entry))
 
 
@@ -98,7 +98,7 @@ def check_index(at: View) -> Iterator[Finding]:
         tensor = index.tensor
         half = half_on_a_path(tensor.dtype) if tensor is not None else None
         if half is not None and half_on_a_path(dtype_of_cast(cast_behind(index))) not in LIMITS:
-            message = f"`{index.brief}` is {half}: as an index it raises"
+            message = f"`{index.brief}` is {half}: using it as an index raises"
             yield index.finding(message, dtype_evidence(tensor))
 
 

@@ -1,20 +1,20 @@
 """The branches of `torch.where` are float tensors of different dtypes.
 
-Both with at least one dimension: since torch 1.12 the result silently takes the wider dtype (half
-with bfloat16 becomes float32), and everything downstream is computed in it. Under autocast, one
-branch is typically half, the output of a matmul, and the other the float32 result of `softmax`,
-`norm` or `exp`. In torch 1.11 and before, the call raises.
+If both have at least one dimension, the result silently gets the wider dtype since torch 1.12
+(float16 with bfloat16 becomes float32), and everything downstream is computed in it. Under
+autocast, one branch is typically half, the output of a matmul, and the other the float32 result of
+`softmax`, `norm` or `exp`. In torch 1.11 and earlier, the call raises.
 
     phi = torch.where(cosine > th, phi, cosine - mm)                  # half and float32: float32
 
     phi = torch.where(cosine > th, phi, (cosine - mm).to(phi.dtype))  # keeps half
 
-A Python number or a 0-dim tensor as a branch does not widen the result and is no finding.
+A Python number or a 0-dim tensor as a branch does not widen the result and is not reported.
 
 Fix safety: casting the wider branch to the dtype of the other is unsafe: the result is narrowed,
 and values beyond the range of float16 become infinite.
 
-Known limits: branches whose dtype is unknown are left alone.
+Known limits: branches of unknown dtype are not reported.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     since="0.1",
-    help="cast both branches to the dtype that the result is to have",
+    help="cast both branches to the dtype that the result should have",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
     presumes=Presumes.ALWAYS,
@@ -107,7 +107,7 @@ def narrow(left: View, right: View, one: str, other: str) -> Fix | None:
     edits = left.source.edits
     if WIDTH[one] == WIDTH[other]:
         casts = tuple(edits.append_call(each.cst, "float()") for each in (left, right))
-        return Fix("Cast both branches to float32, as happens today", casts, Safety.SUGGEST)
+        return Fix("Cast both branches to float32, as happens now", casts, Safety.SUGGEST)
     wide, slim = (left, right) if WIDTH[one] > WIDTH[other] else (right, left)
     if not isinstance(slim.cst, cst.Name | cst.Attribute):
         return None  # its dtype has no name to call it by

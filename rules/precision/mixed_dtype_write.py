@@ -1,9 +1,9 @@
 """A tensor is written into a buffer of another dtype, in a way that does not cast.
 
 `buffer[index] = rows` with a tensor, a list or a mask as index, `index_add_`, `index_copy_`,
-`scatter_` and their kin raise where source and destination differ in dtype. Autocast does not
-help: it leaves in-place operations alone. Under a region, what a linear layer returns is half, and
-the buffer from `torch.zeros` is float32.
+`scatter_` and similar operations raise if source and destination differ in dtype. Autocast does not
+help: it does not change in-place operations. In a region, a linear layer returns half, and a buffer
+from `torch.zeros` is float32.
 
     out = torch.zeros(n, d, device=x.device)          # float32
     out[index] = self.proj(x)                         # half: raises
@@ -11,15 +11,16 @@ the buffer from `torch.zeros` is float32.
     out[index] = self.proj(x).to(out.dtype)           # keeps the float32 buffer
     out = h.new_zeros(n, d)                           # or a buffer of the dtype of the rows
 
-Slices, single numbers and 0-dim tensors as index cast in silence, and a mask takes a 0-dim source
-of any dtype.
+With a slice, a single number or a 0-dim tensor as the index, the write casts silently. With a mask,
+a 0-dim source may have any dtype.
 
-Fix safety: the source is cast to the dtype of the buffer, which is safe: the line could only raise.
-Unsafe where the error is caught.
+Fix safety: casts the source to the dtype of the buffer. Safe, because the line could only raise.
+Unsafe if the error is caught.
 
-Known limits: dtypes that are unknown are left alone, as are integers. Of buffers of a module,
-only writes within an autocast region are judged, since the whole module may be half. Out of place,
-`index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are no finding.
+Known limits: unknown dtypes and integers are not reported. For buffers of a module, only writes
+within an autocast region are checked, since the whole module may be half. The out-of-place
+operations `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are not
+reported.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     since="0.1",
-    help="cast the source by `.to(buffer.dtype)`, or build the buffer in the dtype of the source",
+    help="cast the source with `.to(buffer.dtype)`, or build the buffer in the dtype of the source",
     witness=Raises("source and destination dtypes match", on_gpu="expected scalar type"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),
     supersedes=("AMP201",),

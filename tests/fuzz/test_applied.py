@@ -49,7 +49,7 @@ def test_what_a_file_loses_is_told(after: Held, told: list[str]) -> None:
     ("said", "summary"),
     [
         ("fixed 1 finding in 1 file\n", Summary(1, 1, 0)),
-        ("fixed 13 findings in 2 files, which brings up 1 other; --unsafe ...", Summary(13, 2, 1)),
+        ("fixed 13 findings in 2 files, which reveals 1 other; --unsafe ...", Summary(13, 2, 1)),
         ("nothing to fix; --unsafe would fix 2 more\n", Summary(0, 0, 0)),
         ("amplint: error: m.py: cannot be written", None),
     ],

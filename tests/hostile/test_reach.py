@@ -72,7 +72,7 @@ def test_links_in_the_cache_are_not_followed(
     (repository / NAME / "old").symlink_to(private / "notes.txt")
     before = shot(private)
     done = amplint("check")
-    assert "there is a link in the place" in done.err
+    assert "a link stands in place" in done.err
     assert done.status == 1
     assert shot(private) == before
     assert not entry.is_symlink()
@@ -112,7 +112,7 @@ def test_a_cache_that_came_with_the_repository_hides_nothing_and_fixes_nothing(
         (repository / "a.py").write_text(LEGACY)
         entry.write_bytes(forged(entry.name, forgery, b"the stranger's own key"))
         done = amplint(*command)
-        assert "is ignored: amplint has not written it, or not for this user" in done.err
+        assert "is ignored: it was not written by amplint for this user" in done.err
         assert (done.status == 1) is (command == ("check",))
         assert "evil" not in (repository / "a.py").read_text() + done.out
     # With the key of the user it would count: it is the key that holds this.
@@ -172,7 +172,7 @@ def test_without_a_place_for_the_key_nothing_is_kept(
     state.write_text("no directory")
     done = amplint("check")
     assert done.status == 1
-    assert f"{NAME} is not used: no key for it" in done.err
+    assert f"{NAME} is not used: it has no key" in done.err
     assert not (repository / NAME).exists()
 
 
@@ -197,7 +197,7 @@ def test_the_configuration_names_no_baseline_outside(
     for command in (("baseline",), ("baseline", "--update"), ("check",), ("fix",)):
         done = amplint(*command)
         assert done.status == 2
-        assert "lies outside of the project; --baseline may name it" in done.err
+        assert "lies outside of the project; name it by --baseline" in done.err
     assert shot(private) == before
 
 

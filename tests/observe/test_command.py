@@ -125,7 +125,7 @@ def test_a_mistake_is_one_finding_with_a_count(amplint: Amplint) -> None:
     ran = amplint("observe", ".", *LISTED, "--entry", "train:train")
     assert (ran.status, ran.out) == (1, f"{READ} (4 times in 4 steps)\n")
     assert ran.err.startswith("amplint: runs `train:train()` in a copy of ")
-    assert "this runs your code with your rights" in ran.err
+    assert "this runs your code with your user rights" in ran.err
     assert "saw 4 steps of training on sim" in ran.err
     assert Path("train.py").read_bytes() == PROGRAM
     assert {path.name for path in Path().iterdir()} <= {

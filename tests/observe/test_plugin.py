@@ -118,7 +118,7 @@ def test_findings_fail_the_run_where_that_is_asked_for(project: Path) -> None:
     (project / "pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP404"]\n')
     ran = suite("--amplint-observe-fail")
     assert ran.returncode == 0
-    assert "saw 7 steps of training in 3 tests on cpu, and nothing to report" in ran.stdout
+    assert "saw 7 steps of training in 3 tests on cpu, and no mistakes" in ran.stdout
 
 
 @pytest.mark.usefixtures("project")
@@ -135,7 +135,7 @@ def test_a_worker_that_crashes(project: Path) -> None:
     (project / "test_train.py").write_text(TESTS + "\n\ndef test_crash():\n    os._exit(1)\n")
     ran = suite("-p", "xdist", "-n", "1", "--amplint-observe")
     assert ran.returncode == 1
-    assert "amplint: 1 worker ended early, and what was seen there is lost" in ran.stdout
+    assert "amplint: 1 worker ended early, so what was seen there is lost" in ran.stdout
 
 
 def test_an_error_that_a_rule_explains_and_a_block_in_a_test(project: Path) -> None:
@@ -145,7 +145,7 @@ def test_an_error_that_a_rule_explains_and_a_block_in_a_test(project: Path) -> N
     assert "1 failed, 1 passed" in ran.stdout
     assert "AMP405" in ran.stdout
     assert FOUND in ran.stdout
-    assert "a block is not watched by itself while another one is" in ran.stderr
+    assert "a block inside another watched block is not watched separately" in ran.stderr
 
 
 @pytest.mark.usefixtures("project")

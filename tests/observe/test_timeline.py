@@ -129,7 +129,7 @@ def test_without_a_step_the_beginning_is_shown(observe: Observe) -> None:
 
 def test_nothing_at_all(observe: Observe) -> None:
     observation, _ = observe("def run(device):\n    pass\n", timeline=True)
-    assert "Nothing that belongs here was seen." in shown(observation)
+    assert "The run showed nothing for this section." in shown(observation)
 
 
 def test_what_is_not_asked_for_is_not_written_down(observe: Observe) -> None:
@@ -310,7 +310,7 @@ def test_each_kind_has_words() -> None:
     ]
     page = shown(observation(events))
     words = " ".join(Nested(page).words)
-    assert "There are no times: on sim nothing is computed." in words
+    assert "There are no times: sim computes nothing." in words
     for said in ("x.step()", "x.zero_grad()", "unscale_(x)", "update(x)", "gradients are clipped"):
         assert said in words
     assert re.search(r'<svg role="img" aria-label="[^"]+"', page)

@@ -123,7 +123,7 @@ def test_the_settings_and_the_command_line_name_the_file(amplint: Amplint, proje
     ran = amplint("check")
     assert ran.status == 2
     assert ran.err == (
-        "amplint: error: sub/known.json: is not there; `amplint baseline` writes it\n"
+        "amplint: error: sub/known.json: does not exist; `amplint baseline` writes it\n"
     )
     assert amplint("baseline").status == 0
     assert (project / "sub" / "known.json").exists()
@@ -163,7 +163,7 @@ def test_update_drops_what_is_fixed_and_adds_nothing(amplint: Amplint, project: 
 def test_update_without_a_baseline_is_2(amplint: Amplint, project: Path) -> None:
     ran = amplint("baseline", "--update")
     assert ran.status == 2
-    assert "is not there" in ran.err
+    assert "does not exist" in ran.err
     assert not (project / FILE).exists()
 
 

@@ -287,7 +287,7 @@ def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
     monkeypatch.setattr(Path, "replace", full)
     cache.put("new", AnalysisResult((), (), ()))
     assert cache.notices == [
-        f"{NAME} cannot be written: No space left on device (--no-cache does without)"
+        f"{NAME} cannot be written: No space left on device (--no-cache runs without it)"
     ]
     assert [file.name for file in entries(tmp_path)] == ["known"]
 
@@ -432,5 +432,5 @@ def test_a_directory_that_another_process_cleans_meanwhile_is_no_error(
     monkeypatch.setattr(os, "scandir", cleaned)
     cache.put("key", AnalysisResult((), (), ()))
     assert cache.notices == [
-        f"{NAME} cannot be written: No such file or directory (--no-cache does without)"
+        f"{NAME} cannot be written: No such file or directory (--no-cache runs without it)"
     ]

@@ -401,14 +401,14 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--selct", "AMP701"], "--select"),
         (["check", "--format", "xml"], "'xml' is not one of"),
         (["check", "--format", "sarif:"], "'sarif:' names no file after the colon"),
-        (["check", "--format", "text", "--format", "json"], "all but one need a file"),
-        (["check", "--format", "json:a", "--output-file", "b"], "that names no file itself"),
+        (["check", "--format", "text", "--format", "json"], "all except one need a file"),
+        (["check", "--format", "json:a", "--output-file", "b"], "without a file of its own"),
         (["check", "--format", "json:a", "--format", "sarif:a"], "two reports would be written"),
         (["check", "--output-file", "gone/a.txt"], "gone/a.txt is not a file that can be written"),
         (["check", "--output-file", "."], ". is not a file that can be written"),
         (["check", "--sort", "size"], "'size' is not one of"),
-        (["check", "-", "a.py"], "`-` stands alone"),
-        (["check", "--stdin-filename", "a.py"], "goes with `-`"),
+        (["check", "-", "a.py"], "cannot be combined with other paths"),
+        (["check", "--stdin-filename", "a.py"], "needs `-` as the path"),
         (["chekc"], "No such command 'chekc'"),
         (["explain", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
         (["explain", "AMP1O1"], "there is no rule `AMP1O1`; did you mean `AMP101`?"),
@@ -751,7 +751,7 @@ def test_fix_shows_the_diff_and_changes_nothing(amplint: Amplint, project: Path)
         '+with torch.amp.autocast("cuda"):\n'
         "     pass\n"
     )
-    assert ran.err == "would fix 1 finding in 1 file; --apply writes\n"
+    assert ran.err == "would fix 1 finding in 1 file; --apply writes the fixes\n"
     assert (project / "a.py").read_text() == LEGACY
 
 
@@ -806,7 +806,10 @@ def test_what_python_warns_of_is_no_part_of_what_fix_says(project: Path) -> None
     (project / "a.py").write_text(f"x = 1jif y else 2\n{LEGACY}")
     command = [sys.executable, "-m", "amplint", "fix"]
     ran = subprocess.run(command, cwd=project, capture_output=True, encoding="utf-8", check=False)
-    assert (ran.returncode, ran.stderr) == (1, "would fix 1 finding in 1 file; --apply writes\n")
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "would fix 1 finding in 1 file; --apply writes the fixes\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -929,8 +932,8 @@ def test_the_counts_of_fix_add_up(amplint: Amplint, project: Path) -> None:
     found = len(json.loads(amplint("check", "bad.py", "--format", "json").out))
     said = amplint("fix", "--unsafe", "bad.py").err
     numbers = re.fullmatch(
-        r"would fix (\d+) findings in 1 file(?:, which brings up (\d+) others?)?; --apply writes; "
-        r"(\d+) left, see `amplint check`\n",
+        r"would fix (\d+) findings in 1 file(?:, which reveals (\d+) others?)?; --apply writes "
+        r"the fixes; (\d+) left, see `amplint check`\n",
         said,
     )
     assert numbers is not None

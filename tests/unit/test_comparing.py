@@ -51,7 +51,7 @@ def compared(amplint: Amplint, file: str, *arguments: str, status: int = 1) -> P
 
 
 def said(page: Page) -> str:
-    return next(text for text in page.texts("p") if " came, " in text)
+    return next(text for text in page.texts("p") if " gone, " in text)
 
 
 def lists(page: Page) -> dict[str, list[str]]:
@@ -59,7 +59,7 @@ def lists(page: Page) -> dict[str, list[str]]:
     (text,) = page.texts("section", "compared")
     found: dict[str, list[str]] = {}
     rows = page.texts("li")
-    for title in ("Mend first", "Came", "Went"):
+    for title in ("Fix first", "New", "Gone"):
         here = text.partition(title)[2] if title in text else ""
         found[title] = []
         while here and rows and here.startswith(rows[0]):
@@ -78,10 +78,10 @@ def test_what_came_and_what_went_since_a_report(amplint: Amplint, project: Path)
     (project / "a.py").write_text(f"# moved\n{OLD}")
     (project / "b.py").write_text(f"import torch\n{SCALER}\n")
     page = compared(amplint, "earlier.json")
-    assert said(page) == "1 finding came, 2 went, 1 stayed."
+    assert said(page) == "1 new finding, 2 gone, 1 unchanged."
     rows = lists(page)
-    assert [row.split()[0] for row in rows["Came"]] == ["b.py:2:10"]
-    assert rows["Went"] == [
+    assert [row.split()[0] for row in rows["New"]] == ["b.py:2:10"]
+    assert rows["Gone"] == [
         "AMP702 legacy-grad-scaler a.pyscaler = torch.cuda.amp.GradScaler()",
         "AMP101 host-read-in-hot-path b.py, in trainprint(loss.item())",
     ]
@@ -94,18 +94,18 @@ def test_an_edited_line_stays(amplint: Amplint, project: Path) -> None:
     edited = SCALER.replace("()", "(enabled=True)")
     (project / "a.py").write_text(f"import torch\n\n{edited}")
     page = compared(amplint, "earlier.json")
-    assert said(page) == "0 findings came, 0 went, 1 stayed."
+    assert said(page) == "0 new findings, 0 gone, 1 unchanged."
 
 
 def test_of_files_that_were_not_looked_at_nothing_is_said(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(OLD)
     (project / "b.py").write_text(READ)
     amplint("check", "--format", "json", "--output-file", "earlier.json")
-    assert said(compared(amplint, "earlier.json", "a.py")) == "0 findings came, 0 went, 1 stayed."
+    assert said(compared(amplint, "earlier.json", "a.py")) == "0 new findings, 0 gone, 1 unchanged."
     selected = compared(amplint, "earlier.json", "--select", "AMP7")
-    assert said(selected) == "0 findings came, 0 went, 1 stayed.", "AMP101 is off"
+    assert said(selected) == "0 new findings, 0 gone, 1 unchanged.", "AMP101 is off"
     (project / "b.py").unlink()
-    assert said(compared(amplint, "earlier.json", "a.py")) == "0 findings came, 1 went, 1 stayed."
+    assert said(compared(amplint, "earlier.json", "a.py")) == "0 new findings, 1 gone, 1 unchanged."
 
 
 def test_a_report_may_be_replaced_by_the_run_that_is_held_against_it(
@@ -113,7 +113,7 @@ def test_a_report_may_be_replaced_by_the_run_that_is_held_against_it(
 ) -> None:
     (project / "a.py").write_text(OLD)
     amplint("check", "--format", "json", "--output-file", "last.json")
-    for expected in ("1 finding came, 0 went, 1 stayed.", "0 findings came, 0 went, 2 stayed."):
+    for expected in ("1 new finding, 0 gone, 1 unchanged.", "0 new findings, 0 gone, 2 unchanged."):
         (project / "a.py").write_text(f"{OLD}{SCALER}")
         page = compared(amplint, "last.json", "--format", "json:last.json")
         assert said(page) == expected
@@ -124,19 +124,19 @@ def test_what_a_baseline_leaves_out_has_not_gone(amplint: Amplint, project: Path
     amplint("check", "--format", "json", "--output-file", "earlier.json")
     amplint("baseline")
     page = compared(amplint, "earlier.json", status=0)
-    assert said(page) == "0 findings came, 0 went, 0 stayed."
+    assert said(page) == "0 new findings, 0 gone, 0 unchanged."
 
 
 def test_a_file_that_could_not_be_parsed_is_no_news(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text("x = (\n")
     amplint("check", "--format", "json", "--output-file", "earlier.json")
-    assert said(compared(amplint, "earlier.json")) == "0 findings came, 0 went, 1 stayed."
+    assert said(compared(amplint, "earlier.json")) == "0 new findings, 0 gone, 1 unchanged."
     (project / "b.py").write_text("x = (\n")
-    assert said(compared(amplint, "earlier.json")) == "1 finding came, 0 went, 1 stayed."
+    assert said(compared(amplint, "earlier.json")) == "1 new finding, 0 gone, 1 unchanged."
     for name in ("a.py", "b.py"):
         (project / name).write_text("x = 1\n")
     page = compared(amplint, "earlier.json", status=0)
-    assert said(page) == "0 findings came, 1 went, 0 stayed."
+    assert said(page) == "0 new findings, 1 gone, 0 unchanged."
 
 
 def test_a_project_without_findings_has_mended_all(amplint: Amplint, project: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_project_without_findings_has_mended_all(amplint: Amplint, project: Pa
     amplint("check", "--format", "json", "--output-file", "earlier.json")
     (project / "a.py").write_text("import torch\n")
     page = compared(amplint, "earlier.json", status=0)
-    assert said(page) == "0 findings came, 1 went, 0 stayed."
+    assert said(page) == "0 new findings, 1 gone, 0 unchanged."
     assert page.texts("tr")[1] == "AMP701 legacy-autocast10"
 
 
@@ -157,12 +157,12 @@ def test_with_a_baseline_the_known_findings_are_shown_and_do_not_fail(
     (project / "a.py").write_text(f"{OLD}{SCALER}")
     amplint("baseline")
     page = compared(amplint, ".amplint-baseline.json", status=0)
-    assert said(page) == "0 findings came, 0 went, 2 stayed."
+    assert said(page) == "0 new findings, 0 gone, 2 unchanged."
     assert page.texts("p")[0].startswith("1 file, 2 findings (2 migration)")
     assert "left out" not in page.texts("p")[0]
     (project / "a.py").write_text(f"{OLD}\nother = torch.cuda.amp.autocast()\n")
     page = compared(amplint, ".amplint-baseline.json")
-    assert said(page) == "1 finding came, 1 went, 1 stayed."
+    assert said(page) == "1 new finding, 1 gone, 1 unchanged."
     assert [each["data-age"] for each in page.named("article")] == ["known", "new"]
     text = amplint("check", "--format", "text", "--format", "html:page.html",
                    "--compare", ".amplint-baseline.json").out  # fmt: skip
@@ -227,11 +227,11 @@ def test_nothing_of_an_earlier_run_is_acted_upon() -> None:
     ("content", "sentence"),
     [
         (None, "earlier.json: cannot be read: "),
-        ("", "earlier.json: is no JSON: "),
-        ("[" * 100_000, "earlier.json: is no JSON: "),
+        ("", "earlier.json: is not JSON: "),
+        ("[" * 100_000, "earlier.json: is not JSON: "),
         ("{}", "earlier.json: is not a baseline of amplint: "),
-        ('[{"code": "AMP101", "filename": "a.py"}]', "is no baseline, and no report of"),
-        ("[1]", "is no baseline, and no report of"),
+        ('[{"code": "AMP101", "filename": "a.py"}]', "is neither a baseline nor a report of"),
+        ("[1]", "is neither a baseline nor a report of"),
         ('{"amplint-baseline": 9, "findings": []}', "its format is 9"),
     ],
 )
@@ -268,4 +268,4 @@ def test_names_and_lines_that_are_no_text_are_matched(amplint: Amplint, project:
         pytest.skip("the file system has no such names")
     amplint("check", "--format", "json", "--output-file", "earlier.json")
     assert json.loads((project / "earlier.json").read_text())[0]["line"] == SCALER.strip()
-    assert said(compared(amplint, "earlier.json")) == "0 findings came, 0 went, 1 stayed."
+    assert said(compared(amplint, "earlier.json")) == "0 new findings, 0 gone, 1 unchanged."

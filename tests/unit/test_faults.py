@@ -235,7 +235,7 @@ def test_what_is_about_no_function_costs_a_part(monkeypatch: pytest.MonkeyPatch)
     Path("broken.py").write_text("x = (\n")
     fail(monkeypatch, "amplint.run.analysis.Program", lambda *_: True)
     outcome = look(paths=(*BOTH, "broken.py"))
-    told(outcome, "a.py", "amplint failed on all that it links")
+    told(outcome, "a.py", "amplint failed on this part of the project")
     assert found(outcome) == {("broken.py", 1, "AMP000")}
 
 

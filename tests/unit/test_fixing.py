@@ -402,7 +402,7 @@ def test_a_fix_that_brings_a_mistake_is_withheld_and_named(tmp_path: Path, wrong
         f"next({wrong})", f"old({wrong})"
     )}  # fmt: skip
     assert outcome.withheld == (
-        f"a.py:{wrong + 1}: AMP900 not fixed: that would bring AMP901 amp901 "
+        f"a.py:{wrong + 1}: AMP900 not fixed: that would introduce AMP901 amp901 "
         f"(a.py:{wrong + 1}: `next({wrong})` is wrong)",
     )
     assert [each.code for each in outcome.outcome.findings] == ["AMP900"]

@@ -63,7 +63,7 @@ def test_check_diff_prints_the_diff_of_fix(amplint: Amplint, project: Path) -> N
     (project / "a.py").write_text(LEGACY)
     ran = amplint("check", "--diff")
     assert ran.out == amplint("fix").out
-    assert (ran.status, ran.err) == (1, "would fix 1 finding in 1 file; --fix writes\n")
+    assert (ran.status, ran.err) == (1, "would fix 1 finding in 1 file; --fix writes the fixes\n")
     assert amplint("check", "--fix", "--diff") == ran, "as in ruff"
     assert amplint("check", "--diff", "--exit-zero").status == 0
     assert (project / "a.py").read_text() == LEGACY
@@ -109,7 +109,7 @@ def test_check_fix_heeds_the_baseline(amplint: Amplint, project: Path) -> None:
 def test_what_does_not_go_with_fixes(amplint: Amplint, arguments: list[str]) -> None:
     ran = amplint("check", *arguments)
     assert ran.status == 2
-    assert f"{arguments[1]} does not go with --" in ran.err
+    assert f"{arguments[1]} cannot be combined with --" in ran.err
 
 
 def test_check_fix_of_standard_input_writes_it(
@@ -228,7 +228,7 @@ def test_a_file_may_have_an_equals_sign(amplint: Amplint, project: Path) -> None
         ("preview = 1", "--config: `preview` must be true or false, not 1"),
         ("exclude = ['[a']", "--config: `exclude`: '[a' is not a pattern"),
         ("models = ['gone.toml']", "gone.toml: cannot be read"),
-        ("extend = 'other.toml'", "`extend` names a file in a file; here, write --config FILE"),
+        ("extend = 'other.toml'", "`extend` is for settings in a file; here, write --config FILE"),
         ("ignore = AMP1", "is neither a file nor a setting in TOML: Invalid value"),
         ("ignore = " + "[" * 5000, "is neither a file nor a setting in TOML"),
         ("a.toml", "a.toml: cannot be read: No such file"),
@@ -286,11 +286,11 @@ def test_explain_has_forms_for_one_rule(amplint: Amplint) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--all", "AMP701"], "RULE does not go with --all"),
-        (["--all", "--at", "a.py:1"], "--at does not go with --all"),
-        (["--all", "--model", "lightning"], "--model does not go with --all"),
-        (["--format", "json", "--at", "a.py:1"], "--at does not go with --format"),
-        (["--format", "json", "--model-schema"], "--model-schema does not go with --format"),
+        (["--all", "AMP701"], "RULE cannot be combined with --all"),
+        (["--all", "--at", "a.py:1"], "--at cannot be combined with --all"),
+        (["--all", "--model", "lightning"], "--model cannot be combined with --all"),
+        (["--format", "json", "--at", "a.py:1"], "--at cannot be combined with --format"),
+        (["--format", "json", "--model-schema"], "--model-schema cannot be combined with --format"),
         (["--format", "json"], "Missing argument 'RULE', or --all, or --at, or --model."),
         (["AMP701", "--format", "html"], "'html' is not one of"),
     ],

@@ -323,7 +323,7 @@ def test_a_file_that_could_not_be_read_has_no_source() -> None:
 def test_a_finding_has_the_command_that_explains_its_line(path: str, expected: str) -> None:
     page = Page(report(replace(ONE, path=path), path=path))
     assert page.texts("p", "why") == [
-        f"what is known here, and why other rules say nothing: amplint explain --at {expected}"
+        f"what amplint knows here, and why other rules are silent: amplint explain --at {expected}"
     ]
     assert page.texts("span", "at") == ["3"], "a click on another row changes it"
     assert len(page.named("pre", "source")) == 1
@@ -398,8 +398,8 @@ def test_without_findings_there_is_nothing_to_filter() -> None:
     page = shown(problems=("a.py: cannot be read",))
     assert page.texts("p") == [
         "1 file, no findings",
-        "Is something missing? amplint explain --at FILE:LINE says what is known of a line, "
-        "and why rules say nothing there.",
+        "Is something missing? amplint explain --at FILE:LINE says what amplint knows about a "
+        "line, and why rules are silent there.",
     ]
     assert page.texts("ul", "problems") == ["a.py: cannot be read"]
     assert page.named("form") == page.named("script") == page.named("main") == []

@@ -194,8 +194,8 @@ def test_a_comment_hides_what_it_is_written_for_and_changes_no_code(data: st.Dat
 @pytest.mark.parametrize(
     ("reason", "sentence"),
     [
-        ("", "say why"),
-        ("  ", "say why"),
+        ("", "give a reason"),
+        ("  ", "give a reason"),
         ("one\ntwo", "one line of printable text"),
         ("\x1b[31m", "one line of printable text"),
         ("[AMP101]", "would mean something else in a comment"),

@@ -102,7 +102,7 @@ def test_without_a_terminal_and_yes_nothing_is_written(amplint: Amplint, project
     for name in FILES:
         assert f"would write {name}\n" in ran.out
     assert ran.err == (
-        "amplint: nothing is written: there is no terminal to ask at, and no --yes\n"
+        "amplint: nothing was written: there is no terminal to ask on, and no --yes\n"
     )
     amplint("init", "--yes", FROM)
     assert amplint("init", FROM).status == 0, "nothing is left to do"
@@ -134,7 +134,7 @@ def test_outside_of_a_repository_there_are_settings_alone(
     project = tmp_path_factory.mktemp("alone")
     monkeypatch.chdir(project)
     ran = amplint("init", "--yes", FROM)
-    assert (ran.status, ran.out.count("this is no git repository")) == (0, 2)
+    assert (ran.status, ran.out.count("this is not a git repository")) == (0, 2)
     assert list(there(project)) == ["amplint.toml"]
 
 
@@ -192,7 +192,7 @@ def test_where_no_table_fits_the_lines_are_shown(amplint: Amplint, project: Path
     (project / "pyproject.toml").write_text(text)
     ran = amplint("init", "--yes", FROM)
     assert ran.status == 1
-    assert "to be added to pyproject.toml by hand" in ran.out
+    assert "add this to pyproject.toml by hand" in ran.out
     assert "    [tool.amplint]\n" in ran.out
     assert (project / "pyproject.toml").read_text() == text
 
@@ -265,7 +265,7 @@ def test_where_the_list_cannot_be_seen_the_lines_are_shown(
     assert indentation(text.encode()) is None
     ran = amplint("init", "--yes", FROM)
     assert ran.status == 1
-    assert "to be added to .pre-commit-config.yaml by hand" in ran.out
+    assert "add this to .pre-commit-config.yaml by hand" in ran.out
     assert "      - repo: https://github.com/someone/amplint\n" in ran.out
     assert file.read_text() == text
 
@@ -298,7 +298,7 @@ def test_a_pipeline_of_gitlab_is_shown_its_job(amplint: Amplint, project: Path) 
     (project / ".gitlab-ci.yml").write_text("stages: [build]\n")
     ran = amplint("init", "--yes", FROM)
     assert ran.status == 1
-    assert "to be added to .gitlab-ci.yml by hand" in ran.out
+    assert "add this to .gitlab-ci.yml by hand" in ran.out
     assert (project / ".gitlab-ci.yml").read_text() == "stages: [build]\n"
     assert not (project / ".github").exists()
 

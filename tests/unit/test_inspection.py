@@ -102,25 +102,25 @@ def test_a_finding_in_whose_place_another_rule_speaks(amplint: Amplint, project:
     (project / "a.py").write_text(text)
     page = amplint("explain", "--at", "a.py:13").out
     assert told(page, "AMP110 host-value-fed-back") == "reports"
-    assert told(page, READ) == "would report, but another rule speaks in its place"
+    assert told(page, READ) == "would report, but another rule reports this instead"
 
 
 def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
     page = amplint("explain", "--at", "a.py:15").out
     assert section(page, "runs") == ["rarely, or nothing shows how often"]
     rules = section(page, "rules")
-    at = rules.index("AMP101 host-read-in-hot-path: says nothing")
+    at = rules.index("AMP101 host-read-in-hot-path: silent")
     assert rules[at + 1] == "does not hold: it runs for every batch of training"
     backward = section(amplint("explain", "--at", "a.py:12").out, "rules")
-    at = backward.index("AMP301 backward-in-autocast: says nothing")
-    assert backward[at + 1] == "does not hold: it stands in an autocast region"
+    at = backward.index("AMP301 backward-in-autocast: silent")
+    assert backward[at + 1] == "does not hold: it is in an autocast region"
     # No call of a function without mistakes is what rules on mistakes of any call are about.
     assert not [line for line in backward if line.startswith("AMP405")]
 
 
 def test_what_a_rule_asked_before_it_gave_up(amplint: Amplint) -> None:
     rules = section(amplint("explain", "AMP101", "--at", "a.py:15").out, "rules")
-    assert rules[0] == "AMP101 host-read-in-hot-path: says nothing of `loss.item()`"
+    assert rules[0] == "AMP101 host-read-in-hot-path: silent about `loss.item()`"
     assert rules[-1] == "asked last Hotness of `loss.item()`: rarely, or nothing shows how often"
 
 
@@ -134,9 +134,9 @@ def test_the_region(amplint: Amplint) -> None:
 
 def test_a_rule_that_nothing_in_the_line_is_about(amplint: Amplint) -> None:
     rules = section(amplint("explain", "AMP201", "--at", "a.py:6").out, "rules")
-    assert rules == ["AMP201 factory-without-dtype: nothing in this line is what it is about"]
+    assert rules == ["AMP201 factory-without-dtype: looks at nothing in this line"]
     rules = section(amplint("explain", "--at", "a.py:1").out, "rules")
-    assert rules == ["nothing in this line is what a rule is about"]
+    assert rules == ["no rule looks at anything in this line"]
 
 
 SCALED = """\
@@ -168,12 +168,12 @@ def check(x):
 def test_the_calls_that_are_paired_with_a_line(amplint: Amplint, project: Path, row: int) -> None:
     (project / "a.py").write_text(SCALED)
     assert section(amplint("explain", "--at", f"a.py:{row}", "AMP404").out, "scaler") == [
-        "the calls of a training step in `train`, as its paths have them",
+        "the calls of a training step on the paths of `train`",
         "a.py:12: the backward pass of a loss that is scaled by `scaler`",
         "a.py:13: `scaler` divides the gradients by the scale",
         "a.py:6: gradients are clipped",
-        "a.py:15: `scaler` makes the step of the optimizer",
-        "a.py:16: this may do anything to the gradients: all is taken to be in order after it",
+        "a.py:15: `scaler` steps the optimizer",
+        "a.py:16: this may do anything to the gradients: amplint assumes that it is right",
         "a.py:17: `scaler` is updated",
     ]
 
@@ -182,7 +182,7 @@ def test_a_line_that_has_nothing_to_do_with_a_scaler(amplint: Amplint, project: 
     (project / "a.py").write_text(SCALED)
     assert section(amplint("explain", "--at", "a.py:21").out, "scaler") == []
     assert section(amplint("explain", "--at", "a.py:21", "AMP404").out, "scaler") == [
-        "no call of a scaler is known in this function, or in those that call it"
+        "no call of a scaler is known in this function or its callers"
     ]
 
 
@@ -270,15 +270,15 @@ def test_paths_are_those_from_where_the_user_stands(
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("a.py", "--at 'a.py' is no FILE:LINE"),
-        (":3", "--at ':3' is no FILE:LINE"),
+        ("a.py", "--at 'a.py' is not of the form FILE:LINE"),
+        (":3", "--at ':3' is not of the form FILE:LINE"),
         ("a.py:0", "a.py:0: the file has no such line"),
         ("a.py:99", "a.py:99: the file has no such line"),
-        ("a.py:13:1:1", "--at 'a.py:13:1:1' is no FILE:LINE"),
-        ("a.py:cell 1:1", "--at 'a.py:cell 1:1' is no FILE:LINE"),
+        ("a.py:13:1:1", "--at 'a.py:13:1:1' is not of the form FILE:LINE"),
+        ("a.py:cell 1:1", "--at 'a.py:cell 1:1' is not of the form FILE:LINE"),
         ("n.ipynb:3", "names no cell: write n.ipynb:CELL:LINE, as a report does"),
         ("a.py:9999999999999999999999", "the file has no such line"),
-        ("b.py:1", "b.py: no file that amplint reads"),
+        ("b.py:1", "b.py: not a file that amplint reads"),
     ],
 )
 def test_places_that_are_none(amplint: Amplint, place: str, said: str) -> None:
@@ -290,7 +290,7 @@ def test_places_that_are_none(amplint: Amplint, place: str, said: str) -> None:
 def test_a_file_that_python_cannot_read(amplint: Amplint, project: Path) -> None:
     (project / "b.py").write_text("def f(:\n")
     ran = amplint("explain", "--at", "b.py:1")
-    assert "not looked at: " in ran.out and "cannot read this file" in ran.out
+    assert "not checked: " in ran.out and "cannot read this file" in ran.out
 
 
 def test_a_rule_that_fails_there_says_so(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> None:

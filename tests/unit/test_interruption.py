@@ -172,7 +172,7 @@ def test_what_is_left_where_no_walk_comes_goes_when_the_file_is_read_again(
 def test_clean_says_what_it_deletes(amplint: Amplint, project: Path) -> None:
     beside(project / "a.py").touch()
     assert amplint("clean").err == (
-        f"there is no {NAME} in {project}\ndeleted 1 file of a fix that was killed\n"
+        f"there is no {NAME} in {project}\ndeleted 1 file left by a fix that was killed\n"
     )
 
 

@@ -78,7 +78,7 @@ def test_a_number_that_is_no_size_is_read_later(line: str, tmp_path: Path) -> No
         ("low = h.abs() + 1e-8; return x / low", "divide in float32"),
         ("return torch.log(h + 1e-8)", "compute this in float32"),
         ("return (h + 1e-8) / x.cuda()", "compute this in float32"),
-        ("return F.cosine_similarity(h.half(), h.half())", "give it `x.float()`"),
+        ("return F.cosine_similarity(h.half(), h.half())", "pass `x.float()`"),
     ],
 )
 def test_a_divisor_of_zero_is_divided_by_in_float32(
@@ -119,11 +119,11 @@ def train(model, loader, criterion, optimizer):
 @pytest.mark.parametrize(
     ("line", "error", "beginning"),
     [
-        ("with torch.autocast(x.device): pass", "ValueError", "give the type of the device"),
-        ("with torch.autocast('cuda', dtype='half'): pass", "TypeError", "give a dtype"),
+        ("with torch.autocast(x.device): pass", "ValueError", "pass the type of the device"),
+        ("with torch.autocast('cuda', dtype='half'): pass", "TypeError", "pass a dtype"),
         ("with torch.autocast('cuda', True): pass", "TypeError", "write `with"),
         ("with torch.autocast('gpu'): pass", "RuntimeError", "write `with"),
-        ("torch.autocast('cuda')", "nothing enters it", "enter it by `with`"),
+        ("torch.autocast('cuda')", "nothing enters it", "enter it with `with`"),
     ],
 )
 def test_a_miscalled_autocast_names_its_error(
@@ -138,10 +138,16 @@ def test_a_miscalled_autocast_names_its_error(
 @pytest.mark.parametrize(
     ("line", "help"),
     [
-        ("y = x.add(x, alpha=lengths.max())", "multiply by it: `x + factor * y`"),
-        ("y = torch.addmm(x, x, x, beta=lengths.max())", "multiply by it: `factor * x + y`"),
-        ("y = nn.ModuleList([model, model])[lengths.max()]", "choose the module by an integer"),
-        ("y = [x, 2 * x][lengths.max()]", "choose by an integer of the host, or stack"),
+        ("y = x.add(x, alpha=lengths.max())", "multiply by the tensor: `x + factor * y`"),
+        (
+            "y = torch.addmm(x, x, x, beta=lengths.max())",
+            "multiply by the tensor: `factor * x + y`",
+        ),
+        (
+            "y = nn.ModuleList([model, model])[lengths.max()]",
+            "choose the module by a Python integer",
+        ),
+        ("y = [x, 2 * x][lengths.max()]", "choose by a Python integer, or stack"),
         ("y = x[: lengths.max()]", "compute the number on the host"),
     ],
 )

@@ -225,13 +225,13 @@ def test_settings_show_the_models(amplint: Amplint) -> None:
         ('"loss"', '"lost"', "class 1 (`acme.Learner`), method 1 (`on_batch`), `result`: Invalid"),
         ("called =", "caled =", "method 1 (`on_batch`): Object contains unknown field `caled`"),
         ('batch = "batch"', 'batch = "bath"', "method 1 (`on_batch`), `parameters[...]`: Invalid"),
-        ('["acme.Learner"]', '["acme Learner"]', "a class has a name that is no dotted one"),
+        ('["acme.Learner"]', '["acme Learner"]', "a class has a name that is not a dotted name"),
         ('["acme.Learner"]', '["*a*c*e"]', "class `*a*c*e`: a name may have 2 `*`"),
         ('["acme.Learner"]', '"acme.Learner"', "class 1, `names`: Expected `array`, got `str`"),
         ('names = ["on_batch"]', "", "method 1: Object missing required field `names`"),
         ('name = "acme"', "", "Object missing required field `name`"),
         ('name = "acme"', "name = acme", "is not valid TOML: Invalid value (at line 1, column 8)"),
-        ('name = "acme"', 'name = ""', "its `name` is none"),
+        ('name = "acme"', 'name = ""', "its `name` is invalid"),
     ],
 )
 def test_an_error_names_the_file_and_the_row(
@@ -282,7 +282,7 @@ def test_each_model_has_a_page(amplint: Amplint, model: object) -> None:
 def test_the_page_of_a_file_says_what_is_in_it(amplint: Amplint) -> None:
     assert amplint("explain", "--model", "ours.toml").out == (
         "acme\n\nacme.Learner\n  on_batch\n    called for each batch of training\n"
-        "    batch: batch\n    of what it returns, its backward pass is run\n"
+        "    batch: batch\n    its result: its backward pass is run\n"
     )
 
 

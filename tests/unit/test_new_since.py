@@ -263,7 +263,7 @@ def test_where_there_is_no_repository_is_2(
     (tmp_path / "a.py").write_text(SCALER)
     ran = amplint("check", str(tmp_path), "--new-since", "HEAD")
     assert ran.status == 2
-    assert ran.err == f"amplint: error: --new-since: {tmp_path} is in no git repository\n"
+    assert ran.err == f"amplint: error: --new-since: {tmp_path} is not in a git repository\n"
 
 
 @pytest.mark.usefixtures("repository")
@@ -328,7 +328,7 @@ def test_a_filter_that_cannot_be_switched_off_is_refused(
     (repository.top / "train.py").write_text(f"{TRAIN}{SCALER}")
     ran = amplint("check", "--new-since", "HEAD")
     assert ran.status == 2
-    assert "has a filter of the name 'filter.a=b.clean'" in ran.err
+    assert "has a filter named 'filter.a=b.clean'" in ran.err
     assert not (repository.top / "witness").exists()
 
 

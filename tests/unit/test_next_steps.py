@@ -79,7 +79,7 @@ def test_where_no_python_file_is_one_sentence_says_so(
 def test_of_a_project_without_torch_one_sentence_says_so(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text("import jax  # torch would do\n")
     ran = amplint("check")
-    about = "torch, and amplint is about torch alone\n"
+    about = "torch, and amplint checks only code that does\n"
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == f"1 file, no findings: it does not import {about}"
     (project / "b.py").write_text("import a\n")
@@ -127,7 +127,7 @@ def last(amplint: Amplint, *arguments: str) -> str:
 
 def test_a_project_without_settings_is_shown_init(terminal: Amplint, project: Path) -> None:
     (project / "a.py").write_text("import torch\n")
-    assert last(terminal).startswith("`amplint init` writes settings")
+    assert last(terminal).startswith("`amplint init` writes the settings")
     (project / "a.py").write_text("import os\n")
     assert last(terminal) == "", "it has no use for it"
     (project / "a.py").write_text("import torch\n")
@@ -138,19 +138,19 @@ def test_a_project_without_settings_is_shown_init(terminal: Amplint, project: Pa
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (LEGACY, "`amplint fix 'a b.py'` shows the safe fix; with --apply it makes it"),
+        (LEGACY, "`amplint fix 'a b.py'` shows the safe fix; --apply applies it"),
         (
             LEGACY + LEGACY,
-            "`amplint fix 'a b.py'` shows the 2 safe fixes; with --apply it makes them",
+            "`amplint fix 'a b.py'` shows the 2 safe fixes; --apply applies them",
         ),
         (
             UNSAFE,
             "`amplint fix --unsafe 'a b.py'` shows the fix that may change results",
         ),
-        (READ, "`amplint explain AMP101` says what happens, and what to do"),
+        (READ, "`amplint explain AMP101` explains what happens and what to do"),
         (
             f"{LEGACY}{LEGACY.partition('import torch')[2] * 60}",
-            "`amplint baseline 'a b.py'` writes these down, so that `check` reports new ones only",
+            "`amplint baseline 'a b.py'` records these, so that `check` reports only new ones",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_many_paths_are_not_named_again(terminal: Amplint, project: Path) -> Non
 
 def test_it_can_be_turned_off(terminal: Amplint, project: Path) -> None:
     (project / "a.py").write_text(LEGACY)
-    assert last(terminal) == "`amplint fix` shows the safe fix; with --apply it makes it"
+    assert last(terminal) == "`amplint fix` shows the safe fix; --apply applies it"
     (project / "amplint.toml").write_text("hints = false\n")
     assert last(terminal) == ""
     (project / "amplint.toml").write_text('hints = "no"\n')
@@ -197,7 +197,7 @@ def test_the_real_terminal_shows_it(project: Path) -> None:
     subprocess.run(command, stdout=theirs, check=False, timeout=60, env=environment)
     os.close(theirs)
     shown = b""
-    while b"makes it" not in shown:
+    while b"applies it" not in shown:
         shown += os.read(ours, 10_000)
     os.close(ours)
     assert b"next: `amplint fix` shows the safe fix" in shown

@@ -215,19 +215,19 @@ def test_a_change_that_reaches_across_cells_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
-        ("no", (1, 1), "it is no JSON: Expecting value"),
-        ('{"cells": [\n', (2, 1), "it is no JSON"),
+        ("no", (1, 1), "it is not JSON: Expecting value"),
+        ('{"cells": [\n', (2, 1), "it is not JSON"),
         ("[" * 100_000, (1, 1), "it is nested too deeply"),
         ('{"cells": ' + "[" * 100_000 + "]" * 100_000 + "}", (1, 1), "it is nested too deeply"),
-        ("[]", (1, 1), "it is no JSON object"),
+        ("[]", (1, 1), "it is not a JSON object"),
         ("{}", (1, 1), "it has no list of `cells`"),
         ('{"cells": {}}', (1, 1), "it has no list of `cells`"),
-        ('{"cells": [\n 1]}', (2, 2), "cell 1 is no JSON object"),
-        (document(code(1)), (8, 14), "the `source` of cell 1 is no text"),
-        (document(markdown(1), code(["x", 1])), (13, 14), "the `source` of cell 2 is no text"),
+        ('{"cells": [\n 1]}', (2, 2), "cell 1 is not a JSON object"),
+        (document(code(1)), (8, 14), "the `source` of cell 1 is not text"),
+        (document(markdown(1), code(["x", 1])), (13, 14), "the `source` of cell 2 is not text"),
         ('{"cells": [\n{"cell_type": "code"}]}', (2, 1), "cell 1 has no `source`"),
-        ('{"nbformat": 3, "worksheets": []}', (1, 1), "it has nbformat 3 or less"),
-        ('{"nbformat": 2, "cells": []}', (1, 1), "it has nbformat 3 or less"),
+        ('{"nbformat": 3, "worksheets": []}', (1, 1), "its nbformat is 3 or less"),
+        ('{"nbformat": 2, "cells": []}', (1, 1), "its nbformat is 3 or less"),
         (f'{{"cells": [], "nbformat": {"9" * 5000}}}', (1, 1), "Exceeds the limit"),
     ],
     ids=lambda value: str(value)[:30],
@@ -385,7 +385,10 @@ def test_fixes_leave_all_else_as_it_was(project: Path, capfd: pytest.CaptureFixt
     file.write_bytes(text.encode().replace(b"\n", b"\r\n"))
     status, out, err = amplint(capfd, "fix")
     assert status == 1
-    assert err == "would fix 2 findings in 1 file; --apply writes; 1 left, see `amplint check`\n"
+    assert (
+        err
+        == "would fix 2 findings in 1 file; --apply writes the fixes; 1 left, see `amplint check`\n"
+    )
     assert out.startswith(
         "--- a/a.ipynb:cell 3\n+++ b/a.ipynb:cell 3\n@@ -1,2 +1,2 @@\n"
         "-with torch.cuda.amp.autocast():\n"
@@ -527,7 +530,7 @@ def test_a_file_that_is_no_notebook_is_a_finding_and_the_rest_goes_on(
         "b.ipynb:cell 1:2:6",
         "c.ipynb:1:1",
     ]
-    assert "cannot read this notebook: cell 1 is no JSON object" in out
+    assert "cannot read this notebook: cell 1 is not a JSON object" in out
 
 
 def standard_input(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:
@@ -552,7 +555,7 @@ def test_standard_input_may_be_a_notebook(project: Path) -> None:
         assert done.stdout == text.replace(json.dumps(LEGACY), json.dumps(MODERN))
     done = standard_input("check", "-", "--stdin-filename", "a.ipynb", text="{")
     assert done.returncode == 2
-    assert done.stderr.startswith("amplint: error: a.ipynb:1:2: it is no JSON: ")
+    assert done.stderr.startswith("amplint: error: a.ipynb:1:2: it is not JSON: ")
 
 
 def test_the_hooks_of_pre_commit_take_notebooks() -> None:

@@ -221,7 +221,7 @@ def test_a_time_limit_ends_each_stage(stage: str, shape: str) -> None:
     assert [path for path in ("a/one.py", "a/two.py", "b/hangs.py") if path in out] == known
     assert status == 2
     assert err.startswith(f"amplint: error: the time limit of {limit} s was reached when ")
-    assert "of 4 files were judged: nothing is known of the others" in err
+    assert "of 4 files were checked: nothing is known about the others" in err
     assert "Traceback" not in err
     assert running.survivors() == []
 
@@ -237,7 +237,7 @@ def test_a_signal_ends_a_run_with_what_is_known(number: signal.Signals, shape: s
     status, out, err = running.ended()
     assert status == 128 + number
     assert [line.partition(":")[0] for line in out.splitlines()][:2] == ["a/one.py", "a/two.py"]
-    assert "of 4 files were judged: nothing is known of the others" in err
+    assert "of 4 files were checked: nothing is known about the others" in err
     assert "Traceback" not in err
     assert running.survivors() == []
 
@@ -273,7 +273,7 @@ def test_a_report_of_a_part_says_so_or_is_none(tree: Path) -> None:
     found = {name: tree / f"{name}.out" for name in FORMATS}
     for name in ("json", "gitlab"):
         assert not found.pop(name).exists()
-        assert f"--format {name}:{name}.out: nothing is written, for it would pass for all" in err
+        assert f"--format {name}:{name}.out: not written, because it would be incomplete" in err
     written = {name: path.read_text() for name, path in found.items()}
     assert all("a/one.py" in text for text in written.values())
     (invocation,) = json.loads(written["sarif"])["runs"][0]["invocations"]
@@ -287,14 +287,14 @@ def test_a_report_of_a_part_says_so_or_is_none(tree: Path) -> None:
 def test_counts_of_a_part_are_none() -> None:
     status, out, err = Running("judge", "whole", "--timeout", "2", "--statistics").ended()
     assert (status, out) == (2, "")
-    assert "--statistics: nothing is written, for it would pass for all" in err
+    assert "--statistics: not written, because it would be incomplete" in err
 
 
 @forks
 def test_a_report_of_a_part_does_not_replace_a_file(tree: Path) -> None:
     (tree / "report").write_text("of before")
     running = Running("judge", "whole", "--timeout", "2", "--format", "json:report")
-    assert "--format json:report: nothing is written" in running.ended()[2]
+    assert "--format json:report: not written" in running.ended()[2]
     assert (tree / "report").read_text() == "of before"
 
 

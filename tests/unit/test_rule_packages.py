@@ -358,7 +358,7 @@ def test_two_packages_with_one_code_or_one_name_are_refused(amplint: Amplint, si
         (
             "        yield call",
             '        yield "a"\n        yield call',
-            "'a' is no finding of ACM101",
+            "'a' is not a finding of ACM101",
         ),
         ("call.callee", "call.calee", "AttributeError"),
         ("        yield ", "        return ", "TypeError"),

@@ -47,5 +47,5 @@ def test_a_fix_is_shown_where_the_fixture_has_one() -> None:
 
 def test_a_comment_is_named_where_one_suppresses() -> None:
     assert "`# amplint: ignore[AMP702] the reason` on the line" in rule_page.body(find("AMP702"))
-    assert "No comment does." in rule_page.body(UNPARSABLE)
+    assert "A comment cannot." in rule_page.body(UNPARSABLE)
     assert '`extend-select = ["AMP102"]` switches it on' in rule_page.body(find("AMP102"))

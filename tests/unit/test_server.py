@@ -75,7 +75,7 @@ def test_at_a_terminal_it_says_who_starts_it() -> None:
     )
     assert started.stderr is not None
     said = started.stderr.readline().decode()
-    assert said.startswith("amplint: this is started by an editor") and "Ctrl-D ends it" in said
+    assert said.startswith("amplint: an editor starts this command") and "stop with Ctrl-D" in said
     os.write(ours, b"\x04")
     assert started.wait(30) == 0
     os.close(theirs)
@@ -406,14 +406,14 @@ async def test_a_line_is_explained_in_a_message(client: LanguageClient, project:
     await editor.begin()
     editor.open("train.py", "# new\n" + QUIET)
     title = await explain(editor, "train.py", 12)
-    assert title == "Explain line 13: what amplint knows of it, and why it is silent"
+    assert title == "Explain line 13: what amplint knows about it, and why it is silent"
     await until(lambda: bool(client.messages))
     [message] = client.messages
     assert message.type == types.MessageType.Info
     first, *_ = message.message.splitlines()
     assert first == "train.py:13: running += loss.detach()  # 😀"
     assert "for every batch of training" in message.message
-    assert "AMP901 loss-accumulated-with-graph: says nothing" in message.message
+    assert "AMP901 loss-accumulated-with-graph: silent" in message.message
     # The looks go on as before.
     editor.write("train.py", WAITS)
     await editor.codes("train.py", has("AMP101"))
@@ -479,10 +479,10 @@ async def test_where_nothing_is_explained_it_says_why(
     editor.open("broken.py", "x = (\n")
     await explain(editor, "venv/legacy.py", 0)
     await until(lambda: len(client.messages) == 1)
-    assert "amplint leaves this file out" in client.messages[0].message
+    assert "this file is excluded" in client.messages[0].message
     await explain(editor, "broken.py", 0)
     await until(lambda: len(client.messages) == 2)
-    assert "not looked at: " in client.messages[1].message
+    assert "not checked: " in client.messages[1].message
 
 
 @pytest.mark.asyncio

@@ -78,11 +78,11 @@ def test_what_came_and_went_is_shown(project: Path, watch: Callable[..., list[Ra
     )
     assert first.out.startswith("a.py:3:6 AMP701 legacy-autocast: ")
     assert first.out.endswith("\n1 file, 1 finding (1 migration); fixable: 1 safe\n")
-    assert first.err == "amplint watches 1 file; Ctrl-C ends it\n"
+    assert first.err == "amplint watches 1 file; stop with Ctrl-C\n"
     assert second.out.startswith("+ a.py:5:10 AMP702 legacy-grad-scaler: ")
-    assert without_clock(second.err) == "a.py: 1 came, 0 went; 2 findings in 1 file\n"
+    assert without_clock(second.err) == "a.py: 1 new, 0 gone; 2 findings in 1 file\n"
     assert third.out.startswith("- a.py:3:6 AMP701 legacy-autocast: ")
-    assert without_clock(third.err) == "a.py: 0 came, 1 went; 1 finding in 1 file\n"
+    assert without_clock(third.err) == "a.py: 0 new, 1 gone; 1 finding in 1 file\n"
 
 
 def test_a_finding_that_has_moved_is_the_same(
@@ -95,14 +95,14 @@ def test_a_finding_that_has_moved_is_the_same(
     )
     for ran in (moved, edited):
         assert ran.out == ""
-        assert without_clock(ran.err) == "a.py: 0 came, 0 went; 1 finding in 1 file\n"
+        assert without_clock(ran.err) == "a.py: 0 new, 0 gone; 1 finding in 1 file\n"
 
 
 def test_files_come_and_go(project: Path, watch: Callable[..., list[Ran]]) -> None:
     first, second, third = watch(written(project / "b.py", LEGACY), (project / "b.py").unlink)
     assert "no Python files were found" in first.err
     assert second.out.startswith("+ b.py:3:6 AMP701 ")
-    assert without_clock(second.err) == "b.py: 1 came, 0 went; 1 finding in 1 file\n"
+    assert without_clock(second.err) == "b.py: 1 new, 0 gone; 1 finding in 1 file\n"
     assert third.out.startswith("- b.py:3:6 AMP701 ")
 
 
@@ -126,10 +126,10 @@ def test_settings_are_watched_too(project: Path, watch: Callable[..., list[Ran]]
         written(settings, ""),
     )
     assert ignored.out.startswith("- a.py:3:6 AMP701 ")
-    assert without_clock(ignored.err).startswith("the settings: 0 came, 1 went; ")
+    assert without_clock(ignored.err).startswith("the settings: 0 new, 1 gone; ")
     assert wrong.out == ""
     assert "`ignore` must be a list of strings, not 1\n" in wrong.err
-    assert wrong.err.endswith("\namplint waits until that has changed; Ctrl-C ends it\n")
+    assert wrong.err.endswith("\namplint waits until that changes; stop with Ctrl-C\n")
     assert again.out.startswith("+ a.py:3:6 AMP701 ")
 
 
@@ -201,14 +201,14 @@ def test_it_may_be_quiet(project: Path, watch: Callable[..., list[Ran]]) -> None
 def test_what_does_not_go_with_watching(amplint: Amplint, arguments: list[str]) -> None:
     ran = amplint("check", "--watch", *arguments)
     assert ran.status == 2
-    assert f"{arguments[0]} does not go with --watch" in ran.err
+    assert f"{arguments[0]} cannot be combined with --watch" in ran.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--select", "AMP7O1"], "there is no rule `AMP7O1`"),
-        (["--new-since", "nowhere"], "is in no git repository"),
+        (["--new-since", "nowhere"], "is not in a git repository"),
         (["--config", "gone.toml"], "gone.toml: cannot be read"),
     ],
 )
@@ -233,9 +233,9 @@ def test_ctrl_c_ends_a_process_with_0(project: Path) -> None:
     )
     assert process.stdout is not None and process.stderr is not None
     try:
-        assert process.stderr.readline() == "amplint watches 1 file; Ctrl-C ends it\n"
+        assert process.stderr.readline() == "amplint watches 1 file; stop with Ctrl-C\n"
         (project / "a.py").write_text(MODERN)
-        assert without_clock(process.stderr.readline()).startswith("a.py: 0 came, 1 went; ")
+        assert without_clock(process.stderr.readline()).startswith("a.py: 0 new, 1 gone; ")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
@@ -251,7 +251,7 @@ def test_a_json_file_counts_where_a_framework_reads_such(
     (project / "ds.json").write_text("{}")
     first, second = watch(lambda: (project / "ds.json").write_text('{"fp16": {"enabled": true}}'))
     assert "amplint watches 1 file" in first.err
-    assert "ds.json: 0 came, 0 went" in second.err
+    assert "ds.json: 0 new, 0 gone" in second.err
 
 
 def test_a_json_file_counts_nowhere_else(watch: Callable[..., list[Ran]], project: Path) -> None:
@@ -263,4 +263,4 @@ def test_a_json_file_counts_nowhere_else(watch: Callable[..., list[Ran]], projec
         (project / "a.py").write_text(MODERN)
 
     _, second = watch(both)
-    assert " a.py: 0 came, 1 went" in second.err
+    assert " a.py: 0 new, 1 gone" in second.err

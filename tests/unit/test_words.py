@@ -34,6 +34,29 @@ BANNED: Mapping[str, str] = {
     r"gives": "returns, passes, has, makes",
     r"heat": "hotness",
 }
+# The same in what amplint prints, and on the pages of rules.
+BANNED_WHERE_SHOWN: Mapping[str, str] = {
+    r"without a word": "silently",
+    r"left alone|leaves? alone": "not reported, ignored, unchanged",
+    r"kin": "similar functions",
+    r"for the author": "the author has to decide; only the author knows",
+    r"handed (?:on|over|to)|hands (?:on|over)": "passed on, passes",
+    r"all the same|all but|save where": "still, anyway; almost, all except; except if",
+    r"mends?|mended": "fixes",
+    r"nothing is said": "the rule is silent",
+    r"goes? with": "needs, can be combined with",
+    r"speaks? (?:of|about)": "mentions, is about, reports",
+    r"be it": "even if, whether",
+    r"looked at": "checked",
+    r"taken for": "passed as, assumed to be",
+    r"anyhow": "anyway",
+    r"of a class of their own": "subclasses",
+    r"(?:is|are) no findings?": "not reported",
+}
+# Where one of all these is needed: the file, the word, and the reason.
+NEEDED = {
+    ("amplint/__init__.py", "Heat"): "the name of a class that rules import",
+}
 # Of these, none is needed in code either, names and messages included.
 NEVER = ("whoever", "but for", "others than", "shelf|shelves")
 # The name of an argument or of a field, of which a docstring says what it is.
@@ -47,6 +70,7 @@ def pattern(words: Iterable[str]) -> re.Pattern[str]:
 
 
 WORDS = pattern(BANNED)
+SHOWN = pattern({**BANNED, **BANNED_WHERE_SHOWN})
 # What is no prose: code, in blocks and in lines, and where links lead.
 CODE = re.compile(
     r"^```.*?^```|^ {4}.*?$|`[^`\n]*`|\]\([^)]*\)|https?://\S+", re.MULTILINE | re.DOTALL
@@ -111,7 +135,45 @@ def helps(command: click.Command) -> Iterator[str]:
 def test_help_texts_have_none_either() -> None:
     texts = list(helps(cli))
     assert len(texts) > 50
-    assert not [text for text in texts if WORDS.search(text)]
+    assert not [text for text in texts if SHOWN.search(text)]
+
+
+def constants(tree: ast.Module) -> Iterator[str]:
+    """The strings of a module that have a space, f-strings in parts; without docstrings."""
+    alone = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in alone else None
+        if isinstance(text, str) and " " in text:
+            yield text
+
+
+@pytest.mark.parametrize("room", ["amplint", "amplint_verify", "rules"])
+def test_messages_and_rule_pages_have_none_either(room: str) -> None:
+    """Messages, helps, titles of fixes, notices, errors; and the docstrings of rules."""
+    needed, found, count = set(), {}, 0
+    for path in sorted((ROOT / room).rglob("*.py")):
+        name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+        texts = [*constants(tree)]
+        if room == "rules":
+            texts.append(prose(ast.get_docstring(tree) or ""))
+        count += len(texts)
+        words = [word for text in texts for word in SHOWN.findall(text)]
+        needed |= {(name, word) for word in words if (name, word) in NEEDED}
+        if left := [word for word in words if (name, word) not in NEEDED]:
+            found[name] = left
+    assert count > 500
+    assert not found
+    assert needed == {each for each in NEEDED if each[0].startswith(f"{room}/")}
+
+
+def test_which_strings_are_read() -> None:
+    module = """
+def tell(name):
+    '''It tells.'''
+    words = {"tells": f"it tells {name} of it"}
+    return "a" "b"
+"""
+    assert [*constants(ast.parse(module))] == ["it tells ", " of it"]
 
 
 @pytest.mark.parametrize(

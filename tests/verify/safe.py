@@ -196,7 +196,7 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
-        "both have one known dtype and device, and no gradient",
+        "both are known to have the same dtype and device, and no gradient",
         fed,
         (
             ("torch.full((), 0.3,", "torch.full((), 0.3, dtype=torch.float64,"),
@@ -218,7 +218,7 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
-        "both have one known dtype and device, and no gradient",
+        "both are known to have the same dtype and device, and no gradient",
         fed,
         (("torch.full((), 0.3,", "torch.full((), 0.3, requires_grad=True,"),),
         "policy",
@@ -226,7 +226,7 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         fed,
         (
             ("def run", OWN_CLASS + "def run"),
@@ -463,7 +463,7 @@ def of_casts_of_factories() -> Iterator[Case]:
     eye = once(like + "shown.append(torch.eye(3).type_as(x))")
     yield Case(
         "AMP202",
-        "every device and dtype is given the same values",
+        "every device and dtype gets the same values",
         zeros,
         (("torch.zeros(4, 8)", "torch.rand(4, 8)"),),
         "sim",
@@ -471,14 +471,14 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "every device and dtype is given the same values",
+        "every device and dtype gets the same values",
         zeros.replace("torch.zeros(4, 8)", "torch.full((4, 8), 3.0)").replace("half()", "byte()"),
         (("3.0", "300.0"),),
         "policy",
     )
     yield Case(
         "AMP202",
-        "every device and dtype is given the same values",
+        "every device and dtype gets the same values",
         once(
             "shown.append(filled(torch.ones(3, device=device).half()))",
             """
@@ -493,7 +493,7 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "what it is built and shaped with is the same for every caller",
+        "its arguments are the same for every caller",
         once(
             "shown.append(made(torch.ones(3, device=device).half(), 4))",
             """
@@ -518,14 +518,14 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "no part of it is taken",
+        "no part of it is sliced out",
         zeros,
         (("torch.zeros(4, 8)", "torch.zeros(4, 8)[:, :2]"),),
         "policy",
     )
     yield Case(
         "AMP202",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         eye,
         (
             ("def run", OWN_CLASS + "def run"),
@@ -535,7 +535,7 @@ def of_casts_of_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP202",
-        "what it is made like is strided",
+        "the other tensor is strided",
         zeros.replace(".type_as(x)", ".to(x)"),
         ((".half()", ".half().to_sparse()"),),
         "policy",
@@ -623,7 +623,7 @@ def of_backward_passes() -> Iterator[Case]:
     )
     yield Case(
         "AMP301",
-        "none of it runs wider than the region",
+        "none of it runs in a wider dtype than the region",
         net,
         (
             (
@@ -798,14 +798,14 @@ def of_moved_factories() -> Iterator[Case]:
     )
     yield Case(
         "AMP501",
-        "what is done before the move has the same bits on every device",
+        "operations before the move have bit-identical results on every device",
         zeros,
         made("torch.zeros(4, 8).normal_().to(device)"),
         "sim",
     )
     yield Case(
         "AMP501",
-        "what it is done with is of the host for every caller",
+        "the other operands are on the host for every caller",
         once(
             "shown.append(made(2.0, device))",
             """
@@ -826,32 +826,36 @@ def of_moved_factories() -> Iterator[Case]:
         "sim",
     )
     yield Case(
-        "AMP501", "no part of it is taken", zeros, made("torch.zeros(4, 8)[::2].to(device)"), "sim"
+        "AMP501",
+        "no part of it is sliced out",
+        zeros,
+        made("torch.zeros(4, 8)[::2].to(device)"),
+        "sim",
     )
     yield Case(
         "AMP501",
-        "no part of it is taken",
+        "no part of it is sliced out",
         zeros,
         made("torch.empty_strided((4, 8), (16, 2)).to(device)"),
         "sim",
     )
     yield Case(
         "AMP501",
-        "no gradient is asked for",
+        "no gradient is required",
         once("y = torch.zeros(4, 8).to(device)\nshown.append([y] * y.is_leaf)"),
         (("torch.zeros(4, 8)", "torch.zeros(4, 8, requires_grad=True)"),),
         "sim",
     )
     yield Case(
         "AMP501",
-        "the dtype of the move, if any, takes the values",
+        "the dtype of the move, if any, can hold the values",
         once("shown.append(torch.ones(4).to(device, torch.uint8))"),
         (("torch.ones(4)", "torch.full((4,), 300.0)"),),
         "policy",
     )
     yield Case(
         "AMP501",
-        "it is moved to what certainly is a device",
+        "the target of the move is certainly a device",
         once(
             "shown.append(made(4, device))",
             """
@@ -886,7 +890,7 @@ def of_numbers() -> Iterator[Case]:
     )
     yield Case(
         "AMP502",
-        "what is asked for a new tensor is one for every caller",
+        "the receiver is a tensor for every caller",
         steps(
             "shown.append(bound(x))",
             "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
@@ -903,7 +907,7 @@ def of_numbers() -> Iterator[Case]:
     )
     yield Case(
         "AMP502",
-        "what is asked for a new tensor is strided",
+        "the receiver is a strided tensor",
         steps(
             "shown.append(bound(x))",
             "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
@@ -913,7 +917,7 @@ def of_numbers() -> Iterator[Case]:
     )
     yield Case(
         "AMP502",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         steps(
             "shown.append(bound(x))",
             "def bound(x: torch.Tensor):\n    return x.new_tensor(0.5)\n\n\n",
@@ -927,24 +931,24 @@ def of_numbers() -> Iterator[Case]:
         ),
         "policy",
     )
-    yield Case("AMP502", "every dtype takes the number", number, (("0.5", "1e39"),), "policy")
+    yield Case("AMP502", "every dtype can hold the number", number, (("0.5", "1e39"),), "policy")
     yield Case(
         "AMP502",
-        "nothing is done to it before it is moved",
+        "nothing happens to it before the move",
         moved,
         (("torch.tensor(0.1)", "torch.tensor(0.1).exp()"),),
         why="the last bit of exp() is another one on a GPU",
     )
     yield Case(
         "AMP502",
-        "it is moved to what certainly is a device, without a dtype",
+        "the target of the move is certainly a device, without a dtype",
         moved,
         ((".to(device))\n", ".to(device, torch.float64))\n"),),
         "policy",
     )
     yield Case(
         "AMP502",
-        "no gradient is asked for before it is moved",
+        "no gradient is required before it is moved",
         steps("y = torch.tensor(0.1).to(device)\nshown.append([y] * y.is_leaf)"),
         (("torch.tensor(0.1)", "torch.tensor(0.1, requires_grad=True)"),),
         "sim",
@@ -957,7 +961,7 @@ def of_numbers() -> Iterator[Case]:
 def of_host_data() -> Iterator[Case]:
     yield Case(
         "AMP510",
-        "it is moved to what certainly is a device",
+        "the target of the move is certainly a device",
         once(
             "shown.append(made(4, device))",
             """
@@ -992,7 +996,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "what is copied is a tensor for every caller",
+        "the argument is a tensor for every caller",
         copy,
         (
             ("torch.tensor(x.float())", "torch.tensor(x)"),
@@ -1002,7 +1006,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         copy,
         (
             ("def run", OWN_CLASS + "def run"),
@@ -1033,7 +1037,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "what is asked for a new tensor is one for every caller",
+        "the receiver is a tensor for every caller",
         like,
         (
             ("like: torch.Tensor", "like"),
@@ -1064,7 +1068,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "what is called is `torch.tensor` for every caller",
+        "the function is `torch.tensor` for every caller",
         copy,
         (
             ("copied(torch.ones(3, device=device))", "copied(torch.ones(3), torch.tensor)"),
@@ -1148,7 +1152,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the project has no tensors of a class of their own",
+        "the project has no tensor subclasses",
         once(
             "shown.append(made(torch.ones(3)))",
             """
@@ -1194,7 +1198,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "what has the method is a tensor for every caller",
+        "the receiver is a tensor for every caller",
         cast,
         (
             ("x: torch.Tensor", "x"),
@@ -1223,7 +1227,7 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "it is moved to what certainly is a device",
+        "the target of the move is certainly a device",
         once(
             "shown.append(made(device))",
             """
@@ -1248,14 +1252,14 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the type is one of the CPU",
+        "the type is a CPU type",
         cast,
         (("torch.LongTensor", "torch.cuda.LongTensor"),),
         why="a tensor on a second GPU stays there, or is moved to the current one",
     )
     yield Case(
         "AMP504",
-        "the default type is nowhere one of CUDA",
+        "the default type is never a CUDA type",
         once(
             "shown.append(torch.zeros(2))",
             "torch.set_default_tensor_type(torch.DoubleTensor)\n\n\n",
@@ -1272,7 +1276,7 @@ def of_legacy_constructors() -> Iterator[Case]:
 
     yield Case(
         "AMP504",
-        "what has the method is a tensor for every caller",
+        "the receiver is a tensor for every caller",
         once(
             "shown.append(made(torch.ones(3, device=device)))",
             """
@@ -1323,7 +1327,7 @@ def run(device):
         model(y).sum().backward()
     return model.weight.grad
 """
-    race = "a race with a device shows on a device alone"
+    race = "a race with a device needs a device"
     yield Case(
         "AMP505",
         "the batch comes from a loader that no caller passes",
@@ -1406,7 +1410,7 @@ def run(device):
     )
     yield Case(
         "AMP507",
-        "it is moved off the CPU for every caller",
+        "the target of the move is not the CPU, for every caller",
         pinned,
         (('pinned.to("cuda")', "pinned.to(device)"),),
         why="pinned memory needs an accelerator",
@@ -1447,7 +1451,7 @@ def of_steps_in_regions() -> Iterator[Case]:
     )
     yield Case(
         "AMP303",
-        "nothing else than steps leaves the region",
+        "only steps leave the region",
         step,
         (("        optimizer.zero_grad()", "        shown.append(model(x).detach())"),),
         "policy",
@@ -1539,7 +1543,7 @@ def of_old_names() -> Iterator[Case]:
     )
     yield Case(
         "AMP701",
-        "each argument is known by its place or its name",
+        "each argument has a known parameter",
         region,
         (("autocast(False)", "autocast(*[False])"),),
         "policy",
@@ -1547,7 +1551,7 @@ def of_old_names() -> Iterator[Case]:
     )
     yield Case(
         "AMP701",
-        "each argument is known by its place or its name",
+        "each argument has a known parameter",
         region.replace("False", "enabled=True"),
         (
             ("    with torch", '    with torch.autocast("cuda", dtype=torch.bfloat16), torch'),
@@ -1557,7 +1561,7 @@ def of_old_names() -> Iterator[Case]:
     )
     yield Case(
         "AMP701",
-        "nothing asks for the class of a region",
+        "nothing checks the class of a region",
         once(
             """
             region = torch.cuda.amp.autocast()
@@ -1654,7 +1658,7 @@ def of_old_names() -> Iterator[Case]:
     )
     yield Case(
         "AMP702",
-        "nothing asks for the class of a scaler",
+        "nothing checks the class of a scaler",
         once("scaler = torch.cuda.amp.GradScaler()\nshown.append(scaler.get_scale())"),
         (
             (
@@ -1706,7 +1710,7 @@ def of_sums_of_losses() -> Iterator[Case]:
     )
     yield Case(
         "AMP901",
-        "all that is read of it are numbers",
+        "only numbers are read from it",
         (HEAD + summed)
         .replace("{body}\n", "")
         .replace("step()\n", "step()\n        total += loss\n"),

@@ -291,7 +291,7 @@ def test_order_of_tests_does_not_matter(tmp_path: Path, runner: Any) -> None:
         (
             "none.py",
             "UnstartedError",
-            "pytest does not take none.py: file or directory not found: none.py",
+            "pytest rejects none.py: file or directory not found: none.py",
         ),
         (
             "",

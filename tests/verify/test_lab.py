@@ -405,7 +405,7 @@ def test_hang(tmp_path: Path, runner: Any) -> None:
     """
     _, used = verified(body, tmp_path, runner, backends="policy", seconds=5).judged
     assert used.judgement.verdict is Verdict.CRASHES
-    assert used.judgement.reason == "the fixed program runs into the time limit"
+    assert used.judgement.reason == "the fixed program exceeds the time limit"
 
 
 def test_one_bad_fix_among_good_ones(tmp_path: Path, runner: Any) -> None:

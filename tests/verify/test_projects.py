@@ -51,7 +51,7 @@ def test_verdicts_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]
     assert "tool/train.py:11:10: AMP701 exact (safe fix: Use `torch.amp.autocast`)" in out
     assert "AMP501 other random numbers" in out
     assert "runs `train:main()` in copies of" in err.splitlines()[0]
-    assert "this runs your code with your rights" in err
+    assert "this runs your code with your user rights" in err
     assert (project / "tool/train.py").read_bytes() == PROGRAM
     assert sorted(path.name for path in (project.parent / "out").iterdir()) == [
         "verify.html",
@@ -258,7 +258,7 @@ def test_nothing_is_said_of_a_program_that_comes_to_no_end(
     assert time.monotonic() - start < 36  # each guess once, and not four times
     out = capsys.readouterr().out
     assert "AMP701 inconclusive" in out
-    assert "the original runs into the time limit on sim: --timeout allows more" in out
+    assert "the original exceeds the time limit on sim: --timeout allows more" in out
     assert "host waits" not in out
 
 
@@ -281,19 +281,19 @@ def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixtu
         (["--entry", "train:main", "--pytest="], "one of --entry, --script and --pytest"),
         (["--entry", "train"], "'train' names no function"),
         (["--entry", "tr-ain:main"], "is not of the form package.module:function"),
-        (["--steps", "2", "--pytest"], "--steps does not go with --pytest"),
-        (["--inputs", "a:b", "--script", "train.py"], "--inputs goes with --entry"),
-        (["--bench", "--pytest"], "--bench does not go with --pytest"),
-        (["--self-test", "--bench"], "--bench goes with --rules, --entry or --script"),
-        (["--entry", "train:main", "--batch-sizes", "8"], "--batch-sizes goes with --bench"),
+        (["--steps", "2", "--pytest"], "--steps cannot be combined with --pytest"),
+        (["--inputs", "a:b", "--script", "train.py"], "--inputs needs --entry"),
+        (["--bench", "--pytest"], "--bench cannot be combined with --pytest"),
+        (["--self-test", "--bench"], "--bench needs --rules, --entry or --script"),
+        (["--entry", "train:main", "--batch-sizes", "8"], "--batch-sizes needs --bench"),
         (["--entry", "a:b", "--bench", "--batch-sizes", "8,0"], "'8,0' is not of the form 8,16,32"),
         (["--entry", "a:b", "--bench", "--batch-sizes", "x"], "'x' is not of the form 8,16,32"),
-        (["--entry", "a:b", "--format", "markdown"], "--format markdown is the table of --rules"),
+        (["--entry", "a:b", "--format", "markdown"], "--format markdown needs --rules"),
         (["--script", "nowhere.py"], "there is no script 'nowhere.py'"),
         (["--script", cli.__file__], "is not in"),
         (["--entry", "a:b", "--backend", "cuda"], "torch sees no CUDA GPU"),
         (["--entry", "a:b", "--timeout", "0"], "not in the range"),
-        (["--entry", "a:b", "-"], "stands alone"),
+        (["--entry", "a:b", "-"], "cannot be combined with other paths"),
     ],
 )
 def test_usage(
@@ -332,9 +332,9 @@ def test_bench_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_usage_of_fix(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fix", ".", "--verify", "--entry", "train:main"]) == 2
-    assert "--verify goes with --apply" in capsys.readouterr().err
+    assert "--verify needs --apply" in capsys.readouterr().err
     assert main(["fix", ".", "--apply", "--entry", "train:main"]) == 2
-    assert "what to run is for --verify" in capsys.readouterr().err
+    assert "--entry, --script and --pytest need --verify" in capsys.readouterr().err
     assert (project / "tool/train.py").read_bytes() == PROGRAM
 
 
@@ -365,7 +365,7 @@ def banned():
     assert "first operations that are not the same" not in out
 
     assert main([*arguments, "--select", "AMP501"]) == 3
-    assert "no finding says why: mend this first" in capsys.readouterr().out
+    assert "no finding explains this error: fix it first" in capsys.readouterr().out
 
 
 def test_what_an_error_hid_is_verified_once_it_is_fixed(

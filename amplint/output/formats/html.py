@@ -23,13 +23,13 @@ from amplint.output.page import Section, document, escape, escape_lines, prose, 
 from amplint.rule.rule import Rule
 
 ANY_LINE = (
-    "<code>amplint explain --at FILE:LINE</code> says what is known of a line, "
-    "and why rules say nothing there."
+    "<code>amplint explain --at FILE:LINE</code> says what amplint knows about a "
+    "line, and why rules are silent there."
 )
 # A script does that, and shows it.
 OTHER_LINES = (
-    '<span id="rows" hidden>A click on a line of code below writes that line into the command '
-    "of its finding; a click on the command marks all of it.</span>"
+    '<span id="rows" hidden>Click a line of code below to put it into the command of its finding; '
+    "click the command to select it.</span>"
 )
 
 

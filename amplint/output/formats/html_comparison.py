@@ -27,18 +27,18 @@ def section(report: Report, comparison: Comparison) -> str:
     numbers = {id(finding): number for number, finding in enumerate(findings, 1)}
     came = [finding for finding in findings if comparison.is_new(finding)]
     gone = sum(comparison.gone.values())
-    counts = f"{counted(len(came), 'finding')} came"
+    counts = counted(len(came), "new finding")
     if came:  # which the script of the page makes a filter
         data = f'data-key="age" data-value="{NEW_AGE}"'
         counts = f'<a href="#f{numbers[id(came[0])]}" {data}>{counts}</a>'
     parts = [
         f"<h2>Compared with {escape(comparison.name)}</h2>",
-        f"<p>{counts}, {gone} went, {len(findings) - len(came)} stayed.</p>",
-        folded("Mend first", FIRST, items(first(findings, comparison), numbers, report, comparison))
+        f"<p>{counts}, {gone} gone, {len(findings) - len(came)} unchanged.</p>",
+        folded("Fix first", FIRST, items(first(findings, comparison), numbers, report, comparison))
         if findings
         else "",
-        folded("Came", len(came), items(came[:MOST], numbers, report)) if came else "",
-        folded("Went", gone, went(comparison.gone, report)) if gone else "",
+        folded("New", len(came), items(came[:MOST], numbers, report)) if came else "",
+        folded("Gone", gone, went(comparison.gone, report)) if gone else "",
         by_rule(findings, came, comparison.gone, report),
     ]
     return f'<section class="compared">{"".join(parts)}</section>'
@@ -118,5 +118,5 @@ def by_rule(
         f"<td>{old[code] or ''}</td><td>{now[code]}</td></tr>"
         for code in changed
     )
-    head = "<tr><th>rule</th><th>came</th><th>went</th><th>now</th></tr>"
+    head = "<tr><th>rule</th><th>new</th><th>gone</th><th>now</th></tr>"
     return f"<table>{head}{rows}</table>" if rows else ""

@@ -84,7 +84,7 @@ def question(finding: Finding, report: Report) -> str:
     file = f"{shlex.quote(report.path(finding.path))}{cell}"
     row = f'<span class="at">{part.place(start).row}</span>'
     return (
-        '<p class="why">what is known here, and why other rules say nothing: '
+        '<p class="why">what amplint knows here, and why other rules are silent: '
         f"<code>amplint explain --at {escape(file)}:{row}</code></p>"
     )
 

@@ -130,7 +130,7 @@ def summary(outcome: Outcome) -> str:
         is_all = outcome.all_texts and not (left_out or outcome.problems)
         if is_all and not is_about_torch(outcome.all_texts):
             none = "it does not import" if len(outcome.files) == 1 else "none of them imports"
-            return f"{files}, no findings: {none} torch, and amplint is about torch alone"
+            return f"{files}, no findings: {none} torch, and amplint checks only code that does"
         return f"{files}, no {'new ' * bool(left_out)}findings{left_out}"
     groups = Counter(finding.group for finding in outcome.findings)
     by_group = ", ".join(f"{groups[group]} {group.value}" for group in Group if groups[group])
