@@ -68,7 +68,7 @@ def test_no_address_stops_the_server(
 
 
 def test_half_a_pair_in_an_address_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no address, and no message between the processes could carry it."""
+    """It is not an address, and no message between the processes could carry it."""
     said: list[str] = []
     monkeypatch.setattr(EditorSession, "tell", lambda _, text: said.append(text))
     server = create()
@@ -76,7 +76,7 @@ def test_half_a_pair_in_an_address_stops_nothing(monkeypatch: pytest.MonkeyPatch
     cell = OpenText.opened("cell:\udc00", 1, LEGACY)
     server.put(OpenNotebook("file:///a.ipynb", 1, (cell.uri,), {cell.uri: cell}))
     assert server.documents == {}
-    assert len(said) == 2 and "'file:///a\\ud800.py' is no address" in said[0]
+    assert len(said) == 2 and "'file:///a\\ud800.py' is not an address" in said[0]
 
 
 def test_files_that_are_none_and_settings_that_cannot_be_used(repository: Path) -> None:

@@ -56,7 +56,7 @@ TWISTED = {
     ),
     "classes": (NAME + "[[class]]\nnames = ['*a*']\n" * 6_000, "more than 200 names have a `*`"),
     "stars": (f"{NAME}[[class]]\nnames = ['{'*a' * 50}']", "a name may have 2 `*`"),
-    "name": (f"{NAME}[[class]]\nnames = ['{'a' * 100_000}']", "no dotted one"),
+    "name": (f"{NAME}[[class]]\nnames = ['{'a' * 100_000}']", "not a dotted name"),
     "signs": (f"{NAME}signs = {['amp'] * 9_000}", "more than 50 signs"),
     "long sign": (f'{NAME}signs = ["{"a" * 100_000}"]', "a sign is not a text"),
     "empty sign": (f'{NAME}signs = [""]', "a sign is not a text"),
