@@ -270,7 +270,7 @@ def check(
         refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
         from amplint.cli import watching
 
-        return watching.Watcher(adoption, given, jobs, quiet, sort).run()
+        return watching.RepeatedCheck(adoption, given, jobs, quiet, sort).run()
     request, text = make_request(**given)
     if adoption.show_settings:
         from amplint.cli import settings

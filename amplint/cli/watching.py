@@ -170,7 +170,7 @@ def is_terminal() -> bool:
 
 
 @dataclass
-class Watcher:
+class RepeatedCheck:
     """Checks again and again.
 
     Args:

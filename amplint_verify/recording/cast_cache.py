@@ -35,7 +35,7 @@ class KeptCast(NamedTuple):
     writes: int
 
 
-class KeptCasts:
+class CastLog:
     """The casts that the outermost region keeps.
 
     `region`: where it was entered; None outside of any, or where no code of the user's has.
@@ -109,7 +109,7 @@ def changed_by(func: Any, args: Any) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def keeping(cache: KeptCasts, here: Callable[[], UserExpression | None]) -> Iterator[None]:
+def keeping(cache: CastLog, here: Callable[[], UserExpression | None]) -> Iterator[None]:
     """Call a cache when the outermost region begins and ends.
 
     Args:

@@ -28,7 +28,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from amplint.knowledge.casts import LAYERS
-from amplint_verify.recording.cast_cache import KeptCasts, keeping
+from amplint_verify.recording.cast_cache import CastLog, keeping
 from amplint_verify.recording.events import EventKind
 from amplint_verify.recording.graph import leaves_of, nodes_of
 from amplint_verify.recording.half_range import (
@@ -110,7 +110,7 @@ class Watcher(Recorder):
 
     def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
         self.events = TimelineWriter(self, has_timeline)
-        self.casts = KeptCasts()
+        self.casts = CastLog()
         self.built = BuiltTensors()
         super().__init__(root)
         self.has_values = has_values

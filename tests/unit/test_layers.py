@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,3 +136,15 @@ def test_the_automaton_and_the_explorer_of_paths_know_nothing_of_each_other() ->
     room = PACKAGE / "gradscaler"
     assert "amplint.gradscaler.automaton" not in imports(room / "path_explorer.py")
     assert {room_of(each) for each in imports(room / "automaton.py")} <= {"util", "claim"}
+
+
+def test_no_class_name_means_two_things() -> None:
+    names = Counter(
+        node.name
+        for room in (PACKAGE, HARNESS, ROOT / "rules")
+        for path in room.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert len(names) > 500
+    assert [name for name, count in names.items() if count > 1] == []
