@@ -130,7 +130,10 @@ def test_a_region_that_a_file_asks_for_needs_no_sign(
     assert found(amplint) == []
     trained.write_text(AUTOCAST)
     assert found(amplint) == [FOUND]
-    assert "train.py:6:18: as it is configured, this has it call" in amplint("check").out
+    assert (
+        "train.py:6:18: with this configuration, `forward` is called under autocast"
+        in amplint("check").out
+    )
     trained.write_text('{"torch_autocast": {"enabled": false, "dtype": "float16"}}')
     assert found(amplint) == []
 
@@ -197,7 +200,7 @@ def test_no_file_is_looked_for_where_no_framework_reads_it(
 ) -> None:
     trained.write_text(CAST)
     (project / "train.py").write_text("import torch\n")
-    monkeypatch.setattr(configurations, "Search", None)
+    monkeypatch.setattr(configurations, "FileSearch", None)
     assert found(amplint) == found(amplint) == [FOUND]
 
 
@@ -274,9 +277,9 @@ def test_a_region_of_a_configuration_holds_for_the_classes_of_its_framework(
     assert found(amplint) == []
     configuration.write_text("optim_wrapper = dict(\n    type='AmpOptimWrapper')\n")
     assert found(amplint) == ["model.py:8:16: AMP304"]
-    assert "conf/amp.py:2:10: this has it call `forward` under autocast" in amplint("check").out
+    assert "conf/amp.py:2:10: this makes `forward` run under autocast" in amplint("check").out
     configuration.write_text("\n\noptim_wrapper = dict(type='AmpOptimWrapper')\n")
-    assert "conf/amp.py:3:27: this has it call `forward` under autocast" in amplint("check").out
+    assert "conf/amp.py:3:27: this makes `forward` run under autocast" in amplint("check").out
     assert len(counted) == 3
     # Those that ask for none are most, and say nothing of it.
     (project / "conf" / "plain.py").write_text("optim_wrapper = dict(type='OptimWrapper')\n")

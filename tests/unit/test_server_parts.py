@@ -568,7 +568,7 @@ def test_a_look_may_end_between_link_and_judge(
     file = tmp_path / "a.py"
     linked: list[bool] = []
     monkeypatch.setattr(
-        "amplint.run.analysis.Search", lambda *_: pytest.fail("it was to be judged")
+        "amplint.run.analysis.CandidateSearch", lambda *_: pytest.fail("it was to be judged")
     )
 
     def check() -> None:
@@ -614,8 +614,8 @@ def test_a_line_of_a_notebook_that_is_open_as_json(tmp_path: Path) -> None:
     line = next(at for at, row in enumerate(text.split("\n")) if "with torch" in row)
     found = explained(tmp_path / "a.ipynb", text, line)
     assert found.text.startswith("a.ipynb:cell 1:1: with torch.cuda.amp.autocast():\n")
-    assert "no code of Python" in explained(tmp_path / "a.ipynb", text, 0).text
-    assert "no code of Python" in explained(tmp_path / "a.py", "x = 1\n", 9).text
+    assert "no Python code" in explained(tmp_path / "a.ipynb", text, 0).text
+    assert "no Python code" in explained(tmp_path / "a.py", "x = 1\n", 9).text
 
 
 def test_settings_that_cannot_be_used_are_the_explanation(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def cases() -> Iterator[Case]:
 def of_suppressions() -> Iterator[Case]:
     yield Case(
         "AMP001",
-        "the code is suppressed by nothing",
+        "the code suppresses nothing",
         steps("shown.append(x.sum())  # amplint: ignore[AMP101]"),
         (("shown.append(x.sum())", "shown.append(x.sum().item())"),),
         why="a comment does nothing at run time",
@@ -180,7 +180,7 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
-        "nothing is written into",
+        "nothing writes to",
         in_place,
         (("shown.append(y - t.item())", "y -= t.item()\n        shown.append(y)"),),
         "policy",
@@ -188,7 +188,7 @@ def of_values_fed_back() -> Iterator[Case]:
     )
     yield Case(
         "AMP110",
-        "nothing is written into",
+        "nothing writes to",
         fed,
         (("y * t.item()", "t.item() * t.mul_(2)"),),
         "policy",
@@ -681,7 +681,7 @@ def of_scalers() -> Iterator[Case]:
     second = "    scaler.unscale_(optimizer=optimizer)\n"
     yield Case(
         "AMP405",
-        "the first call stands in the same block",
+        "the first call is in the same block",
         unscaled,
         (
             (
@@ -948,7 +948,7 @@ def of_numbers() -> Iterator[Case]:
     )
     yield Case(
         "AMP502",
-        "no gradient is required before it is moved",
+        "no gradient is required before the move",
         steps("y = torch.tensor(0.1).to(device)\nshown.append([y] * y.is_leaf)"),
         (("torch.tensor(0.1)", "torch.tensor(0.1, requires_grad=True)"),),
         "sim",
@@ -1058,7 +1058,7 @@ def of_copied_tensors() -> Iterator[Case]:
     )
     yield Case(
         "AMP503",
-        "dtype, device and requires_grad are known to be such",
+        "dtype, device and requires_grad are known",
         given,
         (
             ("dtype=torch.float64", "dtype=kind"),
@@ -1417,7 +1417,7 @@ def run(device):
     )
     yield Case(
         "AMP507",
-        "the pinned copy is moved",
+        "the pinned copy is only moved",
         pinned,
         (
             (
@@ -1578,7 +1578,7 @@ def of_old_names() -> Iterator[Case]:
     ):
         yield Case(
             "AMP701",
-            "what another region could change",
+            "all that another region could change",
             once(
                 """
                 x = torch.full((4, 4), 0.1, device="cuda")
@@ -1601,7 +1601,7 @@ def of_old_names() -> Iterator[Case]:
         )
     yield Case(
         "AMP701",
-        "what another region could change",
+        "all that another region could change",
         once(
             """
             if True:
@@ -1688,7 +1688,7 @@ def of_old_names() -> Iterator[Case]:
     )
     yield Case(
         "AMP704",
-        "the old function is the new one",
+        "the old function equals the new one",
         once(
             """
             with torch.autocast("cpu"):

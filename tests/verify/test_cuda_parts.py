@@ -86,5 +86,5 @@ def test_a_tensor_of_numbers_is_a_copy(
 ) -> None:
     monkeypatch.setattr(cuda, "BUILDERS", {first: 0, second: 1})
     noting = Noting()
-    cuda.Reads(noting).__torch_function__(function, (), args, kwargs)
+    cuda.CudaReads(noting).__torch_function__(function, (), args, kwargs)
     assert noting.seen == ([(Wait.TO_DEVICE, 8)] if copies else [])
