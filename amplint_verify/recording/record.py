@@ -251,7 +251,7 @@ class SourceLine(NamedTuple):
     """The caller of an operation.
 
     Args:
-        path, row, direct: as in `observation.Row`.
+        path, row, direct: as in `observation.OperationRow`.
         of_host: whether it is asked for inside `torch.utils.data`.
     """
 
