@@ -92,7 +92,7 @@ def calls_of(inference: Inference | None, fixed: Iterable[Finding]) -> FixesByFu
     files = inference.files.own.values()
     functions = {name: each for file in files for name, each in file.facts.functions.items()}
     called: dict[str, set[str]] = {}
-    for (function, _), callees in inference.edges.items():
+    for (function, _), callees in inference.calls.edges.items():
         called.setdefault(function, set()).update(callees & functions.keys())
     return FixesByFunction(functions, called, fixed)
 

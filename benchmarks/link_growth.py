@@ -85,7 +85,7 @@ def measure(texts: Texts) -> Work:
         program, _ = linked(texts)
     _, seconds = linked(texts)
     states = program._inference.states
-    counts["edges"] = sum(map(len, program._inference.edges.values()))
+    counts["edges"] = sum(map(len, program._inference.calls.edges.values()))
     return Work(
         files=len(program._files),
         functions=len(states),

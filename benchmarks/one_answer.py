@@ -21,7 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from amplint.claim.finding import Finding
-from amplint.inference import Inference
+from amplint.inference.queue import Queue
 from amplint.run import engine
 from amplint.run.request import Request
 from benchmarks.packages import Package, arguments, fetch, load, request_for, sources
@@ -33,13 +33,13 @@ def shuffled(request: Request, seed: int) -> Counter[Said]:
     """What amplint says of a project, with functions evaluated in a random order."""
     chance = random.Random(seed)
 
-    def pick(self: Inference) -> str:
-        return chance.choice(sorted(self._queue))
+    def pick(queue: Queue) -> str:
+        return chance.choice(sorted(queue._waiting))
 
     paths = list(request.project.files)
     chance.shuffle(paths)
     project = replace(request.project, files=tuple(paths))
-    with mock.patch.object(Inference, "_next", pick):
+    with mock.patch.object(Queue, "_next", pick):
         return said(replace(request, project=project))
 
 

@@ -136,10 +136,10 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
 
     def _alternatives(self, function: str, number: int) -> tuple[Collection[str], Collection[str]]:
         """The functions all of which must run what a call runs, and those of which one suffices."""
-        callees = self.inference.edges.get((function, number), set())
+        callees = self.inference.calls.edges.get((function, number), set())
         if callees.isdisjoint(self.trains):
             return (), ()
-        drawn = self.inference.drawn.get((function, number), set()) & callees
+        drawn = self.inference.calls.drawn.get((function, number), set()) & callees
         sure = {callee for callee in callees - drawn if not self.is_abstract(callee)}
         return sure, sorted(callees if self._is_drawn(function, number) else drawn)
 
@@ -150,7 +150,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         certain = bool(sure) and all(c in self._runs for c in sure)
         if not certain and not any(c in self._runs for c in any_of):
             return ()
-        return [c for c in self.inference.edges[function, number] if c in self._runs]
+        return [c for c in self.inference.calls.edges[function, number] if c in self._runs]
 
     @cached_property
     def _chains(self) -> Mapping[str, tuple[Evidence, ...]]:
@@ -191,7 +191,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
             if any(c in found for c in callees)
         ]
         number, chain = min(chains, key=lambda each: len(each[1]))
-        callees = sorted(self.inference.edges[function, number])
+        callees = sorted(self.inference.calls.edges[function, number])
         name = self.inference.functions[callees[0]].name
         return (self.why(function, number, f"calls `{name}` here", Shows.CALL), *chain)
 

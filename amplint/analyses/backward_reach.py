@@ -131,7 +131,7 @@ class Backpropagated:
 
     def returned(self, call: int, index: int | None) -> Iterator[tuple[str, int]]:
         """The nodes, by function, that a call may return; -1 for what is not known."""
-        for callee in sorted(self._inference.edges.get((self._function, call), set())):
+        for callee in sorted(self._inference.calls.edges.get((self._function, call), set())):
             state = self._inference.states.get(callee)
             if state is None or not state.graph.returns or state.graph.yields:
                 yield callee, -1
@@ -220,7 +220,7 @@ class Backpropagated:
             return self._is_tensor(value) and any(map(ask, node.arguments))
         return bool(callee) and all(
             (isinstance(atom, Object) and atom.kind in MODULES)
-            or (isinstance(atom, Instance) and self._inference.is_module(atom.cls))
+            or (isinstance(atom, Instance) and self._inference.hierarchy.is_module(atom.cls))
             or (isinstance(atom, Symbol) and atom.name.startswith("torch.nn.functional."))
             for atom in callee
         )

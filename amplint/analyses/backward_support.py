@@ -106,7 +106,7 @@ class BackwardSupport(CallFact[Support]):
         callees = dict.fromkeys(
             callee
             for number in state.graph.nodes_in(block)
-            for callee in sorted(self.inference.edges.get((function, number), ()))
+            for callee in sorted(self.inference.calls.edges.get((function, number), ()))
         )
         outside = self._has_graph_from_outside(state, block)
         return self._support(own._replace(complete=own.complete and not outside), callees)
@@ -152,7 +152,7 @@ class BackwardSupport(CallFact[Support]):
     @cached_property
     def _callers(self) -> ReadOnly[str, list[str]]:
         callers: dict[str, list[str]] = {}
-        for (caller, _), callees in sorted(self.inference.edges.items()):
+        for (caller, _), callees in sorted(self.inference.calls.edges.items()):
             for callee in sorted(callees):
                 callers.setdefault(callee, []).append(caller)
         return callers
@@ -198,7 +198,7 @@ class BackwardSupport(CallFact[Support]):
         """The fields of `Support` for which a call is a reason."""
         infer = self.inference
         callee = state.graph.nodes[number].operands[0]
-        for each in infer.edges.get((function, number), ()):
+        for each in infer.calls.edges.get((function, number), ()):
             cls = infer.functions[each].cls
             if cls is not None and self._of_autograd(cls):
                 yield "function"
@@ -213,13 +213,15 @@ class BackwardSupport(CallFact[Support]):
 
     def _is_known_call(self, function: str, state: State, number: int) -> bool:
         """Whether a call can hide neither an island nor a custom Function of its own."""
-        if self.inference.edges.get((function, number)):
+        if self.inference.calls.edges.get((function, number)):
             return True
         callee = state.graph.nodes[number].operands[0]
         return all(self._known(atom) for atom in state.values[callee] or [None])
 
     def _of_autograd(self, cls: str) -> bool:
-        return any(n.startswith("torch.autograd.") for n in self.inference.library_bases(cls))
+        return any(
+            n.startswith("torch.autograd.") for n in self.inference.hierarchy.library_bases(cls)
+        )
 
     # -- values
 

@@ -20,7 +20,7 @@ class Callers(Fact):
         super().__init__(inference)
         self.sites: dict[str, list[SiteId]] = {}
         self._called: dict[str, set[str]] = {}  # by function: those that its calls may run
-        for site, callees in sorted(inference.edges.items()):
+        for site, callees in sorted(inference.calls.edges.items()):
             self._called.setdefault(site[0], set()).update(callees)
             for callee in sorted(callees):
                 self.sites.setdefault(callee, []).append(site)
@@ -45,6 +45,6 @@ class Callers(Fact):
     def _note(self, function: str) -> None:
         """Note the calls in a function."""
         for number in range(len(self.inference.states[function].graph.nodes)):
-            for callee in self.inference.edges.get((function, number), ()):
+            for callee in self.inference.calls.edges.get((function, number), ()):
                 insort(self.sites.setdefault(callee, []), (function, number))
                 self._called.setdefault(function, set()).add(callee)

@@ -138,10 +138,12 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
     def _inherits(self, value: Value) -> bool:
         """Whether a value is a module whose `compile` is that of torch."""
         atom = only(value)
-        if not isinstance(atom, Instance) or not self.inference.is_module(atom.cls):
+        if not isinstance(atom, Instance) or not self.inference.hierarchy.is_module(atom.cls):
             return False
         classes = self.inference.classes
-        return not any(METHOD in classes[each].methods for each in self.inference.mro(atom.cls))
+        return not any(
+            METHOD in classes[each].methods for each in self.inference.hierarchy.mro(atom.cls)
+        )
 
     def _starts(self, place: tuple[str, int], name: str) -> Iterator[Start]:
         function, number = place
@@ -162,7 +164,7 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
             given = [*self._given(place)]
         for each in given if encloses is not None and name not in LEAVERS else ():
             # A test may be there to show that it breaks, or that a part of it does not.
-            if not self.inference.is_from_test(each, function):
+            if not self.inference.store.is_from_test(each, function):
                 yield Start(each, -1, self._captured(place, encloses))
 
     def _captured(self, place: tuple[str, int], encloses: Encloses | None) -> Captured:
@@ -188,7 +190,7 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
             if isinstance(atom, Function):
                 yield atom.id
             elif isinstance(atom, Instance):
-                methods = self.inference.methods(atom.cls, "forward", overridden=False)
+                methods = self.inference.hierarchy.methods(atom.cls, "forward", overridden=False)
                 yield from methods if len(methods) == 1 else ()
 
     # -- what they lead to
@@ -209,7 +211,7 @@ class Captures(PlaceFact[tuple[Captured, ...]]):
         function, block, captured = start
         state = self.inference.states[function]
         for number in state.graph.nodes_in(block):
-            callees = self.inference.edges.get((function, number), set())
+            callees = self.inference.calls.edges.get((function, number), set())
             node = state.graph.nodes[number]
             if len(callees) != 1 or not state.graph.is_in(node.block, block):
                 continue

@@ -311,7 +311,7 @@ class CastCache(Fact):
             atom
             for atom in value
             if (isinstance(atom, Object) and atom.kind == "module")
-            or (isinstance(atom, Instance) and self.inference.is_module(atom.cls))
+            or (isinstance(atom, Instance) and self.inference.hierarchy.is_module(atom.cls))
             or (isinstance(atom, Method) and atom.name == "forward")
         ]
         if modules:
@@ -373,7 +373,7 @@ class CastCache(Fact):
 
     def _callees(self, function: str, number: int) -> list[str]:
         """The functions of the project that a call runs, without those that are only declared."""
-        edges = self.inference.edges.get((function, number), ())
+        edges = self.inference.calls.edges.get((function, number), ())
         return [
             callee
             for callee in sorted(edges)

@@ -47,11 +47,11 @@ class CastModules(Fact):
     def is_set_elsewhere(self, cls: str, field: str) -> bool:
         """Whether something other than a constructor sets a field of a class."""
         infer = self.inference
-        family = (*infer.mro(cls), *infer.subclasses(cls))
+        family = (*infer.hierarchy.mro(cls), *infer.hierarchy.subclasses(cls))
         keys = [Key("field", each, field) for each in family]
-        writers = {site[0] for key in keys for site in infer.sites_of(key)}
+        writers = {site[0] for key in keys for site in infer.store.sites_of(key)}
         named = {infer.functions[each].name for each in writers if each in infer.functions}
-        return named != {"__init__"} or infer.is_stored_from_outside(field)
+        return named != {"__init__"} or infer.texts.is_stored_from_outside(field)
 
     @cached_property
     def _cast(self) -> dict[str, tuple[str, Evidence]]:
@@ -106,7 +106,7 @@ class CastModules(Fact):
                 if callee is node or callee.op != ops.ATTR or callee.data not in MODULE_CASTS:
                     continue
                 seen = event(infer, state, number)
-                is_own = bool(infer.edges.get((function, number)))
+                is_own = bool(infer.calls.edges.get((function, number)))
                 if seen is not None and seen.kind in CASTS and not is_own:
                     value = state.values[callee.operands[0]]
                     found.append(((function, number), seen.kind, value))
@@ -118,7 +118,7 @@ class CastModules(Fact):
         return reachable(casting, self._parts)
 
     def _parts(self, cls: str) -> Iterator[str]:
-        for each in self.inference.mro(cls):
+        for each in self.inference.hierarchy.mro(cls):
             for value in self._fields.get(each, ()):
                 yield from (part for part in classes_in(value) if self._is_cast_plainly(part))
 
@@ -126,14 +126,16 @@ class CastModules(Fact):
     def _fields(self) -> dict[str, list[Value]]:
         """By class: the values of its fields."""
         found: dict[str, list[Value]] = {}
-        for key, value in self.inference.written("field"):
+        for key, value in self.inference.store.written("field"):
             found.setdefault(key.owner, []).append(value)
         return found
 
     def _is_cast_plainly(self, cls: str) -> bool:
         infer = self.inference
-        own = (infer.classes[each].methods for each in infer.mro(cls))
-        return infer.is_module(cls) and all(OWN_CASTS.isdisjoint(methods) for methods in own)
+        own = (infer.classes[each].methods for each in infer.hierarchy.mro(cls))
+        return infer.hierarchy.is_module(cls) and all(
+            OWN_CASTS.isdisjoint(methods) for methods in own
+        )
 
 
 def classes_in(value: Value) -> Iterator[str]:

@@ -19,7 +19,7 @@ class Classes(Fact):
 
     def library_bases(self, cls: str) -> frozenset[str]:
         """The library classes that a class derives from."""
-        return frozenset(self.inference.library_bases(cls))
+        return frozenset(self.inference.hierarchy.library_bases(cls))
 
     def around(self, function: str) -> str | None:
         """The id of the innermost class around the code of a function, by its id."""
@@ -35,7 +35,7 @@ class Classes(Fact):
             name
             for atom in value
             if isinstance(atom, Class | Instance)
-            for name in self.inference.library_bases(
+            for name in self.inference.hierarchy.library_bases(
                 atom.id if isinstance(atom, Class) else atom.cls
             )
         )
@@ -48,12 +48,12 @@ class Classes(Fact):
             name
             for atom in value
             if isinstance(atom, Instance | Super) and not self._defines(atom, method)
-            for name in self.inference.library_bases(atom.cls)
+            for name in self.inference.hierarchy.library_bases(atom.cls)
         )
 
     def _defines(self, of: Instance | Super, method: str) -> bool:
         """Whether a class of the project does; of `super()`, one above its own."""
-        above = self.inference.mro(of.cls)[isinstance(of, Super) :]
+        above = self.inference.hierarchy.mro(of.cls)[isinstance(of, Super) :]
         return any(method in self.inference.classes[each].methods for each in above)
 
     def is_module(self, value: Value) -> bool:
@@ -61,14 +61,15 @@ class Classes(Fact):
         infer = self.inference
         classes = {atom.cls for atom in value if isinstance(atom, Instance)}
         return bool(classes) and all(
-            infer.is_module(cls) or any(map(infer.is_module, infer.subclasses(cls)))
+            infer.hierarchy.is_module(cls)
+            or any(map(infer.hierarchy.is_module, infer.hierarchy.subclasses(cls)))
             for cls in classes
         )
 
     def family_mentions(self, cls: str, word: str) -> bool:
         """Whether a class, one of the project that it derives from, or one that derives from it,
         holds an identifier."""
-        family = (*self.inference.mro(cls), *self.inference.subclasses(cls))
+        family = (*self.inference.hierarchy.mro(cls), *self.inference.hierarchy.subclasses(cls))
         return any(word in self.inference.functions[each].words for each in family)
 
     def only_reads(self, cls: str, field: str) -> bool:
@@ -77,7 +78,7 @@ class Classes(Fact):
 
         Methods of the project's classes above and below it count.
         """
-        family = (*self.inference.mro(cls), *self.inference.subclasses(cls))
+        family = (*self.inference.hierarchy.mro(cls), *self.inference.hierarchy.subclasses(cls))
         if any(MOVING & self.inference.classes[each].methods.keys() for each in family):
             return False
         uses = [use for each in family for use in self._uses(each, field)]

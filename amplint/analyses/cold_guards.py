@@ -530,7 +530,7 @@ class ColdGuards(Fact):
         if wishes_output(name):
             return "if"
         # `if self.every_n(step):`, whose body returns such a test.
-        callees = self.inference.edges.get((function, number), ())
+        callees = self.inference.calls.edges.get((function, number), ())
         for called in callees:
             self._asking.setdefault(called, set()).add(function)
         follow = depth < MAX_DEPTH_OF_CALLS
@@ -600,7 +600,7 @@ class ColdGuards(Fact):
     @cached_property
     def _off_flags(self) -> frozenset[str]:
         """The flags that a command line has, off by default."""
-        return frozenset(self.inference.off_flags.values())
+        return frozenset(self.inference.calls.off_flags.values())
 
     def _is_switched_on(self, state: State, number: int) -> bool:
         """A flag of which the code itself says that it is on: a call passes True for the parameter,

@@ -49,7 +49,7 @@ class GradSurelyOn(PlaceFact[bool]):
     def _without_gradients(self) -> Iterator[str]:
         """The methods that a framework calls without gradients."""
         for function in self.inference.states:
-            method = self.inference.model_of_method(self.inference.functions[function])
+            method = self.inference.hierarchy.model_of_method(self.inference.functions[function])
             if method is not None and not method.gradients:
                 yield function
 

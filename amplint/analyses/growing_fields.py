@@ -67,7 +67,7 @@ class KeptArguments(CallFact[Sequence[KeptArgument]]):
         for atom in callee:
             if not isinstance(atom, Function) or not isinstance(atom.bound, Instance):
                 return None
-            if self.inference.functions[atom.id].cls not in self.inference.subclasses(
+            if self.inference.functions[atom.id].cls not in self.inference.hierarchy.subclasses(
                 atom.bound.cls
             ):
                 own.add(atom.id)
@@ -121,15 +121,15 @@ class LastingFields(NodeFact[bool]):
         if key not in self._known:
             emptied = rf"\bdel\s[^#]*\.{node.data}\b|\.{node.data}\.(clear|pop|popleft)\b"
             self._known[key] = not (
-                self.inference.is_stored_from_outside(node.data)
-                or self.inference.matches(emptied, node.data)
+                self.inference.texts.is_stored_from_outside(node.data)
+                or self.inference.texts.matches(emptied, node.data)
                 or any(self._begins_anew(each, node.data) for each in self._methods(cls))
             )
         return self._known[key]
 
     def _methods(self, cls: str) -> Iterator[str]:
         """The methods of a class, and of those that are derived from it."""
-        classes = {cls, *self.inference.subclasses(cls)}
+        classes = {cls, *self.inference.hierarchy.subclasses(cls)}
         functions = self.inference.functions
         yield from (each for each in self.inference.states if functions[each].cls in classes)
 

@@ -136,7 +136,7 @@ class HostBuilt(NodeFact[Evidence]):
 
     def _called(self, function: str, number: int, ask: Ask) -> list[FactoryValue]:
         """The results of the functions of the project that a call runs, if all are built so."""
-        callees = sorted(self.inference.edges.get((function, number), ()))
+        callees = sorted(self.inference.calls.edges.get((function, number), ()))
         found = [ask(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []
 

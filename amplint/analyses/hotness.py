@@ -212,8 +212,8 @@ class Hotness(PlaceFact[Heat]):
         self._calls: dict[str, list[tuple[int, str]]] = {}
         self._hot_calls: dict[str, Mapping[SiteId, str]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
-        self._differentiated = inference.differentiated()
-        self._hooks = inference.hooks()
+        self._differentiated = inference.hierarchy.differentiated()
+        self._hooks = inference.hierarchy.hooks()
         self._trains = frozenset(self._backward_calls.trains)
         self._find_batch_loops()
         self._spread()
@@ -240,8 +240,8 @@ class Hotness(PlaceFact[Heat]):
         # Those whose definitions rest on others.
         suspects = {*self._per_call, *self._differentiated, *self._hooks}
         self._batch_loops, self._per_call, self._hot_calls = {}, set(), {}
-        self._differentiated = inference.differentiated()
-        self._hooks = inference.hooks()
+        self._differentiated = inference.hierarchy.differentiated()
+        self._hooks = inference.hierarchy.hooks()
         trained, self._trains = self._trains, frozenset(self._backward_calls.trains)
         self._find_batch_loops()
         suspects |= {*self._per_call, *self._differentiated, *self._hooks}
@@ -317,7 +317,7 @@ class Hotness(PlaceFact[Heat]):
         for function in self.inference.states.keys() & known.trains:
             events = set(known.events[function])
             for number, node in enumerate(self.inference.states[function].graph.nodes):
-                callees = self.inference.edges.get((function, number), set())
+                callees = self.inference.calls.edges.get((function, number), set())
                 direct = number in events
                 trains = not callees.isdisjoint(known.trains) and self._may_train(function, number)
                 if node.op == ops.CALL and (direct or trains):
@@ -622,7 +622,7 @@ class Hotness(PlaceFact[Heat]):
 
     def _find_calls(self, function: str) -> list[tuple[int, str]]:
         """The calls of a function, with what they may run that hotness enters."""
-        state, edges = self.inference.states.get(function), self.inference.edges
+        state, edges = self.inference.states.get(function), self.inference.calls.edges
         return [
             (number, callee)
             for number in range(len(state.graph.nodes) if state is not None else 0)
@@ -685,7 +685,7 @@ class Hotness(PlaceFact[Heat]):
         facts = self.inference.functions[function]
         is_function, is_module = self._kind_of(cls)
         is_forward = facts.name == "forward" and is_module  # which is hot by itself, and farther
-        model = self.inference.model_of_method(facts) if not is_forward else None
+        model = self.inference.hierarchy.model_of_method(facts) if not is_forward else None
         if model is not None and model.called in OF_TRAINING:
             return in_training(facts.name, model.result == "loss", of_module=is_module)
         if model is not None and model.called == "evaluation-batch":
@@ -705,12 +705,12 @@ class Hotness(PlaceFact[Heat]):
         if name not in TRAINING_METHODS:
             is_loss = self._is_loss_of_module(function)
             return in_training(name, learns=True, of_module=True) if is_loss else None
-        if infer.is_metric(cls):
+        if infer.hierarchy.is_metric(cls):
             text = "a metric is computed for every batch of evaluation"
             return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
         if self._steps_in_loop(function):
             return None  # a trainer that is a module: its `forward` is the whole of the training
-        found = in_training(name, infer.learns(cls), of_module=True)
+        found = in_training(name, infer.hierarchy.learns(cls), of_module=True)
         if self._returns_without_gradients(function):
             return HotDefinition(f"`{name}` runs without gradients", found.reach, EVALUATION)
         return found
@@ -721,11 +721,15 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_optimizer_step(self, function: str) -> bool:
         facts = self.inference.functions[function]
-        return facts.cls is not None and facts.name == "step" and self.inference.steps(facts.cls)
+        return (
+            facts.cls is not None
+            and facts.name == "step"
+            and self.inference.hierarchy.steps(facts.cls)
+        )
 
     def _was_seen_in_every_step(self, function: str) -> bool:
         """Whether a run of the program has called a function in its steps of training."""
-        seen = self.inference.observation(self.inference.functions[function])
+        seen = self.inference.unseen.observation(self.inference.functions[function])
         return seen is not None and seen.every_step
 
     def _is_named_step(self, function: str) -> bool:
@@ -739,7 +743,10 @@ class Hotness(PlaceFact[Heat]):
         """Whether a class is a Function of autograd, and whether a module."""
         if cls not in self._kinds:
             infer = self.inference
-            self._kinds[cls] = infer.is_autograd_function(cls), infer.is_module(cls)
+            self._kinds[cls] = (
+                infer.hierarchy.is_autograd_function(cls),
+                infer.hierarchy.is_module(cls),
+            )
         return self._kinds[cls]
 
     def _steps_in_loop(self, function: str) -> bool:
@@ -808,7 +815,7 @@ class Hotness(PlaceFact[Heat]):
         declared = self._declared(function)
         tensors = sum(any(isinstance(a, Tensor) for a in value) for value in declared)
         return tensors > 1 and any(
-            (isinstance(a, Instance) and self.inference.is_module(a.cls))
+            (isinstance(a, Instance) and self.inference.hierarchy.is_module(a.cls))
             or (isinstance(a, Object) and a.kind == "module")
             for value in declared
             for a in value
@@ -836,7 +843,7 @@ class Hotness(PlaceFact[Heat]):
     def _may_be_optimizer(self, value: Value) -> bool:
         return all(
             isinstance(atom, Unknown)
-            or (isinstance(atom, Instance) and self.inference.is_optimizer(atom.cls))
+            or (isinstance(atom, Instance) and self.inference.hierarchy.is_optimizer(atom.cls))
             for atom in value
         )
 
@@ -929,7 +936,7 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_guess(self, caller: str, number: int) -> bool:
         """Whether a call may run too many methods, so that each of them is a guess."""
-        callees = self.inference.edges.get((caller, number), ())
+        callees = self.inference.calls.edges.get((caller, number), ())
         if len(callees) <= FEW_METHODS:
             return False
         functions = self.inference.functions

@@ -61,16 +61,16 @@ class ReadByFramework(CallFact[bool]):
         models = self.inference.files.models
         if isinstance(atom, Object):
             return models.method_of_object(atom.kind, atom.type, name)
-        if not isinstance(atom, Instance) or self.inference.methods(atom.cls, name):
+        if not isinstance(atom, Instance) or self.inference.hierarchy.methods(atom.cls, name):
             return None
-        return models.method(self.inference.models_of(atom.cls), name)
+        return models.method(self.inference.hierarchy.models_of(atom.cls), name)
 
 
 class ReadBack(PlaceFact[bool]):
     """Whether a framework brings to the host what the function around a node returns."""
 
     def of(self, at: NodePlace) -> bool:
-        method = self.inference.model_of_method(self.inference.functions[at.function])
+        method = self.inference.hierarchy.model_of_method(self.inference.functions[at.function])
         return method is not None and method.result == "read"
 
 
@@ -105,7 +105,7 @@ class Values(NodeFact[Value]):
         facts = infer.functions[function]
         if facts.name == "forward" and facts.cls is not None:
             return False  # of which the parameters are tensors, whatever they are given
-        calls = infer.calls_in_regions(function, region.presumed)
+        calls = infer.regions.in_regions(function, region.presumed)
         if not calls or not is_unknown_in(infer, calls, function, number, gives_half):
             return False
         made_of = sources(infer, function, number, gives_half)
@@ -154,4 +154,4 @@ class PackedLengths(NodeFact[bool]):
     """
 
     def of(self, at: NodePlace) -> bool:
-        return at.node in self.inference.marks_of(at.function).lengths
+        return at.node in self.inference.uses.marks_of(at.function).lengths

@@ -85,7 +85,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         def called(caller: str) -> Iterator[str]:
             state = self.inference.states.get(caller)
             for number in range(len(state.graph.nodes) if state is not None else 0):
-                for callee in sorted(self.inference.edges.get((caller, number), ())):
+                for callee in sorted(self.inference.calls.edges.get((caller, number), ())):
                     evidence = self.why(caller, number, "called here in a worker", Shows.CALL)
                     found.setdefault(callee, (caller, evidence))
                     yield callee
@@ -109,7 +109,7 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
             for atom in state.values[call.operands[0]]
             if isinstance(atom, Symbol)
         )
-        makes_loader = any(self.inference.kind_of(name) == "loader" for name in names)
+        makes_loader = any(self.inference.hierarchy.kind_of(name) == "loader" for name in names)
         if not makes_loader or call.argument(CONTEXT_AT, CONTEXT) >= 0:
             return False
         return self._is_positive(state, given)
@@ -135,16 +135,20 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         for value in given(state, call, "dataset", 0):
             for atom in ordered(value):
                 if isinstance(atom, Instance):
-                    bases = self.inference.library_bases(atom.cls)
+                    bases = self.inference.hierarchy.library_bases(atom.cls)
                     iterable = any(base.endswith(".IterableDataset") for base in bases)
                     for name in OF_ITERABLE if iterable else OF_INDEXED:
-                        yield from self.inference.methods(atom.cls, name, overridden=False)
+                        yield from self.inference.hierarchy.methods(
+                            atom.cls, name, overridden=False
+                        )
         for value in given(state, call, "collate_fn", 6):
             for atom in ordered(value):
                 if isinstance(atom, Function):
                     yield atom.id
                 elif isinstance(atom, Instance):
-                    yield from self.inference.methods(atom.cls, "__call__", overridden=False)
+                    yield from self.inference.hierarchy.methods(
+                        atom.cls, "__call__", overridden=False
+                    )
 
 
 def given(state: State, call: Node, name: str, position: int) -> Iterator[Value]:

@@ -242,7 +242,7 @@ class WalkStep:
         node = self._state.graph.nodes[number]
         field = node.op == ops.ATTR and not is_configuration(self._state, node.operands[0])
         # Others may set a field at any time; settings, before training begins.
-        if field and self._inference.is_stored_from_outside(str(node.data)):
+        if field and self._inference.texts.is_stored_from_outside(str(node.data)):
             return None
         if is_known(self._state.values[number]):
             return Invariance()
@@ -298,7 +298,7 @@ class WalkStep:
         """An option; or a parameter for which all callers that are seen give constants, be it what
         they are given themselves."""
         facts = self._inference.functions[self._function]
-        of_module = facts.cls is not None and self._inference.is_module(facts.cls)
+        of_module = facts.cls is not None and self._inference.hierarchy.is_module(facts.cls)
         if facts.name in CONSTRUCTORS and of_module:
             return Invariance()
         param = facts.param(str(node.data))
@@ -308,7 +308,7 @@ class WalkStep:
         option = self._option(param)
         if option is not None:
             return option
-        given = self._inference.parts(Key("param", self._function, str(node.data)))
+        given = self._inference.store.parts(Key("param", self._function, str(node.data)))
         known = given - {frozenset({NONE})}
         if known and all(map(is_known, known)):
             return Invariance()
@@ -344,9 +344,9 @@ class WalkStep:
             return Invariance()
         classes = sorted({atom.cls for atom in holder if isinstance(atom, Instance)})
         if classes and all(isinstance(atom, Instance) for atom in holder):
-            stays = all(map(self._inference.is_module, classes)) or self._constants.is_lasting(
-                (self._function, node.operands[0])
-            )
+            stays = all(
+                map(self._inference.hierarchy.is_module, classes)
+            ) or self._constants.is_lasting((self._function, node.operands[0]))
             stored = [at for cls in classes for at in self._stored(cls, str(node.data), stays)]
             return self._together(at for at in stored if at is not None) if all(stored) else None
         return Invariance() if holder and all(isinstance(a, Symbol) for a in holder) else None
@@ -361,8 +361,8 @@ class WalkStep:
         """
         infer = self._inference
         stored: list[At | None] = []
-        for related in [*infer.mro(cls), *infer.subclasses(cls)]:
-            for method in infer.writers_of_field(related, name):
+        for related in [*infer.hierarchy.mro(cls), *infer.hierarchy.subclasses(cls)]:
+            for method in infer.hierarchy.writers_of_field(related, name):
                 graph = infer.files[infer.functions[method].path].graph(method)
                 values = [graph.nodes[number].second for number in graph.stores.get(name, ())]
                 if values and infer.functions[method].name not in CONSTRUCTORS:
@@ -439,7 +439,7 @@ class WalkStep:
     def _of_project(self, number: int, node: Node) -> Answer:
         """Ex) self.kernel(), which takes nothing and computes it from fields"""
         states = self._inference.states
-        callees = self._inference.edges.get((self._function, number), set())
+        callees = self._inference.calls.edges.get((self._function, number), set())
         if len(node.operands) > 1 or not callees <= states.keys():
             return None
         returned: list[At] = []

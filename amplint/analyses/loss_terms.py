@@ -43,7 +43,7 @@ class LossTerms(NodeFact[Evidence]):
         self, question: Question, ask: Callable[[Question], Evidence | None]
     ) -> Evidence | None:
         function, number, is_tensor = question
-        marks = self.inference.marks_of(function)
+        marks = self.inference.uses.marks_of(function)
         kind = marks.nodes.get(number)
         if number in marks.backward and (kind == "term" or (kind == "loss" and is_tensor)):
             node = marks.graph.nodes[marks.backward[number]]

@@ -154,7 +154,7 @@ class ModuleUses(Fact):
             return {}
         ways = [
             self._called_by(site, callee, calls.get(callee, ()))
-            for callee in sorted(self.inference.edges[site])
+            for callee in sorted(self.inference.calls.edges[site])
         ]
         common = [module for module in ways[0] if all(module in way for way in ways)]
         found = {module: in_all([way[module] for way in ways]) for module in common}
@@ -208,7 +208,7 @@ class ModuleUses(Fact):
 
     def _is_module_atom(self, atom: Atom) -> bool:
         if isinstance(atom, Instance):
-            return self.inference.is_module(atom.cls)
+            return self.inference.hierarchy.is_module(atom.cls)
         return isinstance(atom, Object) and atom.kind == "module"
 
     def _has_gradients(self, function: str, block: int) -> bool | None:
@@ -259,7 +259,7 @@ class ModuleUses(Fact):
         """Their classes, and those above them; none of a family of which one freezes anything."""
         values = (state.values[module] for state, module in self._given_to_optimizers)
         found = {atom.cls for value in values for atom in value if isinstance(atom, Instance)}
-        families = (self.inference.mro(cls) for cls in found)
+        families = (self.inference.hierarchy.mro(cls) for cls in found)
         return {cls for family in families if not self._freezes(family) for cls in family}
 
     @cached_property

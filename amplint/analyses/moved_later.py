@@ -147,7 +147,7 @@ class MovedLater(CallFact[Evidence]):
             return [(function, call)]  # built where the tensor is
         site = (function, call)
         found: list[At] = []
-        for callee in sorted(self.inference.edges.get(site, ())):
+        for callee in sorted(self.inference.calls.edges.get(site, ())):
             given = self._parameters(site, callee, number)
             if not given:
                 return None

@@ -27,7 +27,7 @@ class NeverGiven(PlaceFact[bool]):
     def of(self, at: NodePlace) -> bool | None:
         infer, function = self.inference, at.function
         sites = self._callers.sites.get(function, ())
-        calls = [site for site in sites if not infer.is_from_test(function, site[0])]
+        calls = [site for site in sites if not infer.store.is_from_test(function, site[0])]
         left_out = {
             p.name
             for p in infer.functions[function].params

@@ -54,7 +54,7 @@ class OfLayers(CallFact[bool]):
 
     def _is_by_called(self, function: str, call: int, ask: Callable[[str], bool]) -> bool:
         """Whether it holds of all that a call may mean."""
-        callees = sorted(self.inference.edges.get((function, call), ()))
+        callees = sorted(self.inference.calls.edges.get((function, call), ()))
         return bool(callees) and all(ask(callee) for callee in callees)
 
     def _find(self, function: str, ask: Callable[[str], bool]) -> bool:

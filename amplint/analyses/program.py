@@ -12,6 +12,7 @@ from amplint.analyses.inferred import Values
 from amplint.analyses.limits import VALUES, Limited
 from amplint.inference import Inference
 from amplint.inference.components import complete
+from amplint.inference.fixpoint import solve
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -70,24 +71,16 @@ def linked(files: Files, progress: Progress = SILENT) -> Inference:
     inference = Inference(files)
     progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
     own = [file.facts for file in files.own.values()]
+    functions = [each for facts in own for each in facts.functions.values()]
     # Modules first: what a class derives from and how a function is decorated changes all that
     # is known in them, and would have them evaluated again.
-    inference.solve(facts.module for facts in own)
-    inference.solve(
-        function.id
-        for facts in own
-        for function in facts.functions.values()
-        if function.kind != "class"
-    )
+    solve(inference, [facts.module for facts in own])
+    solve(inference, [each.id for each in functions if each.kind != "class"])
     # Lambdas are known once the graph of what is around them has been built.
-    inference.solve(
-        function.id
-        for facts in own
-        for function in list(facts.functions.values())
-        if function.kind == "lambda"
-    )
+    functions = [each for facts in own for each in facts.functions.values()]
+    solve(inference, [each.id for each in functions if each.kind == "lambda"])
     # Class bodies hold defaults and nested calls; they are judged like any other code.
-    inference.solve(cls.id for facts in own for cls in facts.classes.values())
+    solve(inference, [cls.id for facts in own for cls in facts.classes.values()])
     complete(inference)
     return inference
 

@@ -158,7 +158,7 @@ class Origins(Fact):
     def _scaled_sharded(self) -> dict[Place, Sharded]:
         """By the call that makes a scaler, the first of these steps."""
         found: dict[Place, Sharded] = {}
-        for function in self.inference.mentioning("step"):
+        for function in self.inference.texts.mentioning("step"):
             state = self.inference.states.get(function)
             for number, node in enumerate(state.graph.nodes if state is not None else ()):
                 scaler = self._stepping(function, node)
@@ -387,7 +387,7 @@ class Origins(Fact):
             if isinstance(atom, Symbol):
                 names.add(transfer.canonical(atom.name))
             elif isinstance(atom, Class):
-                names |= self.inference.library_bases(atom.id)
+                names |= self.inference.hierarchy.library_bases(atom.id)
         return frozenset(names)
 
     def _search(self, start: At, ends: Callable[[At], bool], drawn: bool = False) -> Iterator[At]:
@@ -474,8 +474,8 @@ class Origins(Fact):
         node, infer = self._node(at), self.inference
         holders = infer.states[at[0]].values[node.operands[0]]
         for cls in sorted(atom.cls for atom in holders if isinstance(atom, Instance)):
-            for related in (*infer.mro(cls), *infer.subclasses(cls)):
-                for method in infer.writers_of_field(related, str(node.data)):
+            for related in (*infer.hierarchy.mro(cls), *infer.hierarchy.subclasses(cls)):
+                for method in infer.hierarchy.writers_of_field(related, str(node.data)):
                     if (state := infer.states.get(method)) is not None:
                         for store in state.graph.stores.get(node.data, ()):
                             yield method, state.graph.nodes[store].second
@@ -504,7 +504,7 @@ class Origins(Fact):
 
     def _returned(self, function: str, number: int, index: int | None) -> Iterator[At]:
         """The values that a call returns; of a tuple, one of its elements."""
-        for callee in sorted(self.inference.edges.get((function, number), ())):
+        for callee in sorted(self.inference.calls.edges.get((function, number), ())):
             state = self.inference.states.get(callee)
             if state is None:
                 continue

@@ -343,7 +343,7 @@ class ScaledIn:
                         yield user, callee, parameter, self.is_spent(held, user)
 
     def _callees(self, call: int) -> Collection[str]:
-        return self._inference.edges.get((self.question.function, call), ())
+        return self._inference.calls.edges.get((self.question.function, call), ())
 
     def _parameter(self, callee: str, call: Node, given: int) -> int:
         """The node of the parameter that takes an argument in what is called; -1 if unknown."""

@@ -86,7 +86,7 @@ class SelfTests(Fact):
     def _called_in(self, parts: Parts, function: str) -> Iterator[str]:
         for number, node in enumerate(self.inference.states[function].graph.nodes):
             if node.block in parts[function]:
-                yield from sorted(self.inference.edges.get((function, number), ()))
+                yield from sorted(self.inference.calls.edges.get((function, number), ()))
 
     def _is_run_by(self, parts: Parts, function: str) -> bool:
         """Whether nothing but these parts runs a function, as far as is seen and to be expected."""
@@ -139,7 +139,7 @@ class SelfTests(Fact):
         place = PurePath(path)
         stem = place.parent.name if place.stem == "__init__" else place.stem
         for importer in files.holding(stem):
-            if importer == path or inference.is_from_test(f"{path}::", f"{importer}::"):
+            if importer == path or inference.store.is_from_test(f"{path}::", f"{importer}::"):
                 continue
             file = files[importer]
             for node in (n for each in [*file.facts.functions] for n in file.graph(each).nodes):
@@ -147,12 +147,14 @@ class SelfTests(Fact):
                     yield node.data[1]
 
     def _means(self, importer: str, node: Node, path: str) -> bool:
-        return path in self.inference.imported_files(importer, node.data)
+        return path in self.inference.names.imported_files(importer, node.data)
 
 
 def gives_batches(inference: Inference, atom: Atom) -> bool:
     """Whether iterating a value yields one batch after the other."""
-    return is_loader(atom) or (isinstance(atom, Instance) and inference.is_loader(atom.cls))
+    return is_loader(atom) or (
+        isinstance(atom, Instance) and inference.hierarchy.is_loader(atom.cls)
+    )
 
 
 def blocks_of_main(graph: Graph) -> frozenset[int]:

@@ -92,7 +92,7 @@ class TensorCertainty(NodeFact[bool]):
         if state is None or not may_hold(state.values[number]):
             return GUESS
         node = state.graph.nodes[number]
-        if node.op in KNOWN or number in self.inference.marks_of(function).nodes:
+        if node.op in KNOWN or number in self.inference.uses.marks_of(function).nodes:
             return SURE  # or a part of a loss that is backpropagated
         if indexes_dimensions(state.graph, node):
             return SURE
@@ -123,7 +123,7 @@ class TensorCertainty(NodeFact[bool]):
 
     def _of_call(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
         states, node = self.inference.states, state.graph.nodes[number]
-        callees = self.inference.edges.get((function, number), set())
+        callees = self.inference.calls.edges.get((function, number), set())
         returned = [
             (callee, n)
             for callee in sorted(callees & states.keys())
@@ -178,7 +178,7 @@ class TensorCertainty(NodeFact[bool]):
         """The nodes of which an attribute is read that only tensors have, or that a function of
         torch is given first, be it in a part of the code where a test has narrowed them."""
         if function not in self._used:
-            used = self.inference.marks_of(function).surely_tensors
+            used = self.inference.uses.marks_of(function).surely_tensors
             self._used[function] = {sole_origin(state.graph, each) for each in used}
         return self._used[function]
 

@@ -34,15 +34,15 @@ class ProjectText(Fact):
         Args:
             words: one of these stands in each line that matches, which is then found sooner.
         """
-        return self.inference.matches(pattern, *words)
+        return self.inference.texts.matches(pattern, *words)
 
     def is_called(self, *names: str) -> bool:
         """Whether code that is no test calls a function of one of these names."""
-        return self.inference.is_called(frozenset(names))
+        return self.inference.texts.is_called(frozenset(names))
 
     def is_stored_from_outside(self, attribute: str) -> bool:
         """Whether some file assigns an attribute of that name to something other than `self`."""
-        return self.inference.is_stored_from_outside(attribute)
+        return self.inference.texts.is_stored_from_outside(attribute)
 
 
 class FunctionTexts(Fact):
@@ -93,7 +93,7 @@ class CalledTexts(CallFact[Sequence[str]]):
         self._known: dict[tuple[str, ...], Sequence[str]] = {}
 
     def of(self, at: NodePlace) -> Sequence[str]:
-        called = tuple(sorted(self.inference.edges.get((at.function, at.node), ())))
+        called = tuple(sorted(self.inference.calls.edges.get((at.function, at.node), ())))
         if called not in self._known:
             self._known[called] = [self._text(function) for function in self._reached(called)]
         return self._known[called]
@@ -111,7 +111,7 @@ class CalledTexts(CallFact[Sequence[str]]):
     @cached_property
     def _callees(self) -> Mapping[str, Set[str]]:
         found: dict[str, set[str]] = {}
-        for (caller, _), callees in self.inference.edges.items():
+        for (caller, _), callees in self.inference.calls.edges.items():
             if caller in self.inference.states:
                 found.setdefault(caller, set()).update(callees)
         return found

@@ -49,7 +49,7 @@ class HandedReads(CallFact[Evidence]):
         callees = state.values[node.operands[0]]
         if not callees or not all(isinstance(a, Function) and is_whole(a) for a in callees):
             return None
-        reads = [self.read_in(id_) for id_ in sorted(self.inference.edges.get(at[:2], ()))]
+        reads = [self.read_in(id_) for id_ in sorted(self.inference.calls.edges.get(at[:2], ()))]
         if not reads or None in reads or not self._is_on_device(at.function, given):
             return None
         return reads[0]

@@ -38,12 +38,12 @@ class ThreadWork(CallFact[Evidence]):
 
     def of(self, at: NodePlace) -> Evidence | None:
         infer = self.inference
-        work = infer.threads.get((at.function, at.node), set())
+        work = infer.calls.threads.get((at.function, at.node), set())
         called = sorted({atom.id for atom in work if isinstance(atom, Function)})
         for atom in work:
             module = atom.of if isinstance(atom, Method) and atom.name == "forward" else atom
-            if isinstance(module, Instance) and infer.is_module(module.cls):
-                called += infer.methods(module.cls, "forward")
+            if isinstance(module, Instance) and infer.hierarchy.is_module(module.cls):
+                called += infer.hierarchy.methods(module.cls, "forward")
             elif runs_layer(module):
                 return self.why(at.function, at.node, TEXT, Shows.OPERATION)
         return next((self._nearest[f] for f in called if f in self._nearest), None)
@@ -59,7 +59,7 @@ class ThreadWork(CallFact[Evidence]):
                     continue
                 if is_product(node, state):
                     direct.setdefault(function, number)
-                for callee in sorted(self.inference.edges.get((function, number), ())):
+                for callee in sorted(self.inference.calls.edges.get((function, number), ())):
                     callers.setdefault(callee, []).append(function)
         found = nearest(direct, lambda function: callers.get(function, ()))
         return {

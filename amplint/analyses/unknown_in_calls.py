@@ -65,7 +65,7 @@ def sources(
         node = state.graph.nodes[each]
         if node.op == ops.CALL and any(map(by_itself, state.values[node.operands[0]])):
             return []
-        if each != number and inference.edges.get((function, each)):
+        if each != number and inference.calls.edges.get((function, each)):
             return []  # a function of the project makes what it likes of its arguments
         operands = [operand for operand in node.operands if operand >= 0]
         if node.op == ops.CALL:
@@ -83,7 +83,7 @@ def is_declared(inference: Inference, function: str, number: int) -> bool:
     state = inference.states[function]
     operands = state.graph.nodes[number].operands
     annotation = state.values[operands[0]] if operands else BOTTOM
-    return number not in inference.marks_of(function).copied and any(
+    return number not in inference.uses.marks_of(function).copied and any(
         isinstance(atom, Tensor)
         for atom in annotated(annotation, Device(None), inference.files.models)
     )
@@ -104,5 +104,5 @@ def _is_unknown_parameter(
     node = inference.states[function].graph.nodes[number]
     if node.op != ops.PARAM or is_declared(inference, function, number):
         return False
-    given = inference.sites_of(Key("param", function, node.data))
+    given = inference.store.sites_of(Key("param", function, node.data))
     return all(is_unknown(given.get(site, BOTTOM)) for site in calls)

@@ -92,7 +92,7 @@ class Unsaved:
     @cached_property
     def _callees(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
-        for (caller, _), callees in self._inference.edges.items():
+        for (caller, _), callees in self._inference.calls.edges.items():
             found.setdefault(caller, set()).update(callees)
         return found
 
@@ -114,7 +114,7 @@ class Unsaved:
             path = self._path(function)
             for node in state.graph.nodes:
                 if node.op == ops.IMPORT:
-                    found = self._inference.imported_files(path, node.data)
+                    found = self._inference.names.imported_files(path, node.data)
                     imported.setdefault(path, set()).update(found)
         return imported
 
@@ -174,7 +174,7 @@ class Unsaved:
         """The nodes that a call saves, or hands to a function that saves them."""
         if self._saves(state.values[node.operands[0]]):
             yield node.argument(0, "obj")
-        for callee in sorted(self._inference.edges.get((function, number), ())):
+        for callee in sorted(self._inference.calls.edges.get((function, number), ())):
             for position, name in self._saved_parameters(callee):
                 yield node.argument(position, name)
 
@@ -261,7 +261,7 @@ class Unsaved:
             yield function, number
             for atom in state.values[node.operands[0]] if node.op == ops.ATTR else ():
                 if isinstance(atom, Instance):
-                    classes = (atom.cls, *self._inference.mro(atom.cls))
+                    classes = (atom.cls, *self._inference.hierarchy.mro(atom.cls))
                     yield from ((cls, node.data) for cls in classes)
 
     def _given(self, site: SiteId) -> Iterator[SiteId]:
@@ -355,7 +355,7 @@ class Unsaved:
             if self._path(function) in program
         }
         holders = self._holders(states.values())
-        asking = self._inference.mentioning(STATE)
+        asking = self._inference.texts.mentioning(STATE)
         return (
             holders is None
             or any(self._lets_go(function, state, holders) for function, state in states.items())
@@ -380,12 +380,13 @@ class Unsaved:
                     held |= {atom.cls for atom in owners if isinstance(atom, Instance)}
             if held == before:
                 break
+        hierarchy = self._inference.hierarchy
         for cls in list(held):
-            held |= {*self._inference.mro(cls), *self._inference.subclasses(cls)}
+            held |= {*hierarchy.mro(cls), *hierarchy.subclasses(cls)}
         for cls in held:
             if "__getstate__" in self._inference.classes[cls].methods:
                 return None
-            if self._inference.library_bases(cls) - {"torch.nn.Module", "builtins.object"}:
+            if hierarchy.library_bases(cls) - {"torch.nn.Module", "builtins.object"}:
                 return None
         return frozenset(held)
 
@@ -420,7 +421,7 @@ class Unsaved:
 
     def _is_followed(self, function: str, number: int, node: Node, state: State) -> bool:
         """Whether it is known what a call does with what it is given."""
-        if self._inference.edges.get((function, number)):
+        if self._inference.calls.edges.get((function, number)):
             return True
         callee = state.values[node.operands[0]]
         return bool(callee) and all(is_harmless(atom) for atom in callee)

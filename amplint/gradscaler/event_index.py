@@ -154,13 +154,13 @@ class EventIndex:
 
     def callees(self, site: SiteId) -> set[str]:
         """The functions that a call runs, if any of them leads to an event."""
-        callees = self.inference.edges.get(site, set())
+        callees = self.inference.calls.edges.get(site, set())
         return callees if callees & self.training else set()
 
     def is_of_remainder(self, site: SiteId) -> bool:
         """Whether a call asks functions which all compute whether a number is a multiple of
         another: `self.should_step(i)`."""
-        callees = self.inference.edges.get(site, set())
+        callees = self.inference.calls.edges.get(site, set())
         return bool(callees) and all(map(self._tells_remainder, callees))
 
     def is_of_overflow(self, site: SiteId) -> bool:
@@ -223,7 +223,7 @@ class EventIndex:
         function, number = site
         node = self.inference.states[function].graph.nodes[number]
         if node.op == ops.CALL:
-            for callee in sorted(self.inference.edges.get(site, ())):
+            for callee in sorted(self.inference.calls.edges.get(site, ())):
                 yield from self._told_by(callee)
         else:
             yield from ((function, each) for each in node.operands if each >= 0)
@@ -246,7 +246,7 @@ class EventIndex:
         at = function, loop
         if at not in self._stored_in:
             graph = self.inference.states[function].graph
-            edges, within = self.inference.edges, graph.nodes_in(loop)
+            edges, within = self.inference.calls.edges, graph.nodes_in(loop)
             own = {graph.nodes[n].data for n in within if graph.nodes[n].op == ops.STORE}
             callees = {callee for n in within for callee in edges.get((function, n), ())}
             self._stored_in[at] = frozenset(own).union(*map(self._stored_by, callees))
@@ -279,7 +279,7 @@ class EventIndex:
             found = event(self.inference, state, number)
             if found is None:
                 continue
-            callees = self.inference.edges.get((function, number), set())
+            callees = self.inference.calls.edges.get((function, number), set())
             plain = found.kind is TrainingEventKind.STEP and all(map(self._is_plain_step, callees))
             if callees and not plain and not all(map(self._is_of_scaler, callees)):
                 continue
@@ -295,18 +295,19 @@ class EventIndex:
         does not look for infinities itself, as far as its own words say; it calls no other."""
         facts = self.inference.functions[function]
         state = self.inference.states.get(function)
+        edges = self.inference.calls.edges
         return (
             facts.name == "step"
             and self._is_of_optimizer(function)
             and not any(map(UNSCALES.search, facts.words))
             and state is not None
-            and not any(self.inference.edges.get((function, number)) for number in calls(state))
+            and not any(edges.get((function, number)) for number in calls(state))
         )
 
     def _is_of_scaler(self, function: str) -> bool:
         """Whether a function is a method of a scaler of the project that keeps the protocol."""
         cls = self.inference.functions[function].cls
-        bases = self.inference.library_bases(cls) if cls is not None else set()
+        bases = self.inference.hierarchy.library_bases(cls) if cls is not None else set()
         return (
             cls is not None
             and not libraries.SCALERS.keys().isdisjoint(bases)
@@ -315,7 +316,7 @@ class EventIndex:
 
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls
-        return cls is not None and self.inference.is_optimizer(cls)
+        return cls is not None and self.inference.hierarchy.is_optimizer(cls)
 
 
 def losses_of(event: TrainingEvent) -> Iterator[int]:

@@ -142,11 +142,11 @@ def role_of(atom: object, inference: Inference) -> Role:
             return Role.DISABLED if atom.enabled is False else Role.SCALER
         return {"optimizer": Role.OPTIMIZER, "scheduler": Role.SCHEDULER}.get(atom.kind, Role.OTHER)
     if isinstance(atom, Instance):
-        if inference.is_optimizer(atom.cls):
+        if inference.hierarchy.is_optimizer(atom.cls):
             return Role.OPTIMIZER
-        if inference.is_scheduler(atom.cls):
+        if inference.hierarchy.is_scheduler(atom.cls):
             return Role.SCHEDULER
-        if inference.library_bases(atom.cls) & libraries.SCALERS.keys():
+        if inference.hierarchy.library_bases(atom.cls) & libraries.SCALERS.keys():
             return Role.SCALER if keeps_protocol(inference, atom.cls) else Role.OTHER
     return Role.OTHER
 
@@ -155,7 +155,7 @@ def keeps_protocol(inference: Inference, cls: str) -> bool:
     """Whether a scaler of the project calls the methods of the protocol that it replaces."""
     return all(
         "super" in inference.functions[method].words
-        for each in (cls, *inference.mro(cls))
+        for each in (cls, *inference.hierarchy.mro(cls))
         for name, methods in inference.classes[each].methods.items()
         if name in PROTOCOL
         for method in methods
@@ -256,9 +256,10 @@ def keeps_scaler(inference: Inference, atom: Atom) -> bool:
     """Whether an object of a framework, or a module that one trains, has it scale losses."""
     if isinstance(atom, Object):
         return atom.dtype == SCALED_DTYPE and atom.enabled is True
-    steps = inference.methods(atom.cls, "training_step") if isinstance(atom, Instance) else []
+    hierarchy, ask = inference.hierarchy, inference.store.joined
+    steps = hierarchy.methods(atom.cls, "training_step") if isinstance(atom, Instance) else []
     functions = [inference.functions[step] for step in steps]
-    dtypes = {inference.dtype_of_framework(each, inference.joined) for each in functions}
+    dtypes = {hierarchy.dtype_of_framework(each, ask) for each in functions}
     return dtypes == {SCALED_DTYPE}
 
 
@@ -275,7 +276,8 @@ def is_handed_out(inference: Inference, state: State, number: int) -> bool:
         callee = nodes[made.operands[0]] if made.op == ops.CALL else made
         owner = only(state.values[callee.operands[0]]) if callee.op == ops.ATTR else None
         if made.op == ops.CALL and isinstance(owner, Instance):
-            row = inference.files.models.method(inference.models_of(owner.cls), str(callee.data))
+            classes = inference.hierarchy.models_of(owner.cls)
+            row = inference.files.models.method(classes, str(callee.data))
             if row is not None and row.gives == "optimizer":
                 return True
     return False
@@ -289,8 +291,8 @@ def scaling_of(inference: Inference, value: Value, method: str) -> str | None:
         return None
     if isinstance(atom, Object):
         row = models.method_of_object(atom.kind, atom.type, method)
-    elif isinstance(atom, Instance) and not inference.methods(atom.cls, method):
-        row = models.method(inference.models_of(atom.cls), method)
+    elif isinstance(atom, Instance) and not inference.hierarchy.methods(atom.cls, method):
+        row = models.method(inference.hierarchy.models_of(atom.cls), method)
     return row.scaling if row is not None else None
 
 
@@ -384,7 +386,7 @@ def is_module(value: Value, inference: Inference) -> bool:
     """Whether a value is a torch module."""
     return bool(value) and all(
         (isinstance(atom, Object) and atom.kind == "module")
-        or (isinstance(atom, Instance) and inference.is_module(atom.cls))
+        or (isinstance(atom, Instance) and inference.hierarchy.is_module(atom.cls))
         for atom in value
     )
 

@@ -43,7 +43,7 @@ class Gathered(NamedTuple):
 def find_gathered(inference: Inference) -> Iterator[Gathered]:
     """The calls that unscale gradients for each batch where a framework gathers them."""
     words = inference.files.models.gathering
-    for function in sorted({each for word in words for each in inference.mentioning(word)}):
+    for function in sorted({each for word in words for each in inference.texts.mentioning(word)}):
         state = inference.states.get(function)
         if state is None or TEST_PATH.search(inference.functions[function].path):
             continue

@@ -167,10 +167,10 @@ class Incompletes:
         if not variable.name:
             return False
         # An object that is handed on as one of a base class is not seen to be one of this class.
-        own = {variable.scope, *self._inference.subclasses(variable.scope)}
+        own = {variable.scope, *self._inference.hierarchy.subclasses(variable.scope)}
         return (
             any(
-                self._inference.library_bases(each) - PLAIN_BASES
+                self._inference.hierarchy.library_bases(each) - PLAIN_BASES
                 for each in self._family(variable.scope)
             )
             or not own.isdisjoint(self._handed_on)
@@ -194,14 +194,14 @@ class Incompletes:
 
     def _family(self, cls: str) -> frozenset[str]:
         """A class, those that it derives from, those that derive from it, and their bases."""
-        found = {cls, *self._inference.mro(cls)}
-        for other in self._inference.subclasses(cls):
-            found.update((other, *self._inference.mro(other)))
+        found = {cls, *self._inference.hierarchy.mro(cls)}
+        for other in self._inference.hierarchy.subclasses(cls):
+            found.update((other, *self._inference.hierarchy.mro(other)))
         return frozenset(found)
 
     def _is_unfinished(self, cls: str) -> bool:
         """Whether a class has a method that somebody else is to write."""
-        order = [cls, *self._inference.mro(cls)]
+        order = [cls, *self._inference.hierarchy.mro(cls)]
         written = {
             name
             for each in order
@@ -246,7 +246,7 @@ class Incompletes:
         harmless: dict[Value, bool] = {BOTTOM: False}  # many calls are of the same
         for function, state in self._inference.states.items():
             for number, node in enumerate(state.graph.nodes):
-                if node.op != ops.CALL or self._inference.edges.get((function, number)):
+                if node.op != ops.CALL or self._inference.calls.edges.get((function, number)):
                     continue
                 callee = state.values[node.operands[0]]
                 if callee not in harmless:
@@ -382,7 +382,8 @@ class Incompletes:
         cls = facts.cls
         if cls is None or facts.kind == "class":
             return frozenset()
-        bases, derived = self._inference.mro(cls), self._inference.subclasses(cls)
+        hierarchy = self._inference.hierarchy
+        bases, derived = hierarchy.mro(cls), hierarchy.subclasses(cls)
         others = {
             method
             for each in {*bases, *derived} - {cls}
@@ -422,7 +423,7 @@ class Incompletes:
         others |= {scope for method in own for scope in self._scopes(method)}
         return any(
             method in self._inference.functions[each].words
-            for each in self._inference.mentioning(variable.name)
+            for each in self._inference.texts.mentioning(variable.name)
             if each not in others
             and each not in but
             and self._reads_by_name(each, variable.name)
@@ -508,7 +509,7 @@ class Incompletes:
         return any(each == function for each, _ in scaling) and not any(
             unknown_event(state, call, set()) is not None
             for call in calls(state)
-            if call > number and not self._inference.edges.get((function, call))
+            if call > number and not self._inference.calls.edges.get((function, call))
         )
 
     def _is_repeated(self, variable: Variable, site: SiteId) -> bool:

@@ -160,7 +160,7 @@ def relevance(index: EventIndex, function: str, last_block: tuple[int, ...]) -> 
             add_around(blocks, graph, node.block)
         if node.op == ops.RAISE:
             raising.add(node.block)
-        callees = index.inference.edges.get(site, set())
+        callees = index.inference.calls.edges.get(site, set())
         each = found if found is not None and found.kind is TrainingEventKind.BACKWARD else None
         if callees & index.backward or each is not None:
             add_around(training, graph, block_of_backward(index, site, each))

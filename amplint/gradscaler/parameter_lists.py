@@ -66,7 +66,7 @@ def given_to_collector(inference: Inference, function: str, call: int) -> list[i
     Ex) model of `param_groups(model, 0.1)`
     """
     node = inference.states[function].graph.nodes[call]
-    callees = inference.edges.get((function, call), ())
+    callees = inference.calls.edges.get((function, call), ())
     if node.op != ops.CALL or len(callees) != 1 or node.data.stars:
         return []
     (callee,) = callees

@@ -334,7 +334,7 @@ class Explorer:
         callees = self.index.callees(site)
         if callees:
             return self.run_callees(frame, number, node, callees, paths)
-        known = self.inference.edges.get(site, set())
+        known = self.inference.calls.edges.get(site, set())
         constructing = []
         for path in paths:
             value = self.unfollowed(frame, path, number, node, known)
@@ -520,7 +520,7 @@ class Explorer:
     def run_callees(
         self, frame: Activation, number: int, node: Node, callees: set[str], paths: list[PathState]
     ) -> list[PathState]:
-        if len(callees) == 1 and not self.inference.drawn.get((frame.function, number)):
+        if len(callees) == 1 and not self.inference.calls.drawn.get((frame.function, number)):
             (function,) = callees
             state = self.inference.states.get(function)
             if state is not None and not state.graph.yields:

@@ -8,7 +8,7 @@ frame, calls, evaluation            one function: its regions; calls; every othe
 
 from amplint.inference.annotations import annotated
 from amplint.inference.evaluation import Evaluation
-from amplint.inference.fixpoint import Inference
+from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId, State
 
 __all__ = ["Evaluation", "Inference", "SiteId", "State", "annotated"]

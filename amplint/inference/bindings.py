@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.inference import transfer
+from amplint.inference.definitions import Definitions
 from amplint.inference.state import Key
 from amplint.inference.store import Store
 from amplint.ir import ops
-from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Graph
 from amplint.values.atoms import BOTTOM, UNKNOWN, Module, Symbol, Value, one
 
@@ -18,21 +18,28 @@ STAR_LIBRARIES = frozenset({"torch.cuda.amp"})
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
-class Bindings(Store):
-    """The names of a project."""
+class Bindings:
+    """The names of a project.
 
-    def __init__(self, files: Files) -> None:
-        super().__init__(files)
-        self.modules = files.modules
+    Args:
+        definitions: of the project.
+        store: holds the values of names.
+    """
+
+    def __init__(self, definitions: Definitions, store: Store) -> None:
+        self._functions = definitions.functions
+        self._files = definitions.files
+        self._store = store
+        self.modules = definitions.files.modules
         self._bound_in: dict[tuple[str, str], str | Value] = {}
 
-    def _class_at(self, path: str, graph: Graph, number: int, steps: int) -> str | None:
+    def class_at(self, path: str, graph: Graph, number: int, steps: int) -> str | None:
         """The class that a node of a module's graph holds, through imports."""
         node = graph.nodes[number]
         if node.op == ops.CLASS:
             return str(node.data)
         if node.op == ops.SUBSCRIPT:
-            return self._class_at(path, graph, node.operands[0], steps)
+            return self.class_at(path, graph, node.operands[0], steps)
         if node.op == ops.IMPORT and node.data[1] is not None:
             module, name, level = node.data
             return self._class_imported(path, module, name, level, steps)
@@ -53,9 +60,9 @@ class Bindings(Store):
         scope = self._find_binding(target, name, set()) if target is not None and steps else None
         if not isinstance(scope, str):
             return None
-        graph = self.files[scope[:-2]].graph(scope)
+        graph = self._files[scope[:-2]].graph(scope)
         bound = graph.bindings[name]
-        return self._class_at(scope[:-2], graph, bound[0], steps - 1) if len(bound) == 1 else None
+        return self.class_at(scope[:-2], graph, bound[0], steps - 1) if len(bound) == 1 else None
 
     def import_value(self, path: str, data: tuple[str | None, str | None, int]) -> Value:
         """The value that `import module` or `from module import name` binds in the file `path`."""
@@ -96,22 +103,22 @@ class Bindings(Store):
             self._bound_in[key] = self._find_binding(path, name, set())
         found = self._bound_in[key]
         if isinstance(found, str):
-            return self.read(Key("name", found, name))
+            return self._store.read(Key("name", found, name))
         if found:
             return found
         # A function of the module may bind it, declared `global`.
         if name in BUILTINS:
             return None  # nobody does that, and most names that a module does not bind are these
         declared = Key("name", f"{path}::", name)
-        value = self.read(declared)
-        return value if self.sites_of(declared) else None
+        value = self._store.read(declared)
+        return value if self._store.sites_of(declared) else None
 
     def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
         """The scope that binds a module's name, through star imports, or what it is without one."""
         seen.add(path)
         scope = f"{path}::"
-        known = self.files.may_bind(path, name)
-        if known and name in self.files[path].graph(scope).bindings:
+        known = self._files.may_bind(path, name)
+        if known and name in self._files[path].graph(scope).bindings:
             return scope
         sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
         if sub is not None:
@@ -120,7 +127,7 @@ class Bindings(Store):
 
     def _find_behind_stars(self, path: str, name: str, seen: set[str]) -> str | Value:
         """The scope that binds a name which a module has by `from other import *`."""
-        graph = self.files[path].graph(f"{path}::")
+        graph = self._files[path].graph(f"{path}::")
         if name.startswith("_"):
             return BOTTOM  # a star brings none of these
         of_library: Value = BOTTOM
@@ -138,7 +145,7 @@ class Bindings(Store):
     def _of_library(self, module: str, name: str) -> Value:
         """The value that a library's `from module import *` binds to a name, if it is known to."""
         known = f"{module}.{name}" if module in STAR_LIBRARIES else None
-        dotted = known or self.files.models.starred(module, name)
+        dotted = known or self._files.models.starred(module, name)
         if dotted is None:
             return BOTTOM
         parent, _, last = dotted.rpartition(".")
@@ -148,14 +155,14 @@ class Bindings(Store):
         """A name free in the function: of an enclosing function, the module, or a builtin."""
         scope = function.parent
         while scope is not None:
-            facts = self.functions[scope]
+            facts = self._functions[scope]
             if facts.kind != "class" or function.kind == "class":
                 if facts.kind == "module":
                     found = self.module_name(facts.path, name)
                     if found is not None:
                         return found
-                elif name in self.files[facts.path].graph(scope).bindings:
-                    return self.read(Key("name", scope, name))
+                elif name in self._files[facts.path].graph(scope).bindings:
+                    return self._store.read(Key("name", scope, name))
             scope = facts.parent
         if function.kind == "module":
             found = self.module_name(function.path, name)

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from amplint.inference.project import ProjectFacts, makes_idle_scaler, speaks_of_devices
+from amplint.inference.inference import Inference
+from amplint.inference.project_texts import makes_idle_scaler, speaks_of_devices
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.model import FunctionFacts, Graph
@@ -32,7 +33,7 @@ class Body(msgspec.Struct, array_like=True, frozen=True):
 Bodies = Mapping[str, Body]  # by the id of the function
 
 
-def bodies(project: ProjectFacts, file: File) -> dict[str, Body]:
+def bodies(project: Inference, file: File) -> dict[str, Body]:
     """The bodies of all functions of a file, whose graphs are built."""
     # See `Frame.is_scaled` and `Evaluation.is_never_moved`.
     around = makes_idle_scaler(file.text), speaks_of_devices(file)
@@ -40,7 +41,7 @@ def bodies(project: ProjectFacts, file: File) -> dict[str, Body]:
     for function, facts in file.facts.functions.items():
         graph = file.graph(function)
         words = sorted(map(repr, facts.words))
-        seen = project.observation(facts)
+        seen = project.unseen.observation(facts)
         read: list[object] = [around, repr(told(facts)), words, shape(graph), seen]
         nests = any(node.op in NESTING for node in graph.nodes)
         found[function] = Body(digest(read), tuple(sorted(graph.bindings)) if nests else ())

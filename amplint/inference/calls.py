@@ -105,7 +105,7 @@ class Calls(OfFrameworks):
         """The value of a parameter in a call that leaves it out."""
         if parameter.constant_default or not parameter.has_default:
             return self.constant_default(parameter)
-        return self.inference.read(Key("default", function, parameter.name))
+        return self.exchange.read(Key("default", function, parameter.name))
 
     def constant_default(self, parameter: Param) -> Value:
         default = parameter.default
@@ -122,39 +122,41 @@ class Calls(OfFrameworks):
         if isinstance(atom, Instance):
             return self.instance_attribute(atom, name, node)
         if isinstance(atom, Super):
-            bases = infer.mro(atom.cls)[1:]
+            bases = infer.hierarchy.mro(atom.cls)[1:]
             for base in bases:
                 ids = infer.classes[base].methods.get(name)
                 if ids:
                     return frozenset(Function(i, Instance(atom.of)) for i in ids)
             return one(Method(Instance(atom.of), name))
         if isinstance(atom, Class):
-            for current in infer.mro(atom.id):
+            for current in infer.hierarchy.mro(atom.id):
                 ids = infer.classes[current].methods.get(name)
                 if ids:
                     bound = atom if "classmethod" in infer.functions[ids[0]].decorated else None
                     return frozenset(Function(i, bound) for i in ids)
                 if name in infer.files[infer.classes[current].path].graph(current).bindings:
-                    return infer.read(Key("name", current, name))
-            if name == "apply" and infer.is_autograd_function(atom.id):
+                    return self.exchange.read(Key("name", current, name))
+            if name == "apply" and infer.hierarchy.is_autograd_function(atom.id):
                 return one(Method(atom, name))
             return UNKNOWN
         if isinstance(atom, Module):
-            found = infer.module_name(atom.path, name)
+            found = infer.names.module_name(atom.path, name)
             return UNKNOWN if found is None else found
         if isinstance(atom, Object) and atom.kind == "options":
             # Others may have set it to something else: `args.world_size = ...`.
-            return join([infer.read(Key("option", "", name)), UNKNOWN])
+            return join([self.exchange.read(Key("option", "", name)), UNKNOWN])
         if isinstance(atom, Unknown) and name == SAVED:
             return self.saved(node)
         if isinstance(atom, Unknown):
             if name in MEASURED:
                 return join([UNKNOWN, self.applied(transfer.attribute, node, Tensor(), name)])
-            known = name in (MODULE_CONVERSIONS | LEGACY_NAMES) or infer.module_methods(name)
+            known = name in (MODULE_CONVERSIONS | LEGACY_NAMES) or infer.hierarchy.module_methods(
+                name
+            )
             return one(Method(Unknown(), name)) if known else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
-            path = infer.modules.absolute(dotted, self.facts.path)
+            path = infer.names.modules.absolute(dotted, self.facts.path)
             return one(Module(path)) if path else self.applied(transfer.attribute, node, atom, name)
         return self.applied(transfer.attribute, node, atom, name)
 
@@ -166,7 +168,7 @@ class Calls(OfFrameworks):
         )
         presumed = one(Tensor(device=device))
         key = Key("field", self.facts.cls or "", SAVED)
-        seen = only(self.inference.read(key)) if self.facts.cls is not None else None
+        seen = only(self.exchange.read(key)) if self.facts.cls is not None else None
         if not isinstance(seen, Sequence) or seen.items is None:
             return one(Sequence(None, presumed))
         items = tuple(item if is_of_cpu(item) else presumed for item in seen.items)
@@ -179,11 +181,11 @@ class Calls(OfFrameworks):
         if saves and self.facts.cls is not None and not arguments.stars:
             site = (self.facts.id, self.number)
             key = Key("field", self.facts.cls, SAVED)
-            self.inference.write(key, site, one(Sequence(arguments.positional, BOTTOM)))
+            self.exchange.write(key, site, one(Sequence(arguments.positional, BOTTOM)))
 
     def instance_attribute(self, instance: Instance, name: str, node: Node) -> Value:
         infer = self.inference
-        ids = infer.methods(instance.cls, name)
+        ids = infer.hierarchy.methods(instance.cls, name)
         if ids:
             instance = replace(
                 instance, given=()
@@ -193,7 +195,7 @@ class Calls(OfFrameworks):
                 decorated = infer.functions[identity].decorated
                 if "property" in decorated or "cached_property" in decorated:
                     self.enter(identity, node, Arguments(), instance)
-                    results.append(infer.read(Key("return", identity)))
+                    results.append(self.exchange.read(Key("return", identity)))
                 elif "setter" in decorated or "deleter" in decorated:
                     continue  # a read of the property runs its getter alone
                 elif "staticmethod" in decorated:
@@ -204,35 +206,38 @@ class Calls(OfFrameworks):
         identified = self.identified_field(instance, name)
         if identified:
             return identified
-        below = infer.subclasses(instance.cls)
+        below = infer.hierarchy.subclasses(instance.cls)
         # What that many subclasses store has nothing in common.
-        related = [*infer.mro(instance.cls), *(below if len(below) <= MAX_SUBCLASSES else ())]
-        stored = join(infer.read(Key("field", cls, name)) for cls in related)
+        related = [
+            *infer.hierarchy.mro(instance.cls),
+            *(below if len(below) <= MAX_SUBCLASSES else ()),
+        ]
+        stored = join(self.exchange.read(Key("field", cls, name)) for cls in related)
         # `weight: Tensor` says less than what is stored; that of a dataclass is for its users, too.
         is_told = any(atom != NONE for atom in stored) and not any(map(is_vague, stored))
-        bound = [c for c in related if infer.binds(c, name, is_told)]
-        value = join([stored, *(infer.read(Key("name", c, name)) for c in bound)])
+        bound = [c for c in related if infer.hierarchy.binds(c, name, is_told)]
+        value = join([stored, *(self.exchange.read(Key("name", c, name)) for c in bound)])
         if value:
             if is_open(value):
                 for cls in related:
-                    if infer.marks_of_class(cls).get(name):
-                        return self.mark_value(infer.marks_of_class(cls)[name]) or value
+                    if infer.uses.marks_of_class(cls).get(name):
+                        return self.mark_value(infer.uses.marks_of_class(cls)[name]) or value
             return value
-        if name == "param_groups" and infer.is_optimizer(instance.cls):
+        if name == "param_groups" and infer.hierarchy.is_optimizer(instance.cls):
             return transfer.PARAM_GROUPS
-        if name == "state" and infer.is_optimizer(instance.cls):
+        if name == "state" and infer.hierarchy.is_optimizer(instance.cls):
             return OPTIMIZER_STATE
-        if name == "device" and infer.is_module(instance.cls):
+        if name == "device" and infer.hierarchy.is_module(instance.cls):
             return one(
                 Device(ACCELERATOR, self.evidence(node, "the module's device", Shows.CONVENTION))
             )
-        if name in REGISTRIES and infer.is_module(instance.cls):
+        if name in REGISTRIES and infer.hierarchy.is_module(instance.cls):
             device = Device(
                 ACCELERATOR,
                 self.evidence(node, "parameters and buffers of a module", Shows.CONVENTION),
             )
             return one(MappingValue(one(Tensor(device=device))))
-        bases = infer.library_bases(instance.cls)
+        bases = infer.hierarchy.library_bases(instance.cls)
         if not bases:
             return UNKNOWN
         of_framework = self.attribute_of_framework(instance, name, node)
@@ -248,19 +253,23 @@ class Calls(OfFrameworks):
         """The value of a field in an instance that one call is known to have made, where the
         constructor stores a parameter in it: that, and what is stored in it elsewhere."""
         infer = self.inference
-        makers = infer.methods(instance.cls, "__init__", overridden=False) if instance.given else []
+        makers = (
+            infer.hierarchy.methods(instance.cls, "__init__", overridden=False)
+            if instance.given
+            else []
+        )
         if not instance.given or len(makers) > 1:
             return BOTTOM
         # Of a dataclass, the constructor is generated.
         key = Key("kept", str(infer.functions[makers[0]].cls if makers else instance.cls), name)
-        parameter = constant(infer.read(key))
+        parameter = constant(self.exchange.read(key))
         given = next((value for p, value in instance.given if p == parameter), None)
         if given is None:
             return BOTTOM
-        constructors = infer.sites_of(key).keys()
+        constructors = self.exchange.sites_of(key).keys()
         stored = [
-            infer.read_without(Key("field", cls, name), constructors)
-            for cls in infer.mro(instance.cls)
+            self.exchange.read_without(Key("field", cls, name), constructors)
+            for cls in infer.hierarchy.mro(instance.cls)
         ]
         return join([given, *stored])
 
@@ -270,7 +279,7 @@ class Calls(OfFrameworks):
         facts = infer.functions[identity]
         if set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS or facts.cls is None:
             return one(Function(identity, instance))
-        value = infer.read(Key("name", facts.cls, facts.name))
+        value = self.exchange.read(Key("name", facts.cls, facts.name))
         functions = [a for a in value if isinstance(a, Function)]
         if not functions:
             return one(Function(identity, instance))
@@ -280,8 +289,7 @@ class Calls(OfFrameworks):
         values = self.operands(node)
         arguments = self.arguments_of(self.graph, node, values[1:])
         results: list[Value] = []
-        infer = self.inference
-        infer.edges[(self.facts.id, self.number)] = set()
+        self.exchange.calls.edges[(self.facts.id, self.number)] = set()
         self.note_option(node, arguments)
         self.note_hook(node, arguments)
         self.note_method(node)
@@ -297,7 +305,7 @@ class Calls(OfFrameworks):
             elif (
                 isinstance(atom, Method)
                 and atom.of in ANY_MODULE
-                and (methods := infer.module_methods(atom.name))
+                and (methods := self.inference.hierarchy.module_methods(atom.name))
             ):
                 results.append(self.call_by_name(methods, arguments, node))
             elif isinstance(atom, Unknown) and self.graph.nodes[node.operands[0]].op == ops.ATTR:
@@ -320,7 +328,7 @@ class Calls(OfFrameworks):
         for owner in self.of(field.operands[0]):
             if isinstance(owner, Instance) and modules:
                 site = (self.facts.id, self.number)
-                self.inference.write(Key("field", owner.cls, field.data), site, modules)
+                self.exchange.write(Key("field", owner.cls, field.data), site, modules)
 
     def takes(self, atom: Atom, arguments: Arguments) -> bool:
         """Whether a function can be called so: of a table, only such a one can be meant."""
@@ -347,7 +355,9 @@ class Calls(OfFrameworks):
         owner = self.of(callee.operands[0])
         for identity, instance in self.many_methods(owner, callee.data):
             self.call_function(Function(identity, instance), arguments, node)
-        for identity in self.inference.large_family(callee.data) if Unknown() in owner else ():
+        for identity in (
+            self.inference.hierarchy.large_family(callee.data) if Unknown() in owner else ()
+        ):
             self.enter(identity, node, None, None)
         made = self.call(Unknown(), arguments, node)
         likely = LIKELY_OWNERS.get(callee.data)
@@ -419,9 +429,9 @@ class Calls(OfFrameworks):
         option = options.declared(arguments)
         if option is not None:
             site = (self.facts.id, self.number)
-            self.inference.write(Key("option", "", option.name), site, option.value)
+            self.exchange.write(Key("option", "", option.name), site, option.value)
             if option.is_off:
-                self.inference.off_flags[site] = option.name
+                self.exchange.calls.off_flags[site] = option.name
 
     def call_by_name(self, methods: Iterable[str], arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
@@ -472,19 +482,19 @@ class Calls(OfFrameworks):
         if isinstance(atom, Function):
             return self.call_function(atom, arguments, node)
         if isinstance(atom, Class):
-            makers = infer.methods(atom.id, "__init__", overridden=False)
+            makers = infer.hierarchy.methods(atom.id, "__init__", overridden=False)
             for identity in makers:
                 self.enter(identity, node, arguments, Instance(atom.id))
             if not makers:
                 self.note_made(atom.id, arguments, node)
-                if infer.library_bases(atom.id) & DICTS:
+                if infer.hierarchy.library_bases(atom.id) & DICTS:
                     return self.called(Symbol("builtins.dict"), arguments, node)
                 self.fill_fields(atom.id, arguments)
             given = self.identified(atom.id, makers, arguments)
             contexts = self.contexts_of(atom.id, makers, arguments, node)
             if contexts:
                 return join([one(Instance(atom.id, given=given)), contexts])
-            if infer.is_loader(atom.id) and self.hands_on(makers):
+            if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.site(node)
                 )
@@ -503,7 +513,9 @@ class Calls(OfFrameworks):
                 self.note_made(atom.of.cls, arguments, node)
                 opened = self.opened_by_base(atom.of.cls, arguments, node)
                 if opened:
-                    infer.write(Key("context", self.facts.id), (self.facts.id, self.number), opened)
+                    self.exchange.write(
+                        Key("context", self.facts.id), (self.facts.id, self.number), opened
+                    )
             known = self.given_by_framework(atom, node)
             return known if known is not None else self.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
@@ -526,7 +538,7 @@ class Calls(OfFrameworks):
                 of_operator = self.call_operators(atom.name, arguments, node)
                 if of_operator is not None:
                     return of_operator
-            if infer.kind_of(atom.name) == "loader":
+            if infer.hierarchy.kind_of(atom.name) == "loader":
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.called(atom, arguments, node), own)
         return self.called(atom, arguments, node)
@@ -540,12 +552,12 @@ class Calls(OfFrameworks):
             arguments: those of the call that makes the instance.
         """
         infer = self.inference
-        entering = infer.methods(cls, "__enter__")
-        if infer.library_bases(cls) & libraries.AUTOCASTS.keys():
+        entering = infer.hierarchy.methods(cls, "__enter__")
+        if infer.hierarchy.library_bases(cls) & libraries.AUTOCASTS.keys():
             if not makers:
                 return self.opened_by_base(cls, arguments, node)
             entering = makers
-        contexts = join(infer.read(Key("context", each)) for each in entering)
+        contexts = join(self.exchange.read(Key("context", each)) for each in entering)
         if not contexts or len(makers) != 1:
             return contexts
         # All instances of a class have one value there. Where that does not say whether the region
@@ -561,7 +573,7 @@ class Calls(OfFrameworks):
 
     def opened_by_base(self, cls: str, arguments: Arguments, node: Node) -> Value:
         """The region of a subclass of autocast whose base is given these arguments."""
-        names = sorted(libraries.AUTOCASTS.keys() & self.inference.library_bases(cls))
+        names = sorted(libraries.AUTOCASTS.keys() & self.inference.hierarchy.library_bases(cls))
         return join(one(transfer.autocast(name, arguments, self.site(node))) for name in names)
 
     def wrap(self, context: Autocast, wrapped: Value) -> None:
@@ -569,10 +581,10 @@ class Calls(OfFrameworks):
         site = (self.facts.id, self.number)
         for atom in ordered(wrapped):
             runs = self.run_by(atom)
-            if isinstance(atom, Instance) and self.inference.is_module(atom.cls):
-                runs = runs or self.inference.methods(atom.cls, "forward")
+            if isinstance(atom, Instance) and self.inference.hierarchy.is_module(atom.cls):
+                runs = runs or self.inference.hierarchy.methods(atom.cls, "forward")
             for identity in runs:
-                self.inference.write(Key("wrapped", identity), site, one(context))
+                self.exchange.write(Key("wrapped", identity), site, one(context))
 
     def identified(
         self, cls: str, makers: list[str], arguments: Arguments
@@ -603,7 +615,7 @@ class Calls(OfFrameworks):
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
         returned = [
-            self.inference.read(Key("return", identity))
+            self.exchange.read(Key("return", identity))
             for function in ordered(collate)
             for identity in self.run_by(function)
         ]
@@ -620,21 +632,21 @@ class Calls(OfFrameworks):
     def run_by(self, function: Atom) -> list[str]:
         """The functions of the project that a call of this runs."""
         if isinstance(function, Instance):
-            return self.inference.methods(function.cls, "__call__")
+            return self.inference.hierarchy.methods(function.cls, "__call__")
         return [function.id] if isinstance(function, Function) else []
 
     def enter_held(self, held: Value, node: Node) -> None:
         """Calling a Sequential calls what it holds; what each is given is not followed."""
         for atom in ordered(held):
             if isinstance(atom, Instance):
-                for identity in self.inference.methods(atom.cls, "forward"):
+                for identity in self.inference.hierarchy.methods(atom.cls, "forward"):
                     self.enter(identity, node, None, None)
 
     def apply_function(self, function: Class, arguments: Arguments, node: Node) -> Value:
         """`Function.apply(x)`: its `forward`, with a context in front."""
         context = one(Object("context", AUTOGRAD_FUNCTION))
         given = replace(arguments, positional=(context, *arguments.positional))
-        ids = self.inference.methods(function.id, "forward", overridden=False)
+        ids = self.inference.hierarchy.methods(function.id, "forward", overridden=False)
         return join(self.call_function(Function(i), given, node) for i in ids) or UNKNOWN
 
     def run_closure(self, arguments: Arguments, node: Node) -> None:
@@ -661,7 +673,7 @@ class Calls(OfFrameworks):
                 for a in value
             )
             site = (self.facts.id, self.number)
-            self.inference.write(Key("field", module.cls, name), site, moved)
+            self.exchange.write(Key("field", module.cls, name), site, moved)
 
     def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
         """Calls of libraries that call something of the project in turn."""
@@ -747,12 +759,12 @@ class Calls(OfFrameworks):
     def hand_over(self, work: Value, arguments: Arguments) -> None:
         """Another thread runs this, in no region, and nobody need wait for it: it is not called."""
         site = (self.facts.id, self.number)
-        self.inference.threads[site] = set(work)
-        self.inference.are_regions_stale = True
+        self.exchange.calls.threads[site] = set(work)
+        self.exchange.regions_may_change()
         for atom in ordered(work):
             if isinstance(atom, Function):
-                self.inference.write_region(atom.id, site, None)
-                self.inference.need(atom.id)
+                self.exchange.write_region(atom.id, site, None)
+                self.exchange.need(atom.id)
                 self.bind(atom, arguments)
 
     def call_operators(self, name: str, arguments: Arguments, node: Node) -> Value | None:
@@ -766,7 +778,7 @@ class Calls(OfFrameworks):
                 one(Symbol(custom_ops.PREFIX + namespace)) if isinstance(namespace, str) else None
             )
         operator = name.removesuffix(".default")
-        kernels = self.inference.read(Key("operator", operator, "forward"))
+        kernels = self.exchange.read(Key("operator", operator, "forward"))
         called = [a for a in ordered(kernels) if isinstance(a, Function)]
         return join(self.call_function(f, arguments, node) for f in called) if called else None
 
@@ -781,10 +793,10 @@ class Calls(OfFrameworks):
             return one(Symbol(f"{operator}.{how}"))
         site = (self.facts.id, self.number)
         if role:
-            self.inference.write(Key("operator", operator, role), site, frozenset(functions))
+            self.exchange.write(Key("operator", operator, role), site, frozenset(functions))
             for function in functions:
-                self.inference.write(Key("role", function.id), site, one(Host("str", role, True)))
-                self.inference.need(function.id)
+                self.exchange.write(Key("role", function.id), site, one(Host("str", role, True)))
+                self.exchange.need(function.id)
         return one(Symbol(operator)) if how in custom_ops.DEFINES else frozenset(functions)
 
     def name_written(self, call: Node) -> int:
@@ -801,20 +813,21 @@ class Calls(OfFrameworks):
         for name in names:
             ids = {identity for identity, _ in self.many_methods(owner, name, 0)}
             if is_open(owner):
-                ids.update(self.inference.methods_called(name))
+                ids.update(self.inference.hierarchy.methods_called(name))
             case = (self.number, parameter, name)
-            self.inference.write_dispatch(self.facts.id, case, frozenset(ids))
+            self.exchange.write_dispatch(self.facts.id, case, frozenset(ids))
 
     def dispatched(self, function: Function, arguments: Arguments, node: Node) -> None:
         """Enter the methods that a function finds by the constants of this call."""
-        infer = self.inference
-        cases = infer.dispatches(function.id)
+        cases = self.exchange.dispatches(function.id)
         given = self.given(function, arguments) if cases else {}
         for (_, parameter, name), methods in cases.items():
             if constant(given.get(parameter)) == name:
                 for identity in sorted(methods):
                     self.enter(identity, node, None, None)
-                    infer.drawn.setdefault((self.facts.id, self.number), set()).add(identity)
+                    self.exchange.calls.drawn.setdefault((self.facts.id, self.number), set()).add(
+                        identity
+                    )
 
     def many_methods(
         self, owner: Value, name: str, few: int = MAX_ALTERNATIVES
@@ -824,7 +837,7 @@ class Calls(OfFrameworks):
             (identity, atom)
             for atom in ordered(owner)
             if isinstance(atom, Instance)
-            for ids in [self.inference.methods(atom.cls, name)]
+            for ids in [self.inference.hierarchy.methods(atom.cls, name)]
             if few < len(ids) <= MAX_BY_NAME
             for identity in ids
         ]
@@ -833,7 +846,7 @@ class Calls(OfFrameworks):
         """The constants that calls give for a parameter: the events that a trainer fires."""
         if number < 0 or self.graph.nodes[number].op != ops.PARAM:
             return []
-        given = self.inference.given_strings(self.facts.id, self.graph.nodes[number].data)
+        given = self.exchange.given_strings(self.facts.id, self.graph.nodes[number].data)
         return given if len(given) <= MAX_EVENTS else []
 
     def names_chosen(self, number: int) -> list[str]:
@@ -859,7 +872,9 @@ class Calls(OfFrameworks):
         found: list[Value] = []
         for atom in ordered(owner):
             if isinstance(atom, Instance) and prefix:
-                names = {n for c in self.inference.mro(atom.cls) for n in self.names_in(c)}
+                names = {
+                    n for c in self.inference.hierarchy.mro(atom.cls) for n in self.names_in(c)
+                }
                 chosen = sorted(n for n in names if n.startswith(prefix))[:MAX_BY_PREFIX]
                 found += [self.instance_attribute(atom, name, node) for name in chosen]
         return join(found) or UNKNOWN
@@ -880,7 +895,7 @@ class Calls(OfFrameworks):
         )
 
     def as_loader(self, atom: Atom) -> Value:
-        if isinstance(atom, Instance) and self.inference.is_loader(atom.cls):
+        if isinstance(atom, Instance) and self.inference.hierarchy.is_loader(atom.cls):
             return one(Object("loader", atom.cls, atom.device if atom.device.kind else CPU))
         return one(atom)
 
@@ -911,15 +926,15 @@ class Calls(OfFrameworks):
         self.dispatched(function, arguments, node)
         graph = infer.files[facts.path].graph(function.id)
         if set(facts.decorated) & CONTEXT_MAKERS:
-            opened = infer.read(Key("context", function.id))
+            opened = self.exchange.read(Key("context", function.id))
             entering = contexts_at(graph, ops.YIELD)
             if entering:  # else those of what it delegates to
                 opened = self.specialised(function, arguments, opened, entering)
             return contexts_in(opened) or UNKNOWN
         if graph.yields:
-            result = one(Sequence(None, infer.read(Key("yield", function.id))))
+            result = one(Sequence(None, self.exchange.read(Key("yield", function.id))))
         else:
-            result = infer.read(Key("return", function.id))
+            result = self.exchange.read(Key("return", function.id))
             result = self.specialised(function, arguments, result, graph.given_back)
         return self.as_given_here(function.id, result, node)
 
@@ -934,9 +949,14 @@ class Calls(OfFrameworks):
             return result
         infer = self.inference
         facts = infer.functions[function]
-        if facts.decorated and opened_by(infer.read(Key("decorators", function))) is not None:
+        if (
+            facts.decorated
+            and opened_by(self.exchange.read(Key("decorators", function))) is not None
+        ):
             return result  # the region is its own, wherever it is called
-        elsewhere = infer.inherited_region(function) or infer.dtype_of_framework(facts, infer.read)
+        elsewhere = self.exchange.inherited_region(function) or infer.hierarchy.dtype_of_framework(
+            facts, self.exchange.read
+        )
         return of_unknown_dtype if elsewhere else result
 
     def specialised(
@@ -973,7 +993,7 @@ class Calls(OfFrameworks):
         arguments = self.arguments_of(state.graph, node, values)
         made = only(state.values[number])
         if isinstance(made, Instance):
-            makers = self.inference.methods(made.cls, "__init__", overridden=False)
+            makers = self.inference.hierarchy.methods(made.cls, "__init__", overridden=False)
             return one(replace(made, given=self.identified(made.cls, makers, arguments)))
         callees = [a for a in state.values[node.operands[0]] if makes_context(a)]
         if len(callees) != 1:
@@ -1005,10 +1025,10 @@ class Calls(OfFrameworks):
     def call_instance(self, instance: Instance, arguments: Arguments, node: Node) -> Value:
         infer = self.inference
         name = "__call__"
-        ids = infer.methods(instance.cls, name)
-        module = infer.is_module(instance.cls)
+        ids = infer.hierarchy.methods(instance.cls, name)
+        module = infer.hierarchy.is_module(instance.cls)
         if not ids and module:
-            ids = infer.methods(instance.cls, "forward")
+            ids = infer.hierarchy.methods(instance.cls, "forward")
         results = [
             self.call_function(Function(identity, instance), arguments, node) for identity in ids
         ]
@@ -1028,12 +1048,11 @@ class Calls(OfFrameworks):
         self, identity: str, node: Node, arguments: Arguments | None, bound: Atom | None
     ) -> None:
         """Record that the call may run the function, and under which autocast state."""
-        infer = self.inference
-        infer.edges.setdefault((self.facts.id, self.number), set()).add(identity)
-        infer.write_region(
+        self.exchange.calls.edges.setdefault((self.facts.id, self.number), set()).add(identity)
+        self.exchange.write_region(
             identity, (self.facts.id, self.number), self.region_of_call(node, identity)
         )
-        infer.need(identity)
+        self.exchange.need(identity)
         if arguments is not None:
             self.bind(Function(identity, bound), arguments)
 
@@ -1052,7 +1071,7 @@ class Calls(OfFrameworks):
         left_out = [p for p in params if p.has_default and p.name not in given]
         contributed += ((p.name, self.default_of(facts.id, p)) for p in left_out)
         for name, value in contributed:
-            self.inference.write(Key("param", facts.id, name), (self.facts.id, self.number), value)
+            self.exchange.write(Key("param", facts.id, name), (self.facts.id, self.number), value)
 
     def is_bound(self, function: Function) -> bool:
         """Whether a function is a method that has its receiver."""
@@ -1066,18 +1085,17 @@ class Calls(OfFrameworks):
 
     def fill_fields(self, cls: str, arguments: Arguments) -> None:
         """A dataclass or NamedTuple: its fields are what the call passes, in order."""
-        infer = self.inference
         site = (self.facts.id, self.number)
         for name, value in self.fields_given(cls, arguments).items():
-            infer.write(Key("field", cls, name), site, value)
-            infer.write(Key("kept", cls, name), site, one(Host("str", name, True)))
+            self.exchange.write(Key("field", cls, name), site, value)
+            self.exchange.write(Key("kept", cls, name), site, one(Host("str", name, True)))
 
     def fields_given(self, cls: str, arguments: Arguments) -> dict[str, Value]:
         """The values that a call passes for the fields of a dataclass or NamedTuple."""
         infer = self.inference
-        if not infer.is_dataclass(cls):
+        if not infer.hierarchy.is_dataclass(cls):
             return {}
-        by_place = zip(infer.fields(cls), arguments.positional, strict=False)
+        by_place = zip(infer.hierarchy.fields(cls), arguments.positional, strict=False)
         return dict(by_place) | arguments.named
 
     def identified_by_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
@@ -1097,10 +1115,10 @@ class Calls(OfFrameworks):
         infer = self.inference
         declaring = (
             each
-            for each in infer.mro(cls)
+            for each in infer.hierarchy.mro(cls)
             if name in infer.files[infer.classes[each].path].graph(each).bindings
         )
-        return join(infer.read(Key("name", each, name)) for each in declaring)
+        return join(self.exchange.read(Key("name", each, name)) for each in declaring)
 
 
 def by_place(

@@ -17,10 +17,12 @@ from bisect import bisect_right
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import overload
 
-from amplint.inference.fixpoint import Inference
+from amplint.inference.fixpoint import evaluate, forget, note_regions
+from amplint.inference.inference import Inference
+from amplint.inference.queue import Turn
 from amplint.inference.regions import inherited
+from amplint.inference.slots import Edge, Slot
 from amplint.inference.state import WHOLE, SiteId, Sites
-from amplint.inference.store import Edge, Slot, Turn
 from amplint.util.walks import numbered_components
 from amplint.values.atoms import Value
 
@@ -32,7 +34,7 @@ def complete(inference: Inference) -> None:
     components = Components(inference, inference.components, inference.searched)
     inference.is_unique = components.solve()
     inference.components, inference.searched = components.sites, inference.states.keys()
-    inference.note_regions()
+    note_regions(inference)
     inference.sort()
 
 
@@ -74,7 +76,7 @@ class Components:
         inference = self._inference
         self._settle()
         for sweep in range(MAX_SWEEPS):
-            inference.take_late()
+            inference.queue.take_late()
             self._find()
             self._solve_regions()
             self._settle()
@@ -84,10 +86,10 @@ class Components:
                     ComponentTurn(inference, component).run()
                     self._settle()
             self._solve_regions()
-            if not (self._stale or inference.new_edges or inference.has_queued()):
+            if not (self._stale or inference.store.new_edges or inference.queue.has_any()):
                 break
             if sweep > 0:
-                self._kept.update(inference.new_edges or ())
+                self._kept.update(inference.store.new_edges or ())
         else:
             left = (function for n in self._stale for function, _ in self.sites[n])
             inference.unsettled.update(left)
@@ -97,9 +99,9 @@ class Components:
     def _solve_regions(self) -> None:
         """Solve the regions that functions inherit, if any of them may be another one."""
         inference = self._inference
-        if inference.are_regions_stale:
-            inference.are_regions_stale = False
-            inference.settle_regions(inherited(inference))
+        if inference.regions.are_stale:
+            inference.regions.are_stale = False
+            inference.regions.settle(inherited(inference))
 
     def _find(self) -> None:
         """Look for the components; those that are no other than before need not be evaluated.
@@ -108,7 +110,7 @@ class Components:
         then, or an end of something that has come or gone.
         """
         inference = self._inference
-        others = self._stale or self._kept or inference.new_edges or inference.rewired
+        others = self._stale or self._kept or inference.store.new_edges or inference.rewired
         if not others and self._functions == inference.states.keys():
             self._found = ()
             return
@@ -116,13 +118,13 @@ class Components:
         dependence = Dependence(inference, self._kept)
         starts = dependence.of_functions(inference.states.keys() - self._functions)
         starts += dependence.numbers(inference.rewired)
-        starts += dependence.ends(inference.new_edges or ())
+        starts += dependence.ends(inference.store.new_edges or ())
         starts += dependence.ends(self._kept)
         for number in {*self._stale, *(self._number_of(start, dependence) for start in starts)}:
             if number >= 0:
                 starts += dependence.numbers(self.sites[number])
         self._found = components_of(inference, dependence, sorted({*starts}))
-        inference.new_edges = set()
+        inference.store.new_edges = set()
         inference.rewired.clear()
         self._functions = set(inference.states)
         aside = [sites for sites in self.sites if not dependence.was_asked(sites)]
@@ -149,20 +151,20 @@ class Components:
         """Evaluate what is in no component, until nothing changes; components that depend on it
         become stale."""
         inference = self._inference
-        for function, nodes in inference.queued():
+        for function, nodes in inference.queue.taken():
             state = inference.states.get(function)
             inside = self._at.get(function, {})
             if state is None:
-                inference.evaluate(function, nodes)
+                evaluate(inference, function, nodes)
                 continue
             changed = range(len(state.values)) if WHOLE in nodes else nodes
             self._stale.update(inside[node] for node in changed if node in inside)
             outside = set(changed).difference(inside)
             if outside:
-                inference.evaluate(function, outside, AllBut(inside), ())
-        for slot, sites in inference.shrunk.items():
+                evaluate(inference, function, outside, AllBut(inside), ())
+        for slot, sites in inference.store.shrunk.items():
             self._stale.update(self._resting_on(slot, sites))
-        inference.shrunk.clear()
+        inference.store.shrunk.clear()
 
     def _resting_on(self, slot: Slot, sites: Iterable[SiteId]) -> Iterator[int]:
         """The components that hold a key of which the part of a site outside has become less.
@@ -253,24 +255,25 @@ class ComponentTurn(Turn):
                 continue
             values = inference.states[function].values
             self._values.update(((function, node), values[node]) for node in nodes)
-            inference.forget(function, component.nodes[function])
-        inference.turn = self
+            forget(inference, function, component.nodes[function])
+        inference.queue.turn = self
         inference.unsettled.difference_update(component.evaluated)
-        inference.reset(component.parts)
+        inference.store.reset(component.parts)
         turns = 0
         while self._waiting:
             turns += 1
             for function in sorted(self._waiting):
                 nodes = self._waiting.pop(function)
                 if function not in inference.failures:
-                    inference.evaluate(
+                    evaluate(
+                        inference,
                         function,
                         nodes,
                         component.evaluated[function],
                         component.nodes[function],
                         turns,
                     )
-        inference.turn = None
+        inference.queue.turn = None
         self._tell()
 
     def _tell(self) -> None:
@@ -292,7 +295,7 @@ class ComponentTurn(Turn):
         inside = self._component.evaluated.get(function, ())
         for node in nodes:
             if node not in inside:
-                self._inference.later(function, node)
+                self._inference.queue.later(function, node)
 
     def takes(self, function: str, node: int) -> bool:
         """Whether the turn sees to a node that is to be evaluated: now, or when it is done. It does
@@ -335,7 +338,7 @@ class Dependence(Sequence[Sequence[int]]):
     def __init__(self, inference: Inference, kept: Iterable[Edge] = ()) -> None:
         self._inference = inference
         self._functions = list(inference.states)
-        self._slots = list(inference.slots.values())
+        self._slots = list(inference.store.slots.values())
         self._first: dict[str, int] = {}  # the number of a function's first node; keys come last
         size = 0
         for function, state in inference.states.items():
@@ -387,7 +390,7 @@ class Dependence(Sequence[Sequence[int]]):
         for node, inside in state.contexts.items():
             following[node] += [start + each for each in inside]
         also = self._also_written.get(function, ())
-        for slot, site in (*inference.written_by(function), *also):
+        for slot, site in (*inference.store.written_by(function), *also):
             for node in sources(inference, slot, site):
                 following[node].append(self._numbers[slot])
         return following

@@ -1,8 +1,7 @@
-"""A fixpoint that goes on in memory after an edit, where `snapshot.py` takes one up from disk.
+"""A fixpoint that goes on in memory after an edit: what it keeps is taken, and not copied.
 
-Nothing is read, and nothing is copied: the new fixpoint takes what the old one has, which is of no
-use afterwards. Of a changed file, those functions are evaluated again that have changed
-in more than their place.
+Of a changed function, most nodes stay (`grafting.py`). What has changed is noted, so that facts
+that rest on the fixpoint can follow.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amplint.inference.bodies import bodies, others, rebound, shape, told
+from amplint.inference.bodies import Bodies, bodies, shape, told
 from amplint.inference.evaluation import MOVING
-from amplint.inference.fixpoint import Inference
 from amplint.inference.grafting import Graft, graft, unchanged
-from amplint.inference.interface import difference, interface
-from amplint.inference.project import ProjectFacts, speaks_of_devices
-from amplint.inference.snapshot import GONE, TakenUp, affected, naming, updated
+from amplint.inference.inference import Inference
+from amplint.inference.interface import Interface, interface
+from amplint.inference.project_texts import speaks_of_devices
+from amplint.inference.slots import Slot
 from amplint.inference.state import GLOBALS, SiteId, Sites, State
-from amplint.inference.store import Slot
+from amplint.inference.taking_up import Edit, naming, take_up
 from amplint.inference.value_codec import Encoder
 from amplint.ir.file_set import Files
 from amplint.ir.moves import Moves, moves
@@ -28,58 +27,34 @@ from amplint.values.atoms import BOTTOM
 
 def can_go_on(inference: Inference) -> bool:
     """Whether an edit may be taken up: the values depend on the files alone, and none waits."""
-    return inference.is_unique and not inference.failures and not inference.has_queued()
+    return inference.is_unique and not inference.failures and not inference.queue.has_any()
 
 
-def continued(files: Files, before: Inference, changed: Collection[str]) -> Continued | None:
-    """The fixpoint of files that were others when another one had come to its end; None where it
-    has to be computed from nothing.
+def continued(
+    files: Files, before: Inference, changed: Collection[str]
+) -> tuple[Inference, FixpointEdit] | None:
+    """The fixpoint of files that were others when another one had come to its end, and what differs
+    from it; None where it has to be computed from nothing.
 
     Args:
         files: as they are now.
         before: the other one, which can go on. It must not be used afterwards.
         changed: the paths of those with another content, and of those that are new, or gone.
     """
-    project = Inference(files)
+    inference = Inference(files, before)
+    known = KnownBefore(inference)
+    inference.will_change = known.note
+    edit = take_up(inference, KeptInMemory(before), changed)
+    if edit is None:
+        return None
+    if not edit.moves_only:
+        functions = {*edit.anew, *edit.grafts, *edit.gone} | known.changed()
+        has_other_bases = before.hierarchy.own_bases != inference.hierarchy.own_bases
+        return inference, FixpointEdit(frozenset(functions), None, has_other_bases)
     old = {path: before.files.own[path] for path in changed if path in before.files.own}
-    new = {path: files.own[path] for path in changed if path in files.own}
-    seen = difference(
-        {path: interface(before, file) for path, file in old.items()},
-        {path: interface(project, file) for path, file in new.items()},
-    )
-    anew: set[str] = set()
-    in_others: set[str] = set()
-    for path, file in new.items():
-        known = bodies(before, old[path]) if path in old else {}
-        now = bodies(project, file)
-        anew |= others(known, now)
-        in_others.update(rebound(known, now, file))
-    grafts = dict(grafted(anew, before, project))
-    found = affected(
-        project,
-        seen,
-        (anew - grafts.keys()) | in_others,
-        before.states,
-        lambda ids: holders(before, ids),
-        {each for each in grafts if project.functions[each].kind == "module"},
-    )
-    if found is None:
-        return None
-    for function in found & grafts.keys():
-        del grafts[function]
-    bases = {**before.own_bases}
-    inference = updated(Continued(files, before, new, found, seen.gone, grafts))
-    if inference is None:
-        return None
-    if found or grafts or seen.gone:
-        functions = {*found, *grafts, *seen.gone} | inference.known.changed()
-        has_other_bases = bases != inference.own_bases
-        inference.edit = FixpointEdit(frozenset(functions), None, has_other_bases)
-    else:
-        same = old.keys() == new.keys()
-        moved = moves({file: new[path] for path, file in old.items()}) if same else None
-        inference.edit = FixpointEdit(frozenset(), moved, False)
-    return inference
+    same = old.keys() == edit.paths
+    moved = moves({file: files.own[path] for path, file in old.items()}) if same else None
+    return inference, FixpointEdit(frozenset(), moved, False)
 
 
 @dataclass(frozen=True)
@@ -131,13 +106,18 @@ def outcome(inference: Inference, function: str) -> object:
         return None
     sites = [(function, node) for node in range(len(state.values))]
     tables: tuple[Mapping[SiteId, object], ...]
-    tables = inference.edges, inference.drawn, inference.threads, inference.off_flags
+    tables = (
+        inference.calls.edges,
+        inference.calls.drawn,
+        inference.calls.threads,
+        inference.calls.off_flags,
+    )
     calls = [{site: table[site] for site in sites if site in table} for table in tables]
     return [*state.values], {**state.regions}, calls
 
 
 def grafted(
-    functions: Iterable[str], before: Inference, project: ProjectFacts
+    functions: Iterable[str], before: Inference, project: Inference
 ) -> Iterator[tuple[str, Graft]]:
     """Those of the changed functions of which most nodes stay."""
     for function in functions:
@@ -145,7 +125,7 @@ def grafted(
         if state is None:
             continue
         old, new = before.functions[function], project.functions[function]
-        if before.observation(old) != project.observation(new):
+        if before.unseen.observation(old) != project.unseen.observation(new):
             continue
         if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
             continue  # of words, see `Evaluation.hot_parameter`
@@ -158,187 +138,184 @@ def grafted(
         is_module = new.kind == "module"
         if state.passed_over or not (is_module or new.kind == "function"):
             continue
-        if function in before.known_dispatches:
+        if function in before.store.known_dispatches:
             continue
-        marks = before.marks_of(function), project.marks_of(function)
+        marks = before.uses.marks_of(function), project.uses.marks_of(function)
         is_read = is_module or state.nests
         found = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
         if found is not None:
             yield function, found
 
 
-def holders(inference: Inference, ids: Collection[str]) -> set[str]:
-    """The functions in which something is a value that means one of these functions, classes or
-    modules, or a call that does."""
-    # Of a definition that is new, nothing can know yet.
-    ids = {
-        identity
-        for identity in ids
-        if identity in inference.functions
-        or identity in inference.classes
-        or identity in inference.files
-    }
-    if not ids:
-        return set()
-    encoder = Encoder()
-    rows = {
-        function: {encoder.value(value) for value in {*state.values}}
-        for function, state in inference.states.items()
-    }
-    values = naming(ids, encoder.values, encoder.atoms)
-    found = {function for function, row in rows.items() if not values.isdisjoint(row)}
-    for calls in (inference.edges, inference.drawn):
-        found.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
-    return found
-
-
-class Continued(TakenUp):
-    """A fixpoint that begins with what another one had come to, in memory.
+class KeptInMemory:
+    """What an inference holds: see `taking_up.Kept`.
 
     Args:
-        files, anew, gone: as for `TakenUp`.
-        before: the other one.
-        edited: the paths of the changed files.
-        grafts: the changed functions of which most nodes stay.
-
-    Attributes:
-        known: what was known of functions before they are evaluated again.
-        edit: what differs from the other one, once this one has come to its end.
+        before: the inference.
     """
 
-    edit: FixpointEdit
+    def __init__(self, before: Inference) -> None:
+        self._before = before
 
-    def __init__(
-        self,
-        files: Files,
-        before: Inference,
-        edited: Collection[str],
-        anew: Collection[str],
-        gone: Collection[str],
-        grafts: Mapping[str, Graft],
-    ) -> None:
-        super().__init__(files, anew, gone)
-        self.known = KnownBefore(self)
-        self._left = {*anew, *gone}  # the functions of which nothing is kept
-        self._grafted = grafts
+    @property
+    def functions(self) -> Collection[str]:
+        return self._before.states.keys()
+
+    def interface(self, path: str) -> Interface | None:
+        file = self._before.files.own.get(path)
+        return interface(self._before, file) if file is not None else None
+
+    def bodies(self, path: str) -> Bodies:
+        file = self._before.files.own.get(path)
+        return bodies(self._before, file) if file is not None else {}
+
+    def holders(self, ids: Collection[str]) -> set[str]:
+        before = self._before
+        # Of a definition that is new, nothing can know yet.
+        ids = {i for i in ids if i in before.functions or i in before.classes or i in before.files}
+        if not ids:
+            return set()
+        encoder = Encoder()
+        rows = {
+            function: {encoder.value(value) for value in {*state.values}}
+            for function, state in before.states.items()
+        }
+        values = naming(ids, encoder.values, encoder.atoms)
+        found = {function for function, row in rows.items() if not values.isdisjoint(row)}
+        for calls in (before.calls.edges, before.calls.drawn):
+            found.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
+        return found
+
+    def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
+        return dict(grafted(changed, self._before, now))
+
+    def hand_over(self, edit: Edit) -> None:
+        HandedOver(self._before, edit)
+
+
+class HandedOver:
+    """The outcome of a fixpoint, handed over to the inference of an edit.
+
+    Args:
+        before: all that was known. The other inference has its tables already.
+        edit: of which nothing is evaluated yet.
+    """
+
+    def __init__(self, before: Inference, edit: Edit) -> None:
+        self._edit = edit
+        self._inference = inference = edit.inference
+        self._lost = {*edit.anew, *edit.gone}
+        lost = self._lost & before.states.keys()
         # By site that is not what it was: the same one now, or None.
-        lost = self._left & before.states.keys()
         sites: dict[SiteId, SiteId | None] = {
             (function, node): None
             for function in lost
             for node in range(GLOBALS, len(before.states[function].values))
         }
-        for function, kept in grafts.items():
+        for function, kept in edit.grafts.items():
             for node in range(len(before.states[function].values)):
                 now = kept.numbers.get(node)
                 if now != node:
                     sites[function, node] = (function, now) if now is not None else None
-            self.rewired.update((function, node) for node in kept.rewired)
-        self.memo = before.memo
-        self.states = before.states
-        self._take_states(edited)
-        self.slots = before.slots
-        self._read, self._written = before._read, before._written
-        self.edges, self.drawn = before.edges, before.drawn
-        self.threads, self.off_flags = before.threads, before.off_flags
+            inference.rewired.update((function, node) for node in kept.rewired)
+        self._sites = sites
+        self._take_states()
         # A function reads keys as a whole, too, which is noted in their slots alone.
-        slots = None if lost or gone else self._slots_of(sites)
-        of_sites: tuple[dict[SiteId, Any], ...] = (
-            self._read, self._written, self.edges, self.drawn, self.threads, self.off_flags,
-        )  # fmt: skip
-        for rows in of_sites:
-            rename(rows, sites)
-        is_presumed = bool(grafts) and (self.presumption.is_any or bool(files.observed))
-        self.are_regions_stale = before.are_regions_stale or bool(gone) or is_presumed
-        self._regions = before._regions
-        for calls in self._regions.values():
-            moved = {site: calls.sites[site] for site in sites.keys() & calls.sites.keys()}
-            for site in moved:
-                calls.remove(site)
-            for site, region in moved.items():
-                now_site = sites[site]
-                if now_site is None:
-                    self.are_regions_stale = True
-                else:
-                    calls.put(now_site, region)
-        self._inherited = before._inherited
-        self.known_dispatches = before.known_dispatches
-        for function in self._left:
-            self.known_dispatches.pop(function, None)
-        self.own_bases = before.own_bases
-        if gone:
-            self._forget(gone)
-        self._take_slots(self.slots.values() if slots is None else slots, sites)
-        self._know_components(self._renamed(before.components, sites), before.unsettled)
+        every = inference.store.slots.values()
+        slots = every if lost or edit.gone else self._slots_of(sites)
+        self._rename_sites()
+        self._take_regions()
+        for function in self._lost:
+            inference.store.known_dispatches.pop(function, None)
+        inference.hierarchy.own_bases.update(before.hierarchy.own_bases)
+        if edit.gone:
+            self._forget(edit.gone)
+        self._take_slots(slots)
+        edit.know_components(self._renamed(before.components), before.unsettled)
 
-    def update(self) -> None:
-        if self._left or self._grafted:
-            super().update()
-        else:
-            self.is_unique = True  # as it was: nothing but places has changed
-
-    def will_change(self, function: str) -> None:
-        self.known.note(function)
-
-    def _take_states(self, edited: Collection[str]) -> None:
-        """Take the functions that are not left: the graph of one may stand in another place now."""
-        for function in self._left:
-            self.states.pop(function, None)
-        for state in self.states.values():
+    def _take_states(self) -> None:
+        """Leave what is lost; the graph of another function may stand in another place now."""
+        inference, grafts = self._inference, self._edit.grafts
+        states = inference.states
+        for function in self._lost:
+            states.pop(function, None)
+        for state in states.values():
             state.rounds = 0
-        for path in edited:
-            file = self.files[path]
-            for function in file.facts.functions.keys() & self.states.keys():
-                old, graph = self.states[function], file.graph(function)
+        for path in self._edit.paths:
+            file = inference.files[path]
+            for function in file.facts.functions.keys() & states.keys():
+                old, graph = states[function], file.graph(function)
                 values = old.values
-                if function in self._grafted:
+                if function in grafts:
                     values = [BOTTOM] * len(graph.nodes)
-                    for was, now in self._grafted[function].numbers.items():
+                    for was, now in grafts[function].numbers.items():
                         values[now] = old.values[was]
                 new = State(graph, values, old.local)
                 new.around, new.regions, new.passed_over = old.around, old.regions, old.passed_over
-                self.states[function] = new
+                states[function] = new
 
-    def _renamed(
-        self, components: Iterable[Sites], names: Mapping[SiteId, SiteId | None]
-    ) -> Iterator[Sites]:
+    def _rename_sites(self) -> None:
+        store = self._inference.store
+        tables: tuple[dict[SiteId, Any], ...] = (
+            store.read_by, store.written_at, store.calls.edges, store.calls.drawn,
+            store.calls.threads, store.calls.off_flags,
+        )  # fmt: skip
+        for rows in tables:
+            rename(rows, self._sites)
+
+    def _take_regions(self) -> None:
+        inference, regions = self._inference, self._inference.regions
+        is_presumed = inference.unseen.presumption.is_any or bool(inference.files.observed)
+        if self._edit.gone or (self._edit.grafts and is_presumed):
+            regions.are_stale = True
+        for calls in regions.of_functions.values():
+            moved = {site: calls.sites[site] for site in self._sites.keys() & calls.sites.keys()}
+            for site in moved:
+                calls.remove(site)
+            for site, region in moved.items():
+                now = self._sites[site]
+                if now is None:
+                    regions.are_stale = True
+                else:
+                    calls.put(now, region)
+
+    def _renamed(self, components: Iterable[Sites]) -> Iterator[Sites]:
         """The components as they are named now, except those that have lost a node: what is left of
         one is looked at again."""
-        functions = {function for function, _ in names}
+        functions = {function for function, _ in self._sites}
         for sites in components:
             if functions.isdisjoint(function for function, _ in sites):
                 yield sites
                 continue
-            now = [names.get(site, site) for site in sites]
+            now = [self._sites.get(site, site) for site in sites]
             left = [site for site in now if site is not None]
             if len(left) == len(now):
                 yield tuple(left)
             else:
-                self.rewired.update(left)
+                self._inference.rewired.update(left)
 
-    def _slots_of(self, sites: Iterable[SiteId]) -> list[Slot]:
+    def _slots_of(self, sites: Iterable[SiteId]) -> Collection[Slot]:
         """The slots that some nodes read or write."""
+        store = self._inference.store
         found = {
             slot: None
             for site in sites
-            for rows in (self._read, self._written)
+            for rows in (store.read_by, store.written_at)
             for slot in rows.get(site, ())
         }
-        found.update((slot, None) for slot in self.slots.values() if slot.part_readers)
-        return [*found]
+        found.update((slot, None) for slot in store.slots.values() if slot.part_readers)
+        return found.keys()
 
-    def _take_slots(self, slots: Iterable[Slot], names: Mapping[SiteId, SiteId | None]) -> None:
+    def _take_slots(self, slots: Iterable[Slot]) -> None:
         """Name the sites of keys as they are now. Those that are gone read nothing any more; what
-        they have written stays, under another name: see `TakenUp.update`."""
+        they have written stays, under another name: see `Edit.evaluate`."""
+        names = self._sites
         for slot in slots:
             if not names.keys().isdisjoint(slot.parts):
                 parts, slot.parts = slot.parts, {}
                 for site, value in parts.items():
                     now = names.get(site, site)
-                    if now is None:
-                        now = (GONE + site[0], site[1])
-                        self._gone.append((slot, now))
-                    slot.parts[now] = value
+                    slot.parts[now or self._edit.leave_behind(slot, site)] = value
             if not names.keys().isdisjoint(slot.readers):
                 slot.readers = present(slot.readers, names)
             if slot.part_readers and not names.keys().isdisjoint(slot.part_readers):
@@ -346,15 +323,16 @@ class Continued(TakenUp):
 
     def _forget(self, gone: Collection[str]) -> None:
         """Forget all that definitions own which are gone."""
-        for key in [key for key in self.slots if key.owner in gone]:
-            del self.slots[key]
-        for rows in (self._read, self._written):
+        store = self._inference.store
+        for key in [key for key in store.slots if key.owner in gone]:
+            del store.slots[key]
+        for rows in (store.read_by, store.written_at):
             for site, slots in rows.items():
                 if any(slot.key.owner in gone for slot in slots):
                     rows[site] = [slot for slot in slots if slot.key.owner not in gone]
         for identity in gone:
-            self._regions.pop(identity, None)
-            self.own_bases.pop(identity, None)
+            store.regions.of_functions.pop(identity, None)
+            self._inference.hierarchy.own_bases.pop(identity, None)
 
 
 def present(sites: Iterable[SiteId], names: Mapping[SiteId, SiteId | None]) -> set[SiteId]:

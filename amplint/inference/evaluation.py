@@ -22,7 +22,7 @@ from amplint.inference.calls import (
 )
 from amplint.inference.narrowing import narrow
 from amplint.inference.observed import filled
-from amplint.inference.project import speaks_of_devices
+from amplint.inference.project_texts import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
 from amplint.ir import ops
@@ -114,8 +114,8 @@ class Evaluation(Calls):
             self.state.regions.clear()
             self.state.around = self.function_region
             # What it calls in other regions than before says so itself: see `Store.write_region`.
-            if self.inference.presumption.is_any:  # it may be of a training, or call one
-                self.inference.are_regions_stale = True
+            if self.inference.unseen.presumption.is_any:  # it may be of a training, or call one
+                self.exchange.regions_may_change()
         self.regions = self.state.regions
         self.scope = scope
         self.changed: set[int] = set()
@@ -137,7 +137,7 @@ class Evaluation(Calls):
             left = self.propagate()
         if left:
             behind = [number for number, left in enumerate(self.behind) if left]
-            self.inference.leave(self.facts.id, behind)
+            self.exchange.leave(self.facts.id, behind)
         # What others read of a component was taken for nothing before its first turn.
         self.publish(WHOLE in dirty or turn == 1)
 
@@ -168,10 +168,10 @@ class Evaluation(Calls):
                 self.changed.add(number)
                 if number in contexts:
                     self.regions.clear()
-                    self.inference.are_regions_stale = True
+                    self.exchange.regions_may_change()
                 for each in (*dependents[number], *contexts.get(number, ())):
                     if each not in scope:
-                        self.inference.later(self.facts.id, each)
+                        self.exchange.later(self.facts.id, each)
                     elif each > number:
                         waiting[each] = 1
                     else:
@@ -188,9 +188,9 @@ class Evaluation(Calls):
             value = self.settled(self.transfer(node))
         else:
             site = (self.facts.id, number)
-            self.inference.begin(site)
+            self.exchange.begin(site)
             value = self.settled(self.transfer(node))
-            self.inference.end(site)
+            self.exchange.end(site)
         if not value or is_open(value):
             marked = self.marked(number)
             if marked is not None:
@@ -220,25 +220,27 @@ class Evaluation(Calls):
 
         def is_own(atom: Atom) -> bool:
             if isinstance(atom, Instance):
-                files = {infer.classes[each].path for each in infer.mro(atom.cls)}
-                return infer.is_module(atom.cls) and files == {path}
+                files = {infer.classes[each].path for each in infer.hierarchy.mro(atom.cls)}
+                return infer.hierarchy.is_module(atom.cls) and files == {path}
             return isinstance(atom, Object) and atom.kind == "module" and atom.device.kind is None
 
         return bool(made) and all(map(is_own, made)) and not speaks_of_devices(infer.files[path])
 
     def publish(self, whole: bool) -> None:
         """Write what others may read of this function, where it has changed."""
-        infer, identity, graph, changed = self.inference, self.facts.id, self.graph, self.changed
+        identity, graph, changed = self.facts.id, self.graph, self.changed
         if self.facts.kind in ("function", "lambda") and (
             whole or not changed.isdisjoint(graph.returns) or graph.annotation in changed
         ):
             returned = [self.values[node] for node in graph.returns]
             if not graph.returns and not graph.yields:
                 returned = [] if self.is_abstract() else [one(NONE)]
-            infer.write(Key("return", identity), (identity, -1), self.declared(join(returned)))
+            self.exchange.write(
+                Key("return", identity), (identity, -1), self.declared(join(returned))
+            )
         if graph.yields and (whole or not changed.isdisjoint(graph.yields)):
             element = join(self.values[node] for node in graph.yields)
-            infer.write(Key("yield", identity), (identity, -1), element)
+            self.exchange.write(Key("yield", identity), (identity, -1), element)
         if graph.yields and (graph.contexts or set(self.facts.decorated) & CONTEXT_MAKERS):
             self.publish_context(ops.YIELD)
         if self.facts.name in ENTERING and self.facts.cls is not None:
@@ -246,7 +248,7 @@ class Evaluation(Calls):
         for scope, site, bound in self.published(whole):
             for name, nodes in bound.items():
                 value = join(self.values[n] for n in nodes)
-                infer.write(Key("name", scope, name), (identity, site), value)
+                self.exchange.write(Key("name", scope, name), (identity, site), value)
 
     def is_abstract(self) -> bool:
         """Whether a method is there for subclasses to define: it does nothing, or raises
@@ -292,9 +294,9 @@ class Evaluation(Calls):
         """The contexts that a context of the project enters: see `contexts_at`."""
         contexts = [contexts_in(self.values[n]) for n in contexts_at(self.graph, end)]
         generators = self.delegated() if end == ops.YIELD else ()
-        contexts += [self.inference.read(Key("context", each)) for each in generators]
+        contexts += [self.exchange.read(Key("context", each)) for each in generators]
         identity = self.facts.id
-        self.inference.write(Key("context", identity), (identity, -1), join(contexts))
+        self.exchange.write(Key("context", identity), (identity, -1), join(contexts))
 
     def delegated(self) -> Iterator[str]:
         """The generators that yield for this one. Ex) f, of `yield from f()`"""
@@ -333,28 +335,28 @@ class Evaluation(Calls):
         return join(self.operands(node))
 
     def op_name(self, node: Node) -> Value:
-        return self.inference.outer_name(self.facts, node.data)
+        return self.inference.names.outer_name(self.facts, node.data)
 
     def op_import(self, node: Node) -> Value:
         if node.data[1] == "*" or self.is_idle_import():
             return BOTTOM
-        return self.inference.import_value(self.facts.path, node.data)
+        return self.inference.names.import_value(self.facts.path, node.data)
 
     def is_idle_import(self) -> bool:
         """Whether a module of another part imports what nothing in it is made of, and nobody asks
         it for: following all of them would lead through the whole project."""
         state, name = self.state, self.state.names.get(self.number, "")
         if (
-            self.inference.outside
+            self.exchange.outside
             and not state.users[self.number]
-            and not self.inference.is_demanded(Key("name", self.facts.id, name))
+            and not self.exchange.is_demanded(Key("name", self.facts.id, name))
         ):
             state.passed_over.add(self.number)
             return True
         return False
 
     def op_param(self, node: Node) -> Value:
-        infer, facts, name = self.inference, self.facts, node.data
+        facts, name = self.facts, node.data
         annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
         if facts.kind == "class":
             return annotated(annotation, Device(None), self.models)
@@ -365,13 +367,13 @@ class Evaluation(Calls):
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            given = infer.read(Key("param", facts.id, name))
+            given = self.exchange.read(Key("param", facts.id, name))
             return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
-            return infer.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
+            return self.exchange.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
         # A call that leaves it out has the default among what is given. Where each passes something
         # else, no call in sight runs with the default.
-        given = infer.read(Key("param", facts.id, name))
+        given = self.exchange.read(Key("param", facts.id, name))
         if not given and parameter.has_default and not parameter.constant_default:
             given = self.default_of(facts.id, parameter)
         default = self.constant_default(parameter)
@@ -400,15 +402,15 @@ class Evaluation(Calls):
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""
         facts = self.facts
-        role = self.inference.autograd_role(facts.id)
+        role = self.inference.hierarchy.autograd_role(facts.id)
         if role is not None:
             return self.function_parameter(node, role)
-        hook = constant(self.inference.read(Key("hook", facts.id)))
+        hook = constant(self.exchange.read(Key("hook", facts.id)))
         if isinstance(hook, str):
             return self.hook_parameter(node, hook)
         if facts.cls is None:
             return None
-        model = self.inference.model_of_method(facts)
+        model = self.inference.hierarchy.model_of_method(facts)
         if model is not None and model.parameters:
             place = [p.name for p in facts.params].index(node.data) - 1
             role = model.role(node.data, place)
@@ -420,7 +422,7 @@ class Evaluation(Calls):
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
         )
         if not step and not (
-            facts.name in TRAINING_METHODS and self.inference.is_module(facts.cls)
+            facts.name in TRAINING_METHODS and self.inference.hierarchy.is_module(facts.cls)
         ):
             return None
         device = Device(
@@ -465,7 +467,7 @@ class Evaluation(Calls):
         """
         parameter = self.facts.param(node.data)
         is_number = parameter is None or has_number(parameter)
-        dtype = None if is_number else self.inference.half_given(self.facts.id)
+        dtype = None if is_number else self.inference.unseen.half_given(self.facts.id)
         known = hot if hot is not None else declared
         (atom, *others) = [a for a in ordered(known) if a != NONE] or [Unknown()]
         if dtype is None or others or self.number not in self.activations:
@@ -485,13 +487,13 @@ class Evaluation(Calls):
     def takes_indices(self, field: str) -> bool:
         """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
         cls = self.facts.cls
-        held = self.inference.read(Key("field", cls, field)) if cls is not None else BOTTOM
+        held = self.exchange.read(Key("field", cls, field)) if cls is not None else BOTTOM
         return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
 
     @cached_property
     def observed(self) -> Mapping[int, Value]:
         """The values that runs of the program have shown, by node."""
-        return self.inference.observed_values(self.facts, self.graph)
+        return self.inference.unseen.observed_values(self.facts, self.graph)
 
     @cached_property
     def activations(self) -> frozenset[int]:
@@ -532,7 +534,7 @@ class Evaluation(Calls):
 
     def gradients(self, node: Node) -> Value | None:
         """The `*gradients` of a backward pass."""
-        if self.inference.autograd_role(self.facts.id) != "backward":
+        if self.inference.hierarchy.autograd_role(self.facts.id) != "backward":
             return None
         return self.function_parameter(node, "backward")
 
@@ -548,10 +550,10 @@ class Evaluation(Calls):
         for atom in ordered(target):
             if isinstance(atom, Instance):
                 site = (self.facts.id, self.number)
-                self.inference.write(Key("field", atom.cls, node.data), site, value)
+                self.exchange.write(Key("field", atom.cls, node.data), site, value)
                 parameter = self.kept_parameter(node)
                 if parameter is not None:
-                    self.inference.write(Key("kept", atom.cls, node.data), site, parameter)
+                    self.exchange.write(Key("kept", atom.cls, node.data), site, parameter)
         return value
 
     def kept_parameter(self, store: Node) -> Value | None:
@@ -660,7 +662,7 @@ class Evaluation(Calls):
         row = self.named_tuple(instance)
         if row is not None:
             return transfer.subscript_atom(row, index)
-        if self.inference.methods(instance.cls, "__getitem__"):
+        if self.inference.hierarchy.methods(instance.cls, "__getitem__"):
             return self.call_dunder(instance, "__getitem__", Arguments((index,)), node)
         key = constant(index)
         if isinstance(key, str):
@@ -673,16 +675,16 @@ class Evaluation(Calls):
         facts = infer.classes[instance.cls]
         if "NamedTuple" not in facts.bases:
             return None
-        names = infer.fields(instance.cls)
+        names = infer.hierarchy.fields(instance.cls)
         values = (self.stored_field(instance, name) for name in names)
         return Sequence(tuple(values), BOTTOM, names=names)
 
     def stored_field(self, instance: Instance, name: str) -> Value:
         identified = self.identified_field(instance, name)
-        return identified or self.inference.read(Key("field", instance.cls, name)) or UNKNOWN
+        return identified or self.exchange.read(Key("field", instance.cls, name)) or UNKNOWN
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
-        ids = self.inference.methods(instance.cls, name)
+        ids = self.inference.hierarchy.methods(instance.cls, name)
         if not ids:
             return UNKNOWN
         return join(self.call_function(Function(i, instance), arguments, node) for i in ids)
@@ -694,13 +696,13 @@ class Evaluation(Calls):
                 row = self.named_tuple(atom)
                 if row is not None:
                     results.append(transfer.iterate_atom(row))
-                elif self.inference.methods(atom.cls, "__iter__"):
+                elif self.inference.hierarchy.methods(atom.cls, "__iter__"):
                     made = self.call_dunder(atom, "__iter__", Arguments(), node)
                     if not any(isinstance(a, Instance) for a in made):
                         results.append(transfer.iterate(made) if made else made)
                     else:
                         results.append(UNKNOWN)
-                elif self.inference.is_loader(atom.cls):
+                elif self.inference.hierarchy.is_loader(atom.cls):
                     results.append(one(TensorTree(atom.device if atom.device.kind else CPU)))
                 else:
                     results.append(UNKNOWN)
@@ -759,7 +761,7 @@ class Evaluation(Calls):
         decorators = self.operands(node)
         if decorators:
             site = (self.facts.id, self.number)
-            self.inference.write(Key("decorators", identity), site, join(decorators))
+            self.exchange.write(Key("decorators", identity), site, join(decorators))
         value = one(Function(identity))
         for decorator in reversed(decorators):
             made: list[Value] = []
@@ -776,29 +778,25 @@ class Evaluation(Calls):
         """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
         a call of the wrapper has to be taken for one of what it wraps."""
         wrapped = self.open_places(decorator)[:1]
-        return any(
-            is_open(self.inference.read(Key("param", decorator.id, p.name))) for p in wrapped
-        )
+        return any(is_open(self.exchange.read(Key("param", decorator.id, p.name))) for p in wrapped)
 
     def op_default(self, node: Node) -> Value:
         value = self.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
         site = (self.facts.id, self.number)
-        self.inference.write(Key("default", *node.data), site, chosen)
+        self.exchange.write(Key("default", *node.data), site, chosen)
         # A callback by default is what users of a library run, whatever the library passes itself.
         functions = frozenset(a for a in chosen if isinstance(a, Function))
         if functions:
-            self.inference.write(Key("param", *node.data), site, functions)
+            self.exchange.write(Key("param", *node.data), site, functions)
         return value
 
     def op_class(self, node: Node) -> Value:
         identity = node.data
         bases = tuple(self.operands(node))
-        if self.inference.own_bases.get(identity) != bases:
-            self.inference.own_bases[identity] = bases
-            self.inference.forget_bases()
-        self.inference.write(
+        self.exchange.write_bases(identity, bases)
+        self.exchange.write(
             Key("bases", identity), (self.facts.id, self.number), join(self.operands(node))
         )
         return one(Class(identity))

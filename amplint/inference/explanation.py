@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from amplint.inference import transfer
+from amplint.inference.call_graph import CallGraph
 from amplint.inference.evaluation import Evaluation
 from amplint.inference.evidence_marks import (
     CONTEXT,
@@ -29,9 +30,9 @@ from amplint.inference.evidence_marks import (
     marked,
     places,
 )
-from amplint.inference.fixpoint import Inference
 from amplint.inference.frame import opened_by
-from amplint.inference.state import Key, KeyKind, SiteId, State
+from amplint.inference.inference import Inference
+from amplint.inference.state import Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.model import FunctionFacts, Node
 from amplint.util.positions import Place
 from amplint.values.atoms import (
@@ -97,8 +98,7 @@ Goal = At | WrittenPlace | RegionAround
 
 
 class Onlooker:
-    """The project, for a node that is evaluated again: what it writes is noted, and changes
-    nothing.
+    """The exchange of a node that is evaluated again: what it writes is noted, and changes nothing.
 
     Args:
         marks: for what is read.
@@ -109,24 +109,21 @@ class Onlooker:
     def __init__(
         self, inference: Inference, marks: EvidenceMarks, wanted: Key | None, call: SiteId | None
     ) -> None:
-        self._inference = inference
+        self._store = inference.store
         self._call = call
         self._marks = marks
         self._wanted = wanted
-        self.edges: dict[SiteId, set[str]] = {}
-        self.drawn: dict[SiteId, set[str]] = {}
-        self.threads: dict[SiteId, set[Atom]] = {}
-        self.off_flags: dict[SiteId, str] = {}
-        self.node = -1
+        self.calls = CallGraph()
         self.written: list[Value] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inference, name)
+    @property
+    def outside(self) -> bool:
+        return self._store.outside
 
     def read(self, key: Key) -> Value:
-        parts = self._inference.sites_of(key)
+        parts = self._store.sites_of(key)
         if not parts:
-            return self._inference.read(key)
+            return self._store.read(key)
         if self._call is not None and self._call in parts:
             parts = {self._call: parts[self._call]}
         first = [*parts.items()]
@@ -134,12 +131,12 @@ class Onlooker:
             first = heapq.nsmallest(MAX_WRITERS, first, key=lambda part: part[0])
         marked_parts = [self._marks.on(part, (key, site)) for site, part in first]
         if len(parts) > len(first):
-            marked_parts.append(self._inference.read(key))
+            marked_parts.append(self._store.read(key))
         value = join(marked_parts)
         return few_functions(value) if key.kind == "param" else value
 
     def read_without(self, key: Key, sites: Container[SiteId]) -> Value:
-        parts = sorted(self._inference.sites_of(key).items(), key=lambda part: part[0])
+        parts = sorted(self._store.sites_of(key).items(), key=lambda part: part[0])
         return join(self._marks.on(part, (key, at)) for at, part in parts if at not in sites)
 
     def write(self, key: Key, _site: SiteId, value: Value) -> None:
@@ -155,13 +152,34 @@ class Onlooker:
 
     def write_dispatch(self, *_: object) -> None: ...
 
+    def write_bases(self, *_: object) -> None: ...
+
     def begin(self, _site: SiteId) -> None: ...
 
     def end(self, _site: SiteId) -> None: ...
 
     def need(self, _function: str) -> None: ...
 
-    def forget_bases(self) -> None: ...
+    def later(self, *_: object) -> None: ...
+
+    def leave(self, *_: object) -> None: ...
+
+    def regions_may_change(self) -> None: ...
+
+    def sites_of(self, key: Key) -> Mapping[SiteId, Value]:
+        return self._store.sites_of(key)
+
+    def given_strings(self, function: str, parameter: str) -> list[str]:
+        return self._store.given_strings(function, parameter)
+
+    def dispatches(self, function: str) -> Mapping[Dispatch, frozenset[str]]:
+        return self._store.dispatches(function)
+
+    def inherited_region(self, function: str) -> Region | None:
+        return self._store.inherited_region(function)
+
+    def is_demanded(self, key: Key) -> bool:
+        return self._store.is_demanded(key)
 
 
 class Overlay:
@@ -180,14 +198,15 @@ class Again(Evaluation):
 
     def __init__(
         self,
-        inference: Onlooker,
+        inference: Inference,
+        onlooker: Onlooker,
         facts: FunctionFacts,
         state: State,
         node: int,
         marks: EvidenceMarks,
     ) -> None:
-        super().__init__(cast(Inference, inference), facts, state)
-        self._onlooker = inference
+        super().__init__(inference, onlooker, facts, state)
+        self._onlooker = onlooker
         self._marks_given = marks
         operands = (n for n in state.graph.nodes[node].operands if n >= 0)
         overlay = {n: marks.on(state.values[n], n) for n in dict.fromkeys(operands)}
@@ -296,7 +315,7 @@ class Explanations:
         around = self._inference.states[goal.function].around
         if around is None or not around.presumed:
             return None
-        return self._inference.presumption.evidence(self._inference.functions[goal.function])
+        return self._inference.unseen.presumption.evidence(self._inference.functions[goal.function])
 
     def _fork(self, goal: Goal) -> Goal:
         """The first goal on the way back that has several ways, or none, or is answered. What lies
@@ -361,7 +380,8 @@ class Explanations:
         for _ in range(MAX_WAYS):
             marks = EvidenceMarks(left_out)
             onlooker = Onlooker(self._inference, marks, written, call)
-            value = Again(onlooker, facts, state, node, marks).evaluated(node)
+            again = Again(self._inference, onlooker, facts, state, node, marks)
+            value = again.evaluated(node)
             evidence = evidence_of(
                 at_path(value if written is None else join(onlooker.written), path)
             )
@@ -389,21 +409,21 @@ class Explanations:
         a precision."""
         infer = self._inference
         facts = infer.functions[function]
-        framework = infer.runner(facts, infer.joined)
-        dtype = infer.dtype_of_framework(facts, infer.joined)
+        framework = infer.hierarchy.runner(facts, infer.store.joined)
+        dtype = infer.hierarchy.dtype_of_framework(facts, infer.store.joined)
         if framework is None or not dtype:
             return
         text = f"this makes `{facts.name}` run under autocast"
         key = Key("precision", framework)
         meant = {dtype} if dtype != "half" else {"float16", "bfloat16"}
-        calls = sorted(infer.sites_of(key).items(), key=lambda each: each[0])
+        calls = sorted(infer.store.sites_of(key).items(), key=lambda each: each[0])
         found = [self._inference.place(*site) for site, asked in calls if constant(asked) in meant]
         files = (t for t in infer.files.told if t.framework == framework and t.dtype in meant)
         found += (Place(told.path, *told.span) for told in files if told.span is not None)
         yield from (Evidence(place, text, Shows.AUTOCAST) for place in found)
         if not found:  # but JSON, of which no place is shown
             text = f"with this configuration, `{facts.name}` is called under autocast"
-            for site in sorted(infer.sites_of(Key("runner", function))):
+            for site in sorted(infer.store.sites_of(Key("runner", function))):
                 yield Evidence(self._inference.place(*site), text, Shows.AUTOCAST)
 
     def _region(self, function: str, block: int, call: SiteId | None) -> Iterator[Goal | Evidence]:
@@ -419,7 +439,7 @@ class Explanations:
                 return
             block = facts.parent
         for key in (Key("decorators", function), Key("wrapped", function)):
-            for site, value in sorted(infer.sites_of(key).items()):
+            for site, value in sorted(infer.store.sites_of(key).items()):
                 if opened_by(value) is not None:
                     yield WrittenPlace(key, site, opening(value))
                     return
@@ -430,15 +450,15 @@ class Explanations:
         if by_framework:
             yield from by_framework
             return
-        shown = infer.observed_region(function)
+        shown = infer.unseen.observed_region(function)
         if shown is not None:
             yield shown
             return
-        calls = infer.calls_in_regions(function, around.presumed)
+        calls = infer.regions.in_regions(function, around.presumed)
         if around.presumed and not calls:
-            yield infer.presumption.evidence(infer.functions[function])
+            yield infer.unseen.presumption.evidence(infer.functions[function])
         for caller, number in [call] if call is not None and call in calls else calls:
-            region = infer.region_of_site(function, (caller, number))
+            region = infer.regions.region_of_site(function, (caller, number))
             if region is not None and region.wrapped:
                 text = "a framework runs the `forward` of this module under autocast"
                 yield Evidence(self._inference.place(caller, number), text, Shows.AUTOCAST)

@@ -9,7 +9,8 @@ from functools import cached_property, partial
 from amplint.frameworks.models import Models
 from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
-from amplint.inference.project import ProjectFacts
+from amplint.inference.exchange import Exchange
+from amplint.inference.inference import Inference
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.inference.transfer.kinds import NUMBER
@@ -51,10 +52,19 @@ MAYBE_NUMBER = join([UNKNOWN, NUMBER])
 
 
 class Frame:
-    """The facts about a function while it is evaluated."""
+    """The facts about a function while it is evaluated.
 
-    def __init__(self, inference: ProjectFacts, facts: FunctionFacts, state: State) -> None:
+    Args:
+        inference: answers questions about the project.
+        exchange: where it reads what other functions have written, and writes for them.
+        facts, state: of the function.
+    """
+
+    def __init__(
+        self, inference: Inference, exchange: Exchange, facts: FunctionFacts, state: State
+    ) -> None:
         self.inference = inference
+        self.exchange = exchange
         self.facts = facts
         self.state = state
         self.graph = state.graph
@@ -66,7 +76,7 @@ class Frame:
     @cached_property
     def marks(self) -> Marks:
         """The evidence that the uses of its nodes give."""
-        return self.inference.marks_of(self.facts.id)
+        return self.inference.uses.marks_of(self.facts.id)
 
     @property
     def models(self) -> Models:
@@ -86,11 +96,11 @@ class Frame:
             return own
         if self.facts.kind in ("class", "module") or self.facts.parent is None:
             return None
-        return self.inference.inherited_region(self.facts.id)
+        return self.exchange.inherited_region(self.facts.id)
 
     def own_region(self) -> Region | None:
         """The region that decorators, or a framework, put around the body."""
-        return region_around(self.inference, self.facts, self.inference.read)
+        return region_around(self.inference, self.facts, self.exchange.read)
 
     def region(self, block: int) -> Region | None:
         """The autocast state inside a block."""
@@ -168,7 +178,7 @@ class Frame:
                 if (
                     isinstance(atom, Instance)
                     and dtype
-                    and facts.cls in self.inference.mro(atom.cls)
+                    and facts.cls in self.inference.hierarchy.mro(atom.cls)
                 ):
                     return Region("cuda", dtype, True, wrapped=True)
         return self.region(node.block)
@@ -212,10 +222,10 @@ class Frame:
         path = self.marks.path(number) if kind is None else None
         if path is not None:
             if node.op == ops.ATTR and self.facts.cls is not None and path.startswith("self."):
-                kind = self.inference.marks_of_class(self.facts.cls).get(path[5:])
+                kind = self.inference.uses.marks_of_class(self.facts.cls).get(path[5:])
             if kind is None:
                 kind = self.marks.paths.get(path)
-        if kind is None and number in self.inference.given_for_losses(self.facts.id):
+        if kind is None and number in self.inference.uses.given_for_losses(self.facts.id):
             return self.term(node)
         if kind == "loss" and number not in self.marks.backward:
             return self.term(node)  # a field that another method backpropagates
@@ -259,7 +269,11 @@ class Frame:
         if path in self.marks.number_paths:
             return True
         cls, (owner, _, field) = self.facts.cls, path.partition(".")
-        return cls is not None and owner == "self" and field in self.inference.numbers_of_class(cls)
+        return (
+            cls is not None
+            and owner == "self"
+            and field in self.inference.uses.numbers_of_class(cls)
+        )
 
     def term(self, node: Node) -> Value:
         """A part of a loss."""
@@ -315,7 +329,7 @@ class Frame:
         if method.op != ops.ATTR or method.data != "scale":
             return False
         owner = str(nodes[method.operands[0]].data).lower()
-        return "scaler" in owner and not self.inference.makes_idle_scaler(self.facts.path)
+        return "scaler" in owner and not self.inference.texts.makes_idle_scaler(self.facts.path)
 
     def as_loss(self, number: int, value: Value) -> Value:
         """The alternatives of a loss without the numbers: no backward pass is run for these. Of
@@ -385,7 +399,7 @@ def no_evidence(_text: str, _kind: Shows) -> Evidence | None:
 
 
 def region_around(
-    inference: ProjectFacts, facts: FunctionFacts, ask: Callable[[Key], Value]
+    inference: Inference, facts: FunctionFacts, ask: Callable[[Key], Value]
 ) -> Region | None:
     """The region that decorators put around a function, a call that wraps it, or the framework that
     calls it.
@@ -397,7 +411,7 @@ def region_around(
     opened = opened_by(decorators) or opened_by(ask(Key("wrapped", facts.id)))
     if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):
         return opened  # a decorator that nobody knows may end the region
-    dtype = inference.dtype_of_framework(facts, ask)
+    dtype = inference.hierarchy.dtype_of_framework(facts, ask)
     return Region("cuda", dtype, True, inherited=True) if dtype else None
 
 

@@ -33,7 +33,7 @@ class OfFrameworks(Frame):
 
     def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
         """The value of an attribute that a framework sets, or a method of it that users call."""
-        classes = self.inference.models_of(instance.cls)
+        classes = self.inference.hierarchy.models_of(instance.cls)
         role = next((row.attributes[name] for row in classes if name in row.attributes), None)
         if role is not None:
             return self.of_role(role, node, f"`{name}` of a framework")
@@ -44,7 +44,7 @@ class OfFrameworks(Frame):
     def given_by_framework(self, method: Method, node: Node) -> Value | None:
         """The value that a method of a framework returns to the code that calls it."""
         assert isinstance(method.of, Instance)
-        row = self.models.method(self.inference.models_of(method.of.cls), method.name)
+        row = self.models.method(self.inference.hierarchy.models_of(method.of.cls), method.name)
         gives = row.gives if row is not None else None
         return self.of_role(gives, node, f"`{method.name}` returns this") if gives else None
 
@@ -56,7 +56,7 @@ class OfFrameworks(Frame):
 
     def ask_framework(self, framework: str, dtype: str | None) -> None:
         site = (self.facts.id, self.number)
-        self.inference.write(Key("precision", framework), site, text(dtype or ""))
+        self.exchange.write(Key("precision", framework), site, text(dtype or ""))
 
     def note_runner(self, name: str, arguments: Arguments, node: Node) -> None:
         """`Trainer(model, ...)`: a framework runs the `forward` of a module that it is given."""
@@ -76,21 +76,24 @@ class OfFrameworks(Frame):
         """A framework is given modules to run, and a precision for them."""
         framework = self.models.framework_of(row)
         for atom in ordered(modules):
-            if isinstance(atom, Instance) and self.inference.is_module(atom.cls):
-                forward = self.inference.methods(atom.cls, "forward", overridden=False)
+            if isinstance(atom, Instance) and self.inference.hierarchy.is_module(atom.cls):
+                forward = self.inference.hierarchy.methods(atom.cls, "forward", overridden=False)
                 site = (self.facts.id, self.number)
                 for each in forward if row.method is None else ():
-                    self.inference.write(Key("runner", each), site, text(framework))
-                for each in {*forward, *self.inference.run_in_region(atom.cls, framework)}:
-                    self.inference.write(Key("trainer", each), site, text(precision_of(told)))
+                    self.exchange.write(Key("runner", each), site, text(framework))
+                for each in {
+                    *forward,
+                    *self.inference.hierarchy.run_in_region(atom.cls, framework),
+                }:
+                    self.exchange.write(Key("trainer", each), site, text(precision_of(told)))
 
     def made(self, makers: Value) -> Value:
         """The modules that functions make, or classes that are called in their place."""
         found: list[Value] = []
         for atom in ordered(makers):
             if isinstance(atom, Function):
-                self.inference.need(atom.id)
-                found.append(self.inference.read(Key("return", atom.id)))
+                self.exchange.need(atom.id)
+                found.append(self.exchange.read(Key("return", atom.id)))
             elif isinstance(atom, Class):
                 found.append(one(Instance(atom.id)))
         return join(found)
@@ -140,7 +143,7 @@ class OfFrameworks(Frame):
             if isinstance(atom, Symbol):
                 found.append(atom.name)
             elif isinstance(atom, Class):
-                found += sorted(self.inference.library_bases(atom.id))
+                found += sorted(self.inference.hierarchy.library_bases(atom.id))
         return found
 
     def told_by(self, number: int) -> ChosenPrecision | None:
@@ -171,7 +174,7 @@ class OfFrameworks(Frame):
 
     def note_made(self, cls: str, arguments: Arguments, node: Node) -> None:
         """The same where the constructor of a class is called that derives from one of these."""
-        for name in sorted(self.inference.library_bases(cls)):
+        for name in sorted(self.inference.hierarchy.library_bases(cls)):
             self.note_precision(name, arguments)
             self.note_runner(name, arguments, node)
 
@@ -191,10 +194,8 @@ class OfFrameworks(Frame):
         site = (self.facts.id, self.number)
         for atom in ordered(arguments.get("hook", 0) or BOTTOM):
             if isinstance(atom, Function) and not atom.given:
-                self.inference.write(
-                    Key("hook", atom.id), site, one(Host("str", callee.data, True))
-                )
-                self.inference.need(atom.id)
+                self.exchange.write(Key("hook", atom.id), site, one(Host("str", callee.data, True)))
+                self.exchange.need(atom.id)
 
 
 def text(constant: str) -> Value:

@@ -10,9 +10,10 @@ from amplint.frameworks.schema import ClassRow as FrameworkClass
 from amplint.frameworks.schema import MethodRow as FrameworkMethod
 from amplint.inference import transfer
 from amplint.inference.bindings import MAX_IMPORTS, Bindings
+from amplint.inference.definitions import Definitions
 from amplint.inference.state import Key
+from amplint.inference.store import Store
 from amplint.ir import ops
-from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
 from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
@@ -38,11 +39,26 @@ NOT_SEEN = "?"
 NOT_ASKED = "none"
 
 
-class ClassHierarchy(Bindings):
-    """The classes of a project."""
+class ClassHierarchy:
+    """The classes of a project.
 
-    def __init__(self, files: Files) -> None:
-        super().__init__(files)
+    Args:
+        definitions: of the project.
+        names: what the names of bases mean.
+        store: holds what functions write for each other.
+
+    Attributes:
+        own_bases: by class: the values of its bases.
+    """
+
+    def __init__(self, definitions: Definitions, names: Bindings, store: Store) -> None:
+        self._files = definitions.files
+        self._functions = definitions.functions
+        self._classes = definitions.classes
+        self._own_functions = definitions.own_functions
+        self._own_classes = definitions.own_classes
+        self._names = names
+        self._store = store
         self.own_bases: dict[str, tuple[Value, ...]] = {}
         self._mro: dict[str, list[str]] = {}
         self._mro_readers: dict[str, set[str]] = {}
@@ -55,7 +71,7 @@ class ClassHierarchy(Bindings):
         self._learns = Solver(self._find_learns, False)
         self._by_name: dict[str, list[str]] | None = None
         self._subclasses: dict[str, list[str]] = {}
-        for cls in self.own_classes():
+        for cls in self._own_classes():
             for base in cls.bases:
                 self._subclasses.setdefault(base, []).append(cls.id)
 
@@ -78,7 +94,7 @@ class ClassHierarchy(Bindings):
     def _direct_subclasses(self, cls: str) -> list[str]:
         """Those that name this class, and not another one of that name: a hundred files may each
         have a `Block`, and classes that derive from it."""
-        name = self.classes[cls].name
+        name = self._classes[cls].name
         if name not in self._named:
             derived: dict[str | None, list[str]] = {}
             for sub in self._subclasses.get(name, ()):
@@ -89,23 +105,23 @@ class ClassHierarchy(Bindings):
     def _base_called(self, cls: str, name: str) -> str | None:
         """The class that the base of that name is; None where the text of the files alone does not
         say, and "" for one of a library."""
-        facts = self.classes[cls]
-        graph = self.files[facts.path].graph(facts.parent)
+        facts = self._classes[cls]
+        graph = self._files[facts.path].graph(facts.parent)
         for number in graph.bindings.get(facts.name, ()):
             node = graph.nodes[number]
             if (node.op, node.data) == (ops.CLASS, cls):
                 for base, operand in zip(facts.bases, node.operands, strict=True):
                     if base == name:
-                        return self._class_at(facts.path, graph, operand, MAX_IMPORTS)
+                        return self._names.class_at(facts.path, graph, operand, MAX_IMPORTS)
         return None
 
     def writers_of_field(self, cls: str, name: str) -> list[str]:
         """The class's own body, and its methods that may store the field."""
         if cls not in self._holding:
             holding = self._holding[cls] = {}
-            for ids in self.classes[cls].methods.values():
+            for ids in self._classes[cls].methods.values():
                 for method in ids:
-                    for word in self.functions[method].words:
+                    for word in self._functions[method].words:
                         holding.setdefault(word, []).append(method)
         return [cls, *self._holding[cls].get(name, ())]
 
@@ -115,10 +131,10 @@ class ClassHierarchy(Bindings):
         if known is None:
             known = self._mro[cls] = self._find_mro(cls)
         readers = self._mro_readers.setdefault(cls, set())
-        if self._current not in readers:
-            readers.add(self._current)
+        if self._store.current not in readers:
+            readers.add(self._store.current)
             for current in known:
-                self.read(Key("bases", current))
+                self._store.read(Key("bases", current))
         return known
 
     def _find_mro(self, cls: str) -> list[str]:
@@ -129,7 +145,7 @@ class ClassHierarchy(Bindings):
             if current in order:
                 continue
             order[current] = None
-            self.read(Key("bases", current))
+            self._store.read(Key("bases", current))
             bases = self.own_bases.get(current, ())
             stack.extend(
                 atom.id
@@ -171,13 +187,13 @@ class ClassHierarchy(Bindings):
         """Whether a class derives from one that nobody knows, has a `forward`, and stores what has
         parameters. Ex) class Tagger(Model), where the Model is another library's"""
         order = self.mro(cls)
-        forwards = [f for c in order for f in self.classes[c].methods.get("forward", ())]
-        if not any(len(self.functions[f].params) > 1 for f in forwards):
+        forwards = [f for c in order for f in self._classes[c].methods.get("forward", ())]
+        if not any(len(self._functions[f].params) > 1 for f in forwards):
             return False
-        if not any(self.functions[c].words & libraries.LEARNING for c in order):
+        if not any(self._functions[c].words & libraries.LEARNING for c in order):
             return False
         return any(
-            name.partition(".")[0] not in NO_MODULES and not self.files.models.classes([name])
+            name.partition(".")[0] not in NO_MODULES and not self._files.models.classes([name])
             for name in self.library_bases(cls)
         )
 
@@ -189,28 +205,28 @@ class ClassHierarchy(Bindings):
         """The same of a class; of a name, whether a module of that name does."""
         kind, name = item
         if kind == "name":
-            classes = self._classes_called.get(name, ())
+            classes = self._classes_by_name.get(name, ())
             learn = [ask(("class", c)) for c in classes if self.is_module(c)]
             return any(learn)
         order = self.mro(name)
         if any(map(self._has_parameters, order)):
             return True
-        makers = [m for c in order for m in self.classes[c].methods.get("__init__", ())]
-        words = {word for m in makers for word in self.functions[m].words}
-        learn = [ask(("name", word)) for word in sorted(words & self._classes_called.keys())]
+        makers = [m for c in order for m in self._classes[c].methods.get("__init__", ())]
+        words = {word for m in makers for word in self._functions[m].words}
+        learn = [ask(("name", word)) for word in sorted(words & self._classes_by_name.keys())]
         return any(learn)
 
     def _has_parameters(self, cls: str) -> bool:
         """Whether a class mentions what makes parameters, or is a loss by its name."""
-        words = self.functions[cls].words
-        named = LOSS_CLASS.search(self.classes[cls].name)
+        words = self._functions[cls].words
+        named = LOSS_CLASS.search(self._classes[cls].name)
         return bool(words & libraries.LEARNING or named)
 
     @cached_property
-    def _classes_called(self) -> Mapping[str, list[str]]:
+    def _classes_by_name(self) -> Mapping[str, list[str]]:
         """The classes of the project by name."""
         found: dict[str, list[str]] = {}
-        for facts in self.own_classes():
+        for facts in self._own_classes():
             found.setdefault(facts.name, []).append(facts.id)
         return found
 
@@ -224,25 +240,27 @@ class ClassHierarchy(Bindings):
     def autograd_role(self, function: str) -> str | None:
         """ "forward" or "backward" where autograd runs the function as such: the method of a
         `torch.autograd.Function`, or what is registered for an operator."""
-        facts = self.functions[function]
+        facts = self._functions[function]
         if facts.cls is not None:
             return facts.name if self.is_autograd_function(facts.cls) else None
-        role = constant(self.read(Key("role", function)))
+        role = constant(self._store.read(Key("role", function)))
         return role if isinstance(role, str) else None
 
     def differentiated(self) -> frozenset[str]:
         """The functions of operators that have a formula for their gradient, and that formula."""
         trained = [
             key.owner
-            for key, slot in self.slots.items()
+            for key, slot in self._store.slots.items()
             if key.kind == "operator" and key.name == "backward" and slot.joined
         ]
-        values = (self.joined(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES)
+        values = (
+            self._store.joined(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES
+        )
         return frozenset(a.id for v in values for a in v if isinstance(a, Function))
 
     def hooks(self) -> frozenset[str]:
         """The functions that are registered as hooks of modules or tensors."""
-        slots = self.slots.items()
+        slots = self._store.slots.items()
         return frozenset(key.owner for key, slot in slots if key.kind == "hook" and slot.joined)
 
     def is_optimizer(self, cls: str) -> bool:
@@ -257,7 +275,7 @@ class ClassHierarchy(Bindings):
     def steps(self, cls: str) -> bool:
         """Whether the `step` of a class is that of training: of an optimizer, of what stands for
         one or for a scaler, or of an engine that runs the backward pass as well."""
-        names = {name for c in self.mro(cls) for name in self.classes[c].methods}
+        names = {name for c in self.mro(cls) for name in self._classes[c].methods}
         return self.is_optimizer(cls) or any(names >= those for those in STEPS_OF_TRAINING)
 
     def models_of(self, cls: str) -> tuple[FrameworkClass, ...]:
@@ -265,9 +283,9 @@ class ClassHierarchy(Bindings):
         order = self.mro(cls)
         known = self._models.get(cls)
         if known is None:
-            own = (f".{self.classes[each].name}" for each in order)
+            own = (f".{self._classes[each].name}" for each in order)
             names = [*sorted(self.library_bases(cls)), *own]
-            known = self._models[cls] = self.files.models.classes(names)
+            known = self._models[cls] = self._files.models.classes(names)
         return known
 
     def model_of_method(self, function: FunctionFacts) -> FrameworkMethod | None:
@@ -276,10 +294,10 @@ class ClassHierarchy(Bindings):
         if function.cls is None or function.kind != "function":
             return None
         classes = self.models_of(function.cls)
-        method = self.files.models.method(classes, function.name) if classes else None
+        method = self._files.models.method(classes, function.name) if classes else None
         if method is None or method.unless is None:
             return method
-        words = (self.functions[each].words for each in self.mro(function.cls))
+        words = (self._functions[each].words for each in self.mro(function.cls))
         return None if any(method.unless in each for each in words) else method
 
     def is_run_in_region(self, function: FunctionFacts) -> bool:
@@ -292,8 +310,8 @@ class ClassHierarchy(Bindings):
         rows = (method for row in self.models_of(cls) for method in row.methods)
         names = {n for row in rows if row.region for n in row.names}
         for name in sorted(names):
-            row = self.files.models.method(self.models_of(cls), name)
-            if row is not None and self.files.models.framework_of(row) == framework:
+            row = self._files.models.method(self.models_of(cls), name)
+            if row is not None and self._files.models.framework_of(row) == framework:
                 yield from self.methods(cls, name, overridden=False)
 
     def runner(self, function: FunctionFacts, ask: Callable[[Key], Value]) -> str | None:
@@ -307,7 +325,7 @@ class ClassHierarchy(Bindings):
             return None
         method = self.model_of_method(function)
         if method is not None and method.region:
-            return self.files.models.framework_of(method)
+            return self._files.models.framework_of(method)
         named = constant(ask(Key("runner", function.id))) if function.name == "forward" else None
         return named if isinstance(named, str) else None
 
@@ -323,7 +341,7 @@ class ClassHierarchy(Bindings):
         dtypes = constants(ask(Key("trainer", function.id)))
         if not dtypes or NOT_SEEN in dtypes:
             dtypes |= constants(ask(Key("precision", framework)))
-            dtypes.update(told.dtype for told in self.files.told if told.framework == framework)
+            dtypes.update(told.dtype for told in self._files.told if told.framework == framework)
         dtypes -= {NOT_SEEN, NOT_ASKED}
         if len(dtypes) > 1 and "" not in dtypes:
             return "half"
@@ -335,7 +353,7 @@ class ClassHierarchy(Bindings):
 
     def kind_of(self, name: str) -> str | None:
         """The kind of object that a call of this dotted name builds."""
-        maker = self.files.models.maker(name)
+        maker = self._files.models.maker(name)
         return (
             maker.builds
             if maker is not None and maker.builds != "same"
@@ -347,14 +365,14 @@ class ClassHierarchy(Bindings):
         derives from."""
         found: dict[str, None] = {}
         for each in filter(self.is_dataclass, reversed(self.mro(cls))):
-            facts = self.classes[each]
-            names = self.files[facts.path].graph(each).bindings
+            facts = self._classes[each]
+            names = self._files[facts.path].graph(each).bindings
             found.update((name, None) for name in names if name not in facts.methods)
         return tuple(found)
 
     def is_dataclass(self, cls: str) -> bool:
         """Whether the constructor of a class is generated from its fields."""
-        facts = self.classes[cls]
+        facts = self._classes[cls]
         return "dataclass" in facts.decorated or "NamedTuple" in facts.bases
 
     def binds(self, cls: str, name: str, by_value: bool) -> bool:
@@ -364,7 +382,7 @@ class ClassHierarchy(Bindings):
             by_value: whether `name: Type` does not count, which is no field of a generated
                 constructor.
         """
-        graph = self.files[self.classes[cls].path].graph(cls)
+        graph = self._files[self._classes[cls].path].graph(cls)
         bound = graph.bindings.get(name)
         if not bound:  # as in most classes
             return False
@@ -384,7 +402,7 @@ class ClassHierarchy(Bindings):
     def _find_methods(self, order: list[str], name: str, overridden: bool) -> list[str]:
         found: dict[str, None] = {}
         for current in order:
-            ids = self.classes[current].methods.get(name)
+            ids = self._classes[current].methods.get(name)
             if ids:
                 found.update(dict.fromkeys(ids))
                 break
@@ -395,7 +413,7 @@ class ClassHierarchy(Bindings):
 
     def _overriding(self, cls: str, name: str) -> list[str]:
         """The methods of that name of subclasses."""
-        return [f for sub in self.subclasses(cls) for f in self.classes[sub].methods.get(name, ())]
+        return [f for sub in self.subclasses(cls) for f in self._classes[sub].methods.get(name, ())]
 
     def module_methods(self, name: str) -> list[str]:
         """The methods of that name, where every definition of it is a method of a torch module, or
@@ -404,7 +422,7 @@ class ClassHierarchy(Bindings):
         if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []
         found = self._defined_as(name)
-        classes = [self.functions[f].cls for f in found]
+        classes = [self._functions[f].cls for f in found]
         if all(c is not None and self.is_module(c) for c in classes):
             return found
         is_small = len(classes) <= MAX_ALTERNATIVES
@@ -416,7 +434,7 @@ class ClassHierarchy(Bindings):
         they are given and give, the calls made one large component: deepspeed's ten accelerators
         took half again as long, for no finding.)"""
         found = self._defined_as(name)
-        classes = [self.functions[f].cls for f in found]
+        classes = [self._functions[f].cls for f in found]
         is_large = MAX_ALTERNATIVES < len(classes) <= MAX_OVERRIDING
         return found if is_large and self._are_family(name, classes) else []
 
@@ -430,17 +448,17 @@ class ClassHierarchy(Bindings):
 
     def methods_called(self, name: str) -> list[str]:
         """The methods of that name, of whatever class."""
-        return [f for f in self._defined_as(name) if self.functions[f].cls is not None]
+        return [f for f in self._defined_as(name) if self._functions[f].cls is not None]
 
     def functions_called(self, name: str) -> list[str]:
         """The functions of that name that are no methods."""
-        return [f for f in self._defined_as(name) if self.functions[f].cls is None]
+        return [f for f in self._defined_as(name) if self._functions[f].cls is None]
 
     def _defined_as(self, name: str) -> list[str]:
         """The functions and methods of that name, if they are not too many to say something."""
         if self._by_name is None:
             self._by_name = {}
-            for facts in self.own_functions():
+            for facts in self._own_functions():
                 if facts.kind == "function":
                     self._by_name.setdefault(facts.name, []).append(facts.id)
         found = self._by_name.get(name, [])

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from amplint.inference.calls_in_regions import RegionsOfCalls
 from amplint.inference.frame import Frame, opened_by, region_around
-from amplint.inference.project import ProjectFacts
+from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId, State
-from amplint.inference.store import RegionsOfCalls
 from amplint.inference.training import run_outside
 from amplint.values.atoms import Function, Region
 
 
-def inherited(inference: ProjectFacts) -> Mapping[str, Region | None]:
+def inherited(inference: Inference) -> Mapping[str, Region | None]:
     """The region that each function inherits, by the calls that are known now."""
     return Solution(inference).regions
 
@@ -28,7 +28,7 @@ def inherited(inference: ProjectFacts) -> Mapping[str, Region | None]:
 class Solution:
     """The solution, found along the calls."""
 
-    def __init__(self, inference: ProjectFacts) -> None:
+    def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self.regions: dict[str, Region | None] = {}  # of those functions that are in one
         self._met: dict[str, RegionsOfCalls] = {}  # by function: the calls in regions
@@ -38,11 +38,11 @@ class Solution:
         """Begin with no function in a region, except those of which one is presumed, and go from
         callers to callees until nothing changes. A function that is in no region, and opens none,
         puts none around what it calls."""
-        known = self._inference.calls_of_functions()
+        known = self._inference.regions.of_functions
         outside = run_outside(self._inference)
         waiting: dict[str, None] = {}
         for function, state in self._inference.states.items():
-            first = self._inference.region_in(function, None, function in outside)
+            first = self._inference.unseen.region_in(function, None, function in outside)
             if first is not None:
                 self.regions[function] = first
             if first is not None or self._opens(function, state):
@@ -59,7 +59,7 @@ class Solution:
             }
             for function in changed:
                 met = self._met[function].joined()
-                joined = self._inference.region_in(function, met, function in outside)
+                joined = self._inference.unseen.region_in(function, met, function in outside)
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined
                     waiting[function] = None
@@ -73,7 +73,7 @@ class Solution:
     def _around(self, function: str) -> Region | None:
         """The region that decorators or a framework put around a function."""
         infer = self._inference
-        return region_around(infer, infer.functions[function], infer.joined)
+        return region_around(infer, infer.functions[function], infer.store.joined)
 
     def _around_calls(self, caller: str) -> Iterator[tuple[str, SiteId, Region | None]]:
         """The calls in a function: what is called, where, and in which region."""
@@ -81,16 +81,16 @@ class Solution:
         state = inference.states.get(caller)
         if state is None:
             return
-        frame = Frame(inference, inference.functions[caller], state)
+        frame = Frame(inference, inference.store, inference.functions[caller], state)
         frame.function_region = self._around(caller) or self.regions.get(caller)
-        known = inference.calls_of_functions()
+        known = inference.regions.of_functions
         for number, node in enumerate(state.graph.nodes):
             site = caller, number
-            for function in inference.edges.get(site, ()):
+            for function in inference.calls.edges.get(site, ()):
                 if function not in known or site not in known[function].sites:
                     continue  # a test, which says nothing of other code
                 region = frame.region_of_call(node, function)
                 # A thread begins in no region.
-                handed_over = inference.threads.get(site, ())
+                handed_over = inference.calls.threads.get(site, ())
                 threaded = any(isinstance(a, Function) and a.id == function for a in handed_over)
                 yield function, site, None if threaded else region

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from amplint.inference.frame import Frame, region_around
-from amplint.inference.project import ProjectFacts
+from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph
@@ -33,14 +33,14 @@ from amplint.values.atoms import Function
 BODY = 0  # the block of a whole function
 
 
-def run_outside(inference: ProjectFacts) -> Collection[str]:
+def run_outside(inference: Inference) -> Collection[str]:
     """The functions that are seen to run outside of a region: a training, or a thread, calls them.
 
     What is presumed to run in a region puts what it calls into that, unless it is called so itself.
     Where the settings presume a region around all modules and losses, called or not, threads
     alone count, which begin in no region.
     """
-    if inference.presumption.region is None:
+    if inference.unseen.presumption.region is None:
         return ()
     trainings = Trainings(inference)
     is_by_signs = inference.files.assumes_autocast is None
@@ -55,14 +55,14 @@ class Trainings:
         threaded: those that threads run, with what they call.
     """
 
-    def __init__(self, inference: ProjectFacts) -> None:
+    def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._known = inference.calls_of_functions()
+        self._known = inference.regions.of_functions
         self._outside: dict[str, Mapping[int, frozenset[str]]] = {}
 
     @cached_property
     def threaded(self) -> frozenset[str]:
-        handed_over = (atom for work in self._inference.threads.values() for atom in work)
+        handed_over = (atom for work in self._inference.calls.threads.values() for atom in work)
         functions = {atom.id for atom in handed_over if isinstance(atom, Function)}
         return frozenset(self._reached((), functions))
 
@@ -85,7 +85,7 @@ class Trainings:
         return reachable(begun, lambda function: self._called(function, BODY))
 
     def _is_presumed(self, function: str) -> bool:
-        return self._inference.presumed_region(function) is not None
+        return self._inference.unseen.presumed_region(function) is not None
 
     def _stretches(self) -> Iterator[tuple[str, int]]:
         """The blocks that run with a backward pass, each with its function."""
@@ -110,7 +110,7 @@ class Trainings:
             facts = self._inference.functions[function]
             if "backward" in facts.words and not TEST_PATH.search(facts.path):
                 graph = state.graph
-                for number in set(self._inference.marks_of(function).backward.values()):
+                for number in set(self._inference.uses.marks_of(function).backward.values()):
                     if graph.nodes[number].op == ops.CALL:
                         yield function, number
 
@@ -143,13 +143,13 @@ class Trainings:
         if state is None:
             return {}
         facts = inference.functions[caller]
-        frame = Frame(inference, facts, state)
-        frame.function_region = region_around(inference, facts, inference.joined)
+        frame = Frame(inference, inference.store, facts, state)
+        frame.function_region = region_around(inference, facts, inference.store.joined)
         found: dict[int, set[str]] = {}
         for number, node in enumerate(state.graph.nodes):
             outside = {
                 callee
-                for callee in inference.edges.get((caller, number), ())
+                for callee in inference.calls.edges.get((caller, number), ())
                 if (caller, number) in self._sites(callee)
                 and not is_evaluation(inference.functions[callee].name)
                 and frame.region_of_call(node, callee) is None

@@ -15,7 +15,8 @@ from amplint.inference import Inference
 from amplint.inference.continuation import can_go_on, continued
 from amplint.inference.interface import different
 from amplint.inference.presumption import Presumption
-from amplint.inference.snapshot import Snapshot, resumed, taken
+from amplint.inference.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference.taking_up import take_up
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project import observations
@@ -93,9 +94,10 @@ class Linker:
 
     def _resumed(self, files: Files, snapshot: Snapshot, changed: list[str]) -> Inference | None:
         try:
-            return resumed(files, snapshot, changed)
+            edit = take_up(Inference(files), KeptOnDisk(snapshot), changed)
         except DAMAGED:  # it says what no snapshot of these files does
             return None
+        return edit.inference if edit is not None else None
 
     def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
         snapshot = taken(inference) if not self.store.is_read_only else None
@@ -186,7 +188,7 @@ class LiveLinker:
         if not can_go_on(inference):
             return None
         old, new = inference.files.own, files.own
-        if not Presumption(files, files.assumes_autocast).is_as(inference.presumption):
+        if not Presumption(files, files.assumes_autocast).is_as(inference.unseen.presumption):
             return None
         if files.own_models != inference.files.own_models:
             return None
@@ -200,5 +202,6 @@ class LiveLinker:
         if found is None:
             return None
         self.changed = changed
-        found.forget_unused()
-        return before.after(found, found.edit)
+        now, edit = found
+        now.store.forget_unused()
+        return before.after(now, edit)

@@ -19,8 +19,7 @@ from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Fact, Facts
 from amplint.analyses.program import FileView, linked
 from amplint.analyses.questions import Asked, NotedView, Spans, same
-from amplint.inference import State
-from amplint.inference import snapshot as snapshots
+from amplint.inference import State, taking_up
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
@@ -160,7 +159,7 @@ EDITS = {
 def small_projects(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small project is kept, too, and one function is a large part of it."""
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
-    monkeypatch.setattr(snapshots, "MOST_CHANGED", 1.0)
+    monkeypatch.setattr(taking_up, "MOST_CHANGED", 1.0)
 
 
 @pytest.fixture

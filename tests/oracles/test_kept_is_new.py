@@ -19,12 +19,14 @@ from hypothesis import given
 
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
-from amplint.inference import Inference, continuation
-from amplint.inference import snapshot as snapshots
-from amplint.inference.continuation import Continued, FixpointEdit, can_go_on, continued
+from amplint.inference import Inference, continuation, taking_up
+from amplint.inference.continuation import FixpointEdit, HandedOver, can_go_on, continued
+from amplint.inference.evaluation import Evaluation
 from amplint.inference.grafting import Graft, graft
-from amplint.inference.snapshot import Snapshot, resumed, taken
+from amplint.inference.snapshot import KeptOnDisk, Snapshot, taken
 from amplint.inference.state import Key
+from amplint.inference.taking_up import Edit
+from amplint.inference.taking_up import take_up as taken_up
 from amplint.inference.value_codec import Decoder, Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -135,7 +137,7 @@ EDITS = {
 @pytest.fixture(autouse=True)
 def small_projects(monkeypatch: pytest.MonkeyPatch) -> None:
     """One function is a large part of these."""
-    monkeypatch.setattr(snapshots, "MOST_CHANGED", 1.0)
+    monkeypatch.setattr(taking_up, "MOST_CHANGED", 1.0)
 
 
 def indexed(texts: Texts) -> Files:
@@ -155,15 +157,15 @@ def outcome(inference: Inference) -> dict[str, object]:
         "regions": {function: state.regions for function, state in inference.states.items()},
         "keys": {
             key: (slot.joined or frozenset(), slot.parts)
-            for key, slot in inference.slots.items()
+            for key, slot in inference.store.slots.items()
             if slot.parts
         },
-        "edges": inference.edges,
-        "drawn": inference.drawn,
-        "threads": inference.threads,
-        "flags": inference.off_flags,
-        "bases": inference.own_bases,
-        "dispatches": {f: cases for f, cases in inference.known_dispatches.items() if cases},
+        "edges": inference.calls.edges,
+        "drawn": inference.calls.drawn,
+        "threads": inference.calls.threads,
+        "flags": inference.calls.off_flags,
+        "bases": inference.hierarchy.own_bases,
+        "dispatches": {f: cases for f, cases in inference.store.known_dispatches.items() if cases},
         "components": {*inference.components},
         "unsettled": inference.unsettled,
     }
@@ -173,7 +175,9 @@ TakeUp = Callable[[Inference, Texts], "Inference | None"]
 
 
 def from_snapshot(before: Inference, after: Texts) -> Inference | None:
-    return resumed(indexed(after), snapshot(before), changed(before, after))
+    kept = KeptOnDisk(snapshot(before))
+    edit = taken_up(Inference(indexed(after)), kept, changed(before, after))
+    return edit.inference if edit is not None else None
 
 
 def in_memory(before: Inference, after: Texts) -> Inference | None:
@@ -182,7 +186,8 @@ def in_memory(before: Inference, after: Texts) -> Inference | None:
     kept = {path: file for path, file in before.files.own.items() if path not in new}
     files = {path: kept.get(path) or File(path, text) for path, text in after.items()}
     assert can_go_on(before)
-    return continued(Files(files), before, new)
+    found = continued(Files(files), before, new)
+    return found[0] if found is not None else None
 
 
 def changed(before: Inference, after: Texts) -> list[str]:
@@ -222,13 +227,13 @@ def test_of_an_edited_file_only_the_functions_that_have_changed_are_evaluated(
     text = "import torch\n\n\ndef one(x):\n    return x + 1\n\n\ndef other(x):\n    return x * 2\n"
     before = linked(indexed({"a.py": text}))
     evaluated: set[str] = set()
-    evaluate = Inference.evaluate
+    run = Evaluation.run
 
-    def noted(inference: Inference, function: str, *rest: Any, **named: Any) -> None:
-        evaluated.add(function)
-        evaluate(inference, function, *rest, **named)
+    def noted(evaluation: Evaluation, *given: Any) -> None:
+        evaluated.add(evaluation.facts.id)
+        run(evaluation, *given)
 
-    monkeypatch.setattr(Inference, "evaluate", noted)
+    monkeypatch.setattr(Evaluation, "run", noted)
     after = {"a.py": text.replace("    return x + 1", "    # why\n    y = x + 1\n    return y * 3")}
     inference = take_up(before, after)
     assert inference is not None
@@ -264,7 +269,7 @@ def test_a_field_that_feeds_itself_does_not_keep_what_it_held(take_up: TakeUp) -
     path, old, new = EDITS["a field that feeds itself loses its only support"]
     inference = take_up(linked(indexed(PROJECT)), edited(path, old, new))
     assert inference is not None
-    taken = inference.joined(Key("return", "blocks.py::Block.take"))
+    taken = inference.store.joined(Key("return", "blocks.py::Block.take"))
     assert not any(isinstance(atom, Tensor) for atom in taken)
 
 
@@ -313,7 +318,7 @@ def test_who_gives_a_loss_to_a_function_sees_what_becomes_of_it(take_up: TakeUp)
         inference = take_up(linked(indexed(before)), then)
         assert inference is not None
         assert outcome(inference) == outcome(linked(indexed(then)))
-    returned = linked(indexed(with_loss)).joined(Key("return", "loop.py::loop"))
+    returned = linked(indexed(with_loss)).store.joined(Key("return", "loop.py::loop"))
     assert any(isinstance(atom, Tensor) for atom in returned)
 
 
@@ -436,11 +441,11 @@ def test_a_module_with_a_new_function_keeps_its_nodes(
 ) -> None:
     kept: set[str] = set()
 
-    def noted(*given: Any) -> Continued:
-        kept.update(given[-1])
-        return Continued(*given)
+    def noted(before: Inference, edit: Edit) -> HandedOver:
+        kept.update(edit.grafts)
+        return HandedOver(before, edit)
 
-    monkeypatch.setattr(continuation, "Continued", noted)
+    monkeypatch.setattr(continuation, "HandedOver", noted)
     train = f"{PROJECT['train.py']}\n\nfound = wanted(3) if main() else None\nLIMIT = 3\n"
     other = (
         "from train import LIMIT, imported, main\n\ndef run():\n    main()\n    imported(LIMIT)\n"
@@ -534,7 +539,7 @@ def test_where_much_has_changed_all_is_linked_from_nothing(
     monkeypatch: pytest.MonkeyPatch, take_up: TakeUp
 ) -> None:
     before = {f"m{number}.py": "x = 1\n" for number in range(10)}
-    monkeypatch.setattr(snapshots, "MOST_CHANGED", 0.4)
+    monkeypatch.setattr(taking_up, "MOST_CHANGED", 0.4)
     assert (
         take_up(
             linked(indexed(before)),
@@ -560,12 +565,12 @@ def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
     seen: list[bool] = []
 
-    def noted(files: Files, known: Snapshot, changed: Collection[str]) -> Inference | None:
-        inference = resumed(files, known, changed)
-        seen.append(inference is not None)
-        return inference
+    def noted(inference: Inference, kept: KeptOnDisk, changed: Collection[str]) -> Edit | None:
+        edit = taken_up(inference, kept, changed)
+        seen.append(edit is not None)
+        return edit
 
-    monkeypatch.setattr(linking, "resumed", noted)
+    monkeypatch.setattr(linking, "take_up", noted)
     return seen
 
 
@@ -574,10 +579,12 @@ def continuations(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the values in memory were taken up, for each run that has known some."""
     seen: list[bool] = []
 
-    def noted(files: Files, before: Inference, edited: Collection[str]) -> Inference | None:
-        inference = continued(files, before, edited)
-        seen.append(inference is not None)
-        return inference
+    def noted(
+        files: Files, before: Inference, edited: Collection[str]
+    ) -> tuple[Inference, FixpointEdit] | None:
+        found = continued(files, before, edited)
+        seen.append(found is not None)
+        return found
 
     monkeypatch.setattr(linking, "continued", noted)
     return seen

@@ -13,6 +13,8 @@ import pytest
 
 from amplint.inference import Inference
 from amplint.inference.components import ComponentTurn, Dependence, complete, components_of
+from amplint.inference.fixpoint import solve
+from amplint.inference.queue import Queue
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.values.atoms import Region, Tensor, Value
@@ -209,17 +211,17 @@ def shuffled(seed: int) -> Iterator[None]:
     """Any of the functions that wait is evaluated next."""
     chance = random.Random(seed)
 
-    def pick(inference: Inference) -> str:
-        return chance.choice(sorted(inference._queue))
+    def pick(queue: Queue) -> str:
+        return chance.choice(sorted(queue._waiting))
 
-    with mock.patch.object(Inference, "_next", pick):
+    with mock.patch.object(Queue, "_next", pick):
         yield
 
 
 def linked(text: str) -> Inference:
     file = File("train.py", textwrap.dedent(text))
     inference = Inference(Files({"train.py": file}, {}))
-    inference.solve(list(file.facts.functions))
+    solve(inference, list(file.facts.functions))
     complete(inference)
     return inference
 
@@ -240,7 +242,7 @@ def test_values_do_not_depend_on_the_order(program: str) -> None:
         with shuffled(seed):
             other = linked(program)
         assert values(other) == values(usual), seed
-        assert other.edges == usual.edges, seed
+        assert other.calls.edges == usual.calls.edges, seed
         regions = {function: state.regions for function, state in usual.states.items()}
         assert {function: s.regions for function, s in other.states.items()} == regions, seed
 
@@ -263,7 +265,7 @@ def test_a_component_may_have_lost_a_part_since_it_was_found() -> None:
     components = components_of(inference, dependence, range(len(dependence)))
     component = next(component for component in components if component.parts)
     slot, site = component.parts[0]
-    inference.withdraw(slot, site)
+    inference.store.withdraw(slot, site)
     ComponentTurn(inference, component).run()
     complete(inference)
     assert values(inference) == values(linked(RECURSIVE))

@@ -210,7 +210,7 @@ def test_a_forward_that_another_one_calls_is_given_that_and_nothing_else(
 
 def test_a_call_outside_of_a_region_ends_it_not() -> None:
     text = module("return x.exp()") + "\nnet = Net()\nnet(torch.ones(4))\n"
-    around = solved(text).inherited["a.py::Net.forward"]
+    around = solved(text).regions.inherited["a.py::Net.forward"]
     assert around is not None and around.presumed
     assert dtypes(text) == {"x": "float32"}  # as it is called
 

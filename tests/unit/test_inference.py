@@ -16,6 +16,7 @@ from amplint.analyses.tensor_certainty import TensorCertainty
 from amplint.analyses.texts import CalledTexts, FunctionTexts
 from amplint.inference import Inference
 from amplint.inference.components import complete
+from amplint.inference.fixpoint import solve
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.util.positions import Place
@@ -1339,9 +1340,9 @@ def test_a_call_looks_again_at_the_object_whose_method_it_calls() -> None:
     late = "from events import Base\n\ndef made():\n    return Base()\n"
     texts = {"main.py": textwrap.dedent(main), "late.py": late, "events.py": events}
     inference = Inference(Files({path: File(path, text) for path, text in texts.items()}))
-    inference.solve(["main.py::run"])
+    solve(inference, ["main.py::run"])
     complete(inference)
-    called = set().union(*inference.edges.values())
+    called = set().union(*inference.calls.edges.values())
     assert {f"events.py::C{number}.on_step" for number in range(30)} <= called
 
 

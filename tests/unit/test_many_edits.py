@@ -92,8 +92,8 @@ def test_what_edits_have_named_is_forgotten(
         findings.add(len(judged.items))
         known = looker._memory.linker._known
         assert known is not None
-        store = known.inference
-        sizes.append(len(store.slots) + store.memo._size)
+        inference = known.inference
+        sizes.append(len(inference.store.slots) + inference.memo._size)
     assert findings == {1}
     assert max(sizes[150:]) <= max(sizes[:150]) + 50
 

@@ -14,6 +14,7 @@ from amplint.claim.violations import Violation
 from amplint.gradscaler.checker import Misuses
 from amplint.inference import Inference
 from amplint.inference.components import complete
+from amplint.inference.fixpoint import solve
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 
@@ -111,7 +112,7 @@ PROGRAMS: dict[str, Callable[[int], str]] = {
 def linked(text: str) -> Inference:
     file = File("train.py", text)
     inference = Inference(Files({"train.py": file}, {}))
-    inference.solve(list(file.facts.functions))
+    solve(inference, list(file.facts.functions))
     complete(inference)
     return inference
 

@@ -53,7 +53,7 @@ REGION = Region("cuda", "float16", True, inherited=True, presumed=True)
 def regions(files: Mapping[str, str], assumes: bool | None = None) -> Mapping[str, Region | None]:
     """By function, without the file: the region that it inherits."""
     inference = solved(files, assumes)
-    around = inference.inherited
+    around = inference.regions.inherited
     return {name.partition("::")[2]: around.get(name) for name in inference.states}
 
 
@@ -501,7 +501,7 @@ def test_a_sign_that_comes_or_goes_changes_what_is_in_memory() -> None:
     for files in (plain, shown, plain):
         indexed = Files({path: File(path, text) for path, text in files.items()})
         inference = linker.link(indexed, SILENT)
-        assert inference.inherited == solved(files).inherited
+        assert inference.regions.inherited == solved(files).regions.inherited
 
 
 def test_an_edit_that_makes_a_training_of_a_loop_ends_the_presumption() -> None:
@@ -528,8 +528,8 @@ def test_an_edit_that_makes_a_training_of_a_loop_ends_the_presumption() -> None:
     for files in (plain, trains, plain):
         indexed = Files({path: File(path, text) for path, text in files.items()})
         inference = linker.link(indexed, SILENT)
-        assert inference.inherited == solved(files).inherited
-        outcomes.append(inference.inherited.get("net.py::Net.forward") is not None)
+        assert inference.regions.inherited == solved(files).regions.inherited
+        outcomes.append(inference.regions.inherited.get("net.py::Net.forward") is not None)
     assert outcomes == [True, False, True]
 
 
@@ -540,5 +540,5 @@ def test_settings_that_presume_a_region_whoever_calls_link_anew() -> None:
     for wished in (None, True, None):
         indexed = {"net.py": File("net.py", NET), "use.py": File("use.py", use + SCALES)}
         files = Files(indexed, assumes_autocast=wished)
-        found = linker.link(files, SILENT).inherited.get("net.py::Net.forward")
+        found = linker.link(files, SILENT).regions.inherited.get("net.py::Net.forward")
         assert found == (REGION if wished else None)
