@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplint.inference.bodies import Bodies, bodies, shape, told
-from amplint.inference.evaluation import MOVING
 from amplint.inference.grafting import Graft, graft, unchanged
 from amplint.inference.inference import Inference
 from amplint.inference.interface import Interface, interface
+from amplint.inference.parameters import MOVING
 from amplint.inference.project_texts import speaks_of_devices
 from amplint.inference.slots import Slot
 from amplint.inference.state import GLOBALS, SiteId, Sites, State

@@ -4,40 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
-from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import cast
 
-from amplint.frameworks.schema import Role
 from amplint.inference import custom_ops, ranks, transfer
-from amplint.inference.activations import activations, layers_given
 from amplint.inference.annotations import annotated, annotation_subscript
-from amplint.inference.calls import (
-    CONTEXT_MAKERS,
-    Calls,
-    contexts_at,
-    contexts_in,
-    is_named,
-    is_vague,
-)
+from amplint.inference.attributes import AttributeReads, is_vague
+from amplint.inference.binding import ArgumentBinding, is_named
+from amplint.inference.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in
+from amplint.inference.frame import Frame, FramePart
+from amplint.inference.frameworks import FrameworkCalls
 from amplint.inference.narrowing import narrow
 from amplint.inference.observed import filled
+from amplint.inference.parameters import ParameterValues
 from amplint.inference.project_texts import speaks_of_devices
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.use_evidence import CONTAINERS
+from amplint.inference.values_by_use import ValuesByUse
 from amplint.ir import ops
-from amplint.ir.model import Node, Param
+from amplint.ir.model import Node
 from amplint.ir.operations import Op
 from amplint.ir.ssa import COLLATE, ENTERING
-from amplint.knowledge import libraries
-from amplint.knowledge.operations import INDEX_ARGUMENTS
-from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 from amplint.values.atoms import (
-    ACCELERATOR,
     BOTTOM,
     CPU,
     NONE,
-    NUMBER_KINDS,
     UNKNOWN,
     Arguments,
     Atom,
@@ -50,11 +40,9 @@ from amplint.values.atoms import (
     NoGrad,
     Object,
     Sequence,
-    Shows,
     Symbol,
     Tensor,
     TensorTree,
-    Unknown,
     Value,
     constant,
     moved,
@@ -67,14 +55,12 @@ from amplint.values.lattice import (
     any_value,
     inner,
     is_open,
-    is_unknown,
     join,
     known,
     only,
 )
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
-FLOAT = one(Host("float"))
 MAX_PASSES = 8  # over a component, before its values may only grow
 # Operations that depend on their operands alone, and that no other function hears of.
 QUIET = frozenset(
@@ -85,11 +71,24 @@ QUIET = frozenset(
         ops.RETURN,
     }
 )  # fmt: skip
-MOVING = frozenset({"to", "cuda"})
 
 
-class Evaluation(Calls):
-    """One pass over one function's graph, in the light of what is known so far."""
+class Evaluation(FramePart):
+    """One pass over one function's graph, in the light of what is known so far.
+
+    Args:
+        frame: of the function.
+        binding: gives what is called its arguments.
+    """
+
+    def __init__(self, frame: Frame, binding: ArgumentBinding) -> None:
+        super().__init__(frame)
+        self.binding = binding
+        self.by_use = ValuesByUse(frame)
+        self.frameworks = FrameworkCalls(frame)
+        self.attributes = AttributeReads(frame, binding, self.frameworks)
+        self.calls = Calls(frame, binding, self.frameworks, self.attributes)
+        self.parameters = ParameterValues(frame, binding)
 
     def run(
         self,
@@ -109,14 +108,15 @@ class Evaluation(Calls):
             turn: which one it is of the component that is evaluated from nothing, from 1; else 0.
                 After many, the values in the component may only grow.
         """
-        self.function_region = self.region_of_function()
-        if WHOLE in dirty or self.function_region != self.state.around:
-            self.state.regions.clear()
-            self.state.around = self.function_region
+        state, regions = self.state, self.frame.regions
+        regions.around = regions.of_whole_function()
+        if WHOLE in dirty or regions.around != state.around:
+            state.regions.clear()
+            state.around = regions.around
             # What it calls in other regions than before says so itself: see `Store.write_region`.
             if self.inference.unseen.presumption.is_any:  # it may be of a training, or call one
                 self.exchange.regions_may_change()
-        self.regions = self.state.regions
+        regions.known = state.regions
         self.scope = scope
         self.changed: set[int] = set()
         number_of_nodes = len(self.values)
@@ -143,10 +143,10 @@ class Evaluation(Calls):
 
     def complete(self) -> None:
         """Note the regions of all blocks."""
-        self.function_region = self.state.around
-        self.regions = self.state.regions
+        regions = self.frame.regions
+        regions.around, regions.known = self.state.around, self.state.regions
         for block in range(len(self.graph.blocks)):
-            self.region(block)
+            regions.of(block)
 
     def propagate(self) -> bool:
         """Evaluate the waiting nodes in order, and behind them what depends on a change. Returns
@@ -159,7 +159,7 @@ class Evaluation(Calls):
             waiting[number] = 0
             value = self.evaluated(number)
             if number in self.growing:
-                grown = self.settled(join([values[number], value]))
+                grown = self.frame.settled(join([values[number], value]))
                 if grown is not value:
                     self.inference.unsettled.add(self.facts.id)
                 value = grown
@@ -167,7 +167,7 @@ class Evaluation(Calls):
                 values[number] = value
                 self.changed.add(number)
                 if number in contexts:
-                    self.regions.clear()
+                    self.frame.regions.known.clear()
                     self.exchange.regions_may_change()
                 for each in (*dependents[number], *contexts.get(number, ())):
                     if each not in scope:
@@ -182,33 +182,34 @@ class Evaluation(Calls):
 
     def evaluated(self, number: int) -> Value:
         """The value of a node, as far as its operands are known."""
-        self.number = number
+        frame, by_use = self.frame, self.by_use
+        frame.number = number
         node = self.graph.nodes[number]
         if node.op in QUIET:
-            value = self.settled(self.transfer(node))
+            value = frame.settled(self.transfer(node))
         else:
             site = (self.facts.id, number)
             self.exchange.begin(site)
-            value = self.settled(self.transfer(node))
+            value = frame.settled(self.transfer(node))
             self.exchange.end(site)
         if not value or is_open(value):
-            marked = self.marked(number)
+            marked = by_use.suggested(number)
             if marked is not None:
-                value = self.settled(join([known(value), marked]))
+                value = frame.settled(join([known(value), marked]))
         if number in self.observed:
-            value = self.settled(filled(value, self.observed[number]))
-        marks = self.marks
+            value = frame.settled(filled(value, self.observed[number]))
+        marks = frame.marks
         if number in marks.backward:
-            value = self.as_loss(number, self.backpropagated(number, value))
-            value = self.settled(value)
+            value = by_use.as_loss(number, by_use.backpropagated(number, value))
+            value = frame.settled(value)
         if marks.nodes.get(number) in CONTAINERS:
-            value = self.settled(self.with_terms(number, value))
+            value = frame.settled(by_use.with_terms(number, value))
         if number in marks.own_networks and self.is_never_moved(node.operands[0]):
             value = frozenset(
                 moved(a, CPU) if isinstance(a, Tensor | TensorTree) else a for a in value
             )
         if number in marks.no_nests:
-            value = self.settled(transfer.without_nests(value))
+            value = frame.settled(transfer.without_nests(value))
         return value
 
     def is_never_moved(self, network: int) -> bool:
@@ -216,7 +217,7 @@ class Evaluation(Calls):
 
         A module of another file may be moved there, and what that says is no part of its interface.
         """
-        infer, made, path = self.inference, self.of(network), self.facts.path
+        infer, made, path = self.inference, self.frame.of(network), self.facts.path
 
         def is_own(atom: Atom) -> bool:
             if isinstance(atom, Instance):
@@ -285,7 +286,7 @@ class Evaluation(Calls):
         """
         if self.graph.annotation < 0 or (returned and not any(is_vague(a) for a in returned)):
             return returned
-        declared = annotated(self.of(self.graph.annotation), Device(None), self.models)
+        declared = annotated(self.frame.of(self.graph.annotation), Device(None), self.frame.models)
         if not any(holds_instance(atom) for atom in declared):
             return returned
         return join([known(returned), declared])
@@ -327,12 +328,12 @@ class Evaluation(Calls):
         return BOTTOM
 
     def op_phi(self, node: Node) -> Value:
-        start = self.marks.starts.get(self.number)
+        start = self.frame.marks.starts.get(self.frame.number)
         if start is not None:
             left = join(self.values[n] for n in node.operands if n != start)
             if any(isinstance(atom, Tensor) for atom in left):
                 return left
-        return join(self.operands(node))
+        return join(self.frame.operands(node))
 
     def op_name(self, node: Node) -> Value:
         return self.inference.names.outer_name(self.facts, node.data)
@@ -345,211 +346,33 @@ class Evaluation(Calls):
     def is_idle_import(self) -> bool:
         """Whether a module of another part imports what nothing in it is made of, and nobody asks
         it for: following all of them would lead through the whole project."""
-        state, name = self.state, self.state.names.get(self.number, "")
+        state, name = self.state, self.state.names.get(self.frame.number, "")
         if (
             self.exchange.outside
-            and not state.users[self.number]
+            and not state.users[self.frame.number]
             and not self.exchange.is_demanded(Key("name", self.facts.id, name))
         ):
-            state.passed_over.add(self.number)
+            state.passed_over.add(self.frame.number)
             return True
         return False
-
-    def op_param(self, node: Node) -> Value:
-        facts, name = self.facts, node.data
-        annotation = self.of(node.operands[0]) if node.operands else UNKNOWN
-        if facts.kind == "class":
-            return annotated(annotation, Device(None), self.models)
-        parameter = facts.param(name)
-        assert parameter is not None
-        first = parameter is facts.params[0]
-        if first and facts.cls is not None and facts.takes_receiver:
-            is_class = "classmethod" in facts.decorated or facts.name == "__new__"
-            return one(Class(facts.cls) if is_class else Instance(facts.cls))
-        if parameter.kind == "star":
-            given = self.exchange.read(Key("param", facts.id, name))
-            return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
-        if parameter.kind == "starstar":
-            return self.exchange.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
-        # A call that leaves it out has the default among what is given. Where each passes something
-        # else, no call in sight runs with the default.
-        given = self.exchange.read(Key("param", facts.id, name))
-        if not given and parameter.has_default and not parameter.constant_default:
-            given = self.default_of(facts.id, parameter)
-        default = self.constant_default(parameter)
-        seen = given or default
-        told = known(seen)
-        # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
-        if any(a != NONE and a not in default for a in told):
-            return transfer.used_as_tensor(told) if self.number in self.marks.asked else told
-        declared = (
-            UNKNOWN
-            if self.number in self.marks.copied
-            else annotated(annotation, Device(None), self.models)
-        )
-        hot = self.hot_parameter(node, parameter.has_default, declared)
-        hot = hot if given else self.activation(node, hot, declared)
-        if hot is not None:
-            return join([hot, one(NONE)]) if NONE in default else hot
-        left = default if default <= seen else BOTTOM
-        if declared == FLOAT and isinstance(usual := only(left), Host) and usual.kind == "float":
-            return one(replace(usual, known=False))
-        if not is_unknown(declared):
-            return join([declared, left])
-        is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
-        return join([UNKNOWN, left]) if is_told else UNKNOWN
-
-    def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
-        """A `forward` parameter that is used as a tensor is one, on the accelerator."""
-        facts = self.facts
-        role = self.inference.hierarchy.autograd_role(facts.id)
-        if role is not None:
-            return self.function_parameter(node, role)
-        hook = constant(self.exchange.read(Key("hook", facts.id)))
-        if isinstance(hook, str):
-            return self.hook_parameter(node, hook)
-        if facts.cls is None:
-            return None
-        model = self.inference.hierarchy.model_of_method(facts)
-        if model is not None and model.parameters:
-            place = [p.name for p in facts.params].index(node.data) - 1
-            role = model.role(node.data, place)
-            what = f"`{node.data}` is a parameter of `{facts.name}`"
-            given = self.of_role(role, node, what) if role is not None else None
-            return self.as_declared(declared, given)
-        step = facts.name == "training_step" or (
-            # Of another engine: one that moves nothing is given what has been moved.
-            facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
-        )
-        if not step and not (
-            facts.name in TRAINING_METHODS and self.inference.hierarchy.is_module(facts.cls)
-        ):
-            return None
-        device = Device(
-            ACCELERATOR,
-            self.evidence(
-                node, f"`{node.data}` is a parameter of `{facts.name}`", Shows.CONVENTION
-            ),
-        )
-        if step:
-            return (
-                one(TensorTree(device))
-                if node.data == "batch"
-                or (
-                    not has_default
-                    and node.data
-                    not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx")
-                )
-                else None
-            )
-        if any(isinstance(a, Tensor) for a in declared):
-            return join(
-                one(replace(a, device=device)) if isinstance(a, Tensor) else one(a)
-                for a in declared
-            )
-        if not is_unknown(declared):
-            return None
-        if self.number in self.marks.lengths:
-            return None
-        if has_number(next(p for p in facts.params if p.name == node.data)):
-            return None
-        if self.number in self.marks.tensors:
-            return one(Tensor(device=device, rank=1))
-        return one(TensorTree(device))
-
-    def activation(self, node: Node, hot: Value | None, declared: Value) -> Value | None:
-        """The value of a parameter that nobody is seen to give: half, where it is an activation,
-        and the settings take these for half.
-
-        Args:
-            hot: what is known of it in any case.
-            declared: what its annotation says. A `FloatTensor` is one of any width.
-        """
-        parameter = self.facts.param(node.data)
-        is_number = parameter is None or has_number(parameter)
-        dtype = None if is_number else self.inference.unseen.half_given(self.facts.id)
-        known = hot if hot is not None else declared
-        (atom, *others) = [a for a in ordered(known) if a != NONE] or [Unknown()]
-        if dtype is None or others or self.number not in self.activations:
-            return hot
-        if any(map(self.takes_indices, layers_given(self.graph, self.number))):
-            return hot
-        if isinstance(atom, TensorTree | Unknown):
-            device = atom.device if isinstance(atom, TensorTree) else Device(None)
-            atom = Tensor(device=device, rank=1)
-        if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
-            return hot
-        text = f"`{node.data}` is half here, as activations under autocast are"
-        evidence = self.evidence(node, text, Shows.ACTIVATION)
-        half = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
-        return half | (known & {NONE})
-
-    def takes_indices(self, field: str) -> bool:
-        """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
-        cls = self.facts.cls
-        held = self.exchange.read(Key("field", cls, field)) if cls is not None else BOTTOM
-        return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
 
     @cached_property
     def observed(self) -> Mapping[int, Value]:
         """The values that runs of the program have shown, by node."""
         return self.inference.unseen.observed_values(self.facts, self.graph)
 
-    @cached_property
-    def activations(self) -> frozenset[int]:
-        """The parameters that take activations."""
-        return activations(self.graph)
-
-    def as_declared(self, declared: Value, given: Value | None) -> Value | None:
-        """The value that a framework passes, as a tensor where the annotation says so."""
-        tree = next((a for a in given or () if isinstance(a, TensorTree)), None)
-        if tree is None or not any(isinstance(a, Tensor) for a in declared):
-            return given
-        return frozenset(
-            replace(a, device=tree.device) if isinstance(a, Tensor) else a for a in declared
-        )
-
-    def hook_parameter(self, node: Node, hook: str) -> Value | None:
-        """The value that torch passes to a function that is registered as a hook."""
-        roles = dict(zip(self.facts.places, libraries.HOOKS[hook], strict=False))
-        if node.data not in roles:
-            return None
-        return self.of_role(cast(Role, roles[node.data]), node, f"`{hook}` makes torch pass this")
-
-    def function_parameter(self, node: Node, role: str) -> Value | None:
-        """The value that autograd passes to a forward or a backward pass, if used as a tensor."""
-        facts = self.facts
-        # `forward` is given numbers as well, and gradients are all that `backward` is given.
-        used = {"forward": self.marks.surely_tensors, "backward": self.marks.tensors}
-        has_context = facts.cls is not None or role == "backward"
-        if has_context and node.data == facts.params[0].name:
-            return None
-        if self.number not in used.get(role, ()):
-            return None
-        owner = "a Function's" if facts.cls is not None else "an operator's"
-        text = f"`{node.data}` is a parameter of {owner} `{role}`"
-        return one(
-            Tensor(device=Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION)), rank=1)
-        )
-
-    def gradients(self, node: Node) -> Value | None:
-        """The `*gradients` of a backward pass."""
-        if self.inference.hierarchy.autograd_role(self.facts.id) != "backward":
-            return None
-        return self.function_parameter(node, "backward")
-
     def op_attr(self, node: Node) -> Value:
-        owner = transfer.having(self.of(node.operands[0]), node.data)
-        return join(self.attribute(atom, node.data, node) for atom in ordered(owner))
+        owner = transfer.having(self.frame.of(node.operands[0]), node.data)
+        return join(self.attributes.attribute(atom, node.data, node) for atom in ordered(owner))
 
     def op_store(self, node: Node) -> Value:
-        target, value = self.operands(node)
+        target, value = self.frame.operands(node)
         if self.graph.nodes[node.second].op in (ops.ADD, ops.PUT):
             # `self.xs.append(x)`: what is unknown of the list must not come back as its own proof.
             value = known(value)
         for atom in ordered(target):
             if isinstance(atom, Instance):
-                site = (self.facts.id, self.number)
+                site = self.frame.here
                 self.exchange.write(Key("field", atom.cls, node.data), site, value)
                 parameter = self.kept_parameter(node)
                 if parameter is not None:
@@ -565,33 +388,35 @@ class Evaluation(Calls):
         return one(Host("str", stored.data, True)) if is_own else None
 
     def op_binop(self, node: Node) -> Value:
-        left, right = self.operands(node)
+        left, right = self.frame.operands(node)
         if node.data == "BitOr" and self.facts.kind != "lambda":
             kinds = [*left, *right]
             if any(isinstance(a, Class | Symbol) for a in kinds):
                 return join([left, right])  # an annotation: `Tensor | None`
-        return self.applied(transfer.binary, node, node.data, left, right)
+        return self.frame.applied(transfer.binary, node, node.data, left, right)
 
     def op_aug(self, node: Node) -> Value:
-        target, value = self.operands(node)
-        return self.applied(transfer.augmented, node, node.data, target, value)
+        target, value = self.frame.operands(node)
+        return self.frame.applied(transfer.augmented, node, node.data, target, value)
 
     def op_unary(self, node: Node) -> Value:
-        return self.applied(transfer.unary, node, node.data, self.of(node.operands[0]))
+        return self.frame.applied(transfer.unary, node, node.data, self.frame.of(node.operands[0]))
 
     def op_compare(self, node: Node) -> Value:
-        return self.applied(transfer.compare, node, node.data, tuple(self.operands(node)))
+        return self.frame.applied(
+            transfer.compare, node, node.data, tuple(self.frame.operands(node))
+        )
 
     def op_bool(self, node: Node) -> Value:
         """A context is true: it ends an `or`, and an `and` goes on after it."""
-        *first, last = self.operands(node)
+        *first, last = self.frame.operands(node)
         if node.data == "And":
             return join([*(value for value in first if not is_context(value)), last])
         ends = next((n for n, value in enumerate(first, 1) if is_context(value)), None)
         return join([*first, last][:ends])
 
     def op_tuple(self, node: Node) -> Value:
-        values = self.operands(node)
+        values = self.frame.operands(node)
         if any(self.graph.nodes[n].op == ops.STARRED for n in node.operands):
             return one(
                 Sequence(
@@ -607,10 +432,10 @@ class Evaluation(Calls):
     op_list = op_tuple
 
     def op_set(self, node: Node) -> Value:
-        return one(Sequence(None, join(self.operands(node))))
+        return one(Sequence(None, join(self.frame.operands(node))))
 
     def op_dict(self, node: Node) -> Value:
-        values = self.operands(node)
+        values = self.frame.operands(node)
         items = named_items(node.data, values)
         if items is not None:
             return one(MappingValue(BOTTOM, tuple((key, items[key]) for key in sorted(items))))
@@ -623,7 +448,7 @@ class Evaluation(Calls):
         return one(MappingValue(join(rest), (), len({*node.data}) > MAX_KEYS))
 
     def op_starred(self, node: Node) -> Value:
-        return self.of(node.operands[0])
+        return self.frame.of(node.operands[0])
 
     def op_fstring(self, _: Node) -> Value:
         return transfer.STR
@@ -632,12 +457,12 @@ class Evaluation(Calls):
         return transfer.OBJECT
 
     def op_subscript(self, node: Node) -> Value:
-        container, index = self.operands(node)
+        container, index = self.frame.operands(node)
         keys = self.between_brackets(node.second, index)
         results: list[Value] = []
         for atom in ordered(container):
             if isinstance(atom, Symbol):
-                results.append(annotation_subscript(atom, index, self.models))
+                results.append(annotation_subscript(atom, index, self.frame.models))
             elif isinstance(atom, Instance):
                 results.append(self.instance_item(atom, index, node))
             else:
@@ -655,7 +480,7 @@ class Evaluation(Calls):
             return (index,) if tells else ()
         if any(self.graph.nodes[n].op == ops.STARRED for n in node.operands):
             return ()
-        return tuple(self.operands(node))
+        return tuple(self.frame.operands(node))
 
     def instance_item(self, instance: Instance, index: Value, node: Node) -> Value:
         """`instance[index]`: by its method, by the order of a named tuple, or by a field's name."""
@@ -680,18 +505,18 @@ class Evaluation(Calls):
         return Sequence(tuple(values), BOTTOM, names=names)
 
     def stored_field(self, instance: Instance, name: str) -> Value:
-        identified = self.identified_field(instance, name)
+        identified = self.attributes.identified_field(instance, name)
         return identified or self.exchange.read(Key("field", instance.cls, name)) or UNKNOWN
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
         ids = self.inference.hierarchy.methods(instance.cls, name)
         if not ids:
             return UNKNOWN
-        return join(self.call_function(Function(i, instance), arguments, node) for i in ids)
+        return join(self.calls.call_function(Function(i, instance), arguments, node) for i in ids)
 
     def op_iter(self, node: Node) -> Value:
         results: list[Value] = []
-        for atom in ordered(self.of(node.operands[0])):
+        for atom in ordered(self.frame.of(node.operands[0])):
             if isinstance(atom, Instance):
                 row = self.named_tuple(atom)
                 if row is not None:
@@ -713,13 +538,13 @@ class Evaluation(Calls):
     def op_unpack(self, node: Node) -> Value:
         rows = (
             (isinstance(a, Instance) and self.named_tuple(a)) or a
-            for a in ordered(self.of(node.operands[0]))
+            for a in ordered(self.frame.of(node.operands[0]))
         )
         return transfer.unpack(frozenset(rows), *node.data)
 
     def op_enter(self, node: Node) -> Value:
         results: list[Value] = []
-        for atom in ordered(self.of(node.operands[0])):
+        for atom in ordered(self.frame.of(node.operands[0])):
             if isinstance(atom, Instance):
                 made = self.call_dunder(atom, "__enter__", Arguments(), node)
                 results.append(made)
@@ -732,42 +557,42 @@ class Evaluation(Calls):
     def op_comp(self, node: Node) -> Value:
         (element,) = node.operands
         starred = self.graph.nodes[element].op == ops.STARRED
-        value = self.of(element)
+        value = self.frame.of(element)
         return one(Sequence(None, transfer.iterate(value) if starred else value))
 
     def op_dictcomp(self, node: Node) -> Value:
-        _, *values = self.operands(node)
+        _, *values = self.frame.operands(node)
         if len(values) == 2 and all(isinstance(a, MappingValue) for a in values[1]):
             return values[1]  # what the test leaves out is not asked for
         return one(MappingValue(values[0] if values else UNKNOWN))
 
     def op_put(self, node: Node) -> Value:
-        container, index, value = self.operands(node)
+        container, index, value = self.frame.operands(node)
         return transfer.put(container, index, value)
 
     def op_add(self, node: Node) -> Value:
-        container, value = self.operands(node)
+        container, value = self.frame.operands(node)
         if node.data == COLLATE:
-            return self.collated(transfer.collating(container), value)
+            return self.calls.collated(transfer.collating(container), value)
         return transfer.add(container, value, node.data)
 
     def op_narrow(self, node: Node) -> Value:
-        value, *classes = self.operands(node)
-        return narrow(value, node.data, join(classes), self.models)
+        value, *classes = self.frame.operands(node)
+        return narrow(value, node.data, join(classes), self.frame.models)
 
     def op_def(self, node: Node) -> Value:
         """The function, through the decorators of the project."""
         identity = node.data
-        decorators = self.operands(node)
+        decorators = self.frame.operands(node)
         if decorators:
-            site = (self.facts.id, self.number)
+            site = self.frame.here
             self.exchange.write(Key("decorators", identity), site, join(decorators))
         value = one(Function(identity))
         for decorator in reversed(decorators):
             made: list[Value] = []
             for atom in ordered(decorator):
-                if isinstance(atom, Class) or self.run_by(atom) or is_registrar(atom):
-                    result = self.call(atom, Arguments((value,)), node)
+                if isinstance(atom, Class) or self.calls.run_by(atom) or is_registrar(atom):
+                    result = self.calls.call(atom, Arguments((value,)), node)
                     made.append(frozenset(a for a in result if is_callee(a)))
                     if isinstance(atom, Function) and self.decorates_many(atom):
                         made.append(value)
@@ -777,14 +602,14 @@ class Evaluation(Calls):
     def decorates_many(self, decorator: Function) -> bool:
         """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
         a call of the wrapper has to be taken for one of what it wraps."""
-        wrapped = self.open_places(decorator)[:1]
+        wrapped = self.binding.open_places(decorator)[:1]
         return any(is_open(self.exchange.read(Key("param", decorator.id, p.name))) for p in wrapped)
 
     def op_default(self, node: Node) -> Value:
-        value = self.of(node.operands[0])
+        value = self.frame.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
-        site = (self.facts.id, self.number)
+        site = self.frame.here
         self.exchange.write(Key("default", *node.data), site, chosen)
         # A callback by default is what users of a library run, whatever the library passes itself.
         functions = frozenset(a for a in chosen if isinstance(a, Function))
@@ -794,10 +619,10 @@ class Evaluation(Calls):
 
     def op_class(self, node: Node) -> Value:
         identity = node.data
-        bases = tuple(self.operands(node))
+        bases = tuple(self.frame.operands(node))
         self.exchange.write_bases(identity, bases)
         self.exchange.write(
-            Key("bases", identity), (self.facts.id, self.number), join(self.operands(node))
+            Key("bases", identity), self.frame.here, join(self.frame.operands(node))
         )
         return one(Class(identity))
 
@@ -805,19 +630,24 @@ class Evaluation(Calls):
         return one(Function(node.data))
 
     def op_await(self, node: Node) -> Value:
-        return self.of(node.operands[0])
+        return self.frame.of(node.operands[0])
 
     def op_yield(self, _: Node) -> Value:
         return UNKNOWN
 
     def op_return(self, node: Node) -> Value:
-        return self.of(node.operands[0])
+        return self.frame.of(node.operands[0])
+
+    def op_call(self, node: Node) -> Value:
+        return self.calls.value(node)
+
+    def op_param(self, node: Node) -> Value:
+        return self.parameters.value(node)
 
 
 HANDLERS: Mapping[Op, Callable[[Evaluation, Node], Value]] = {
     Op(name.removeprefix("op_")): method
-    for cls in (Calls, Evaluation)
-    for name, method in vars(cls).items()
+    for name, method in vars(Evaluation).items()
     if name.startswith("op_")
 }
 
@@ -857,12 +687,6 @@ def under_computed_key(atom: Atom) -> Value:
     if isinstance(atom, MappingValue):
         return any_value(atom)
     return one(atom) if isinstance(atom, NO_MAPPINGS) else UNKNOWN
-
-
-def has_number(parameter: Param) -> bool:
-    """Whether a parameter is a number, by its default: that of a tensor is None."""
-    is_none = parameter.constant_default and parameter.default is None
-    return parameter.has_default and not is_none
 
 
 def is_context(value: Value) -> bool:

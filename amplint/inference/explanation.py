@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from amplint.inference import transfer
+from amplint.inference.binding import ArgumentBinding
 from amplint.inference.call_graph import CallGraph
 from amplint.inference.evaluation import Evaluation
 from amplint.inference.evidence_marks import (
@@ -30,10 +31,11 @@ from amplint.inference.evidence_marks import (
     marked,
     places,
 )
-from amplint.inference.frame import opened_by
+from amplint.inference.frame import Frame
+from amplint.inference.function_regions import FunctionRegions, opened_by
 from amplint.inference.inference import Inference
 from amplint.inference.state import Dispatch, Key, KeyKind, SiteId, State
-from amplint.ir.model import FunctionFacts, Node
+from amplint.ir.model import FunctionFacts, Graph, Node
 from amplint.util.positions import Place
 from amplint.values.atoms import (
     BOTTOM,
@@ -193,8 +195,15 @@ class Overlay:
         return self._marked[number] if number in self._marked else self._values[number]
 
 
-class Again(Evaluation):
-    """The evaluation of one node with marked operands."""
+class MarkedFrame(Frame):
+    """The frame of one node that is evaluated again, with marked operands.
+
+    Args:
+        inference, facts, state: as for `Frame`.
+        onlooker: the exchange.
+        node: which is evaluated.
+        marks: for the operands, and for the region around.
+    """
 
     def __init__(
         self,
@@ -206,24 +215,12 @@ class Again(Evaluation):
         marks: EvidenceMarks,
     ) -> None:
         super().__init__(inference, onlooker, facts, state)
-        self._onlooker = onlooker
-        self._marks_given = marks
         operands = (n for n in state.graph.nodes[node].operands if n >= 0)
         overlay = {n: marks.on(state.values[n], n) for n in dict.fromkeys(operands)}
         self.values = cast("list[Value]", Overlay(state.values, overlay))
-
-    # Of what a call does to what it may run, nothing is noted but arguments that somebody wants: a
-    # method that is called by its name may be any of 200.
-
-    def enter(
-        self, identity: str, _node: Node, arguments: Arguments | None, bound: Atom | None
-    ) -> None:
-        if arguments is not None:
-            self.bind(Function(identity, bound), arguments)
-
-    def bind(self, function: Function, arguments: Arguments) -> None:
-        if self._onlooker.wants_arguments(function.id):
-            super().bind(function, arguments)
+        self.regions = MarkedRegions(
+            inference, onlooker, facts, state.graph, self.values, state.regions, marks
+        )
 
     def settled(self, value: Value) -> Value:
         return shallow(value)
@@ -234,17 +231,54 @@ class Again(Evaluation):
     def called(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
         return transfer.call(atom, arguments, self.site(node))
 
-    def region(self, block: int) -> Region | None:
-        region = self.state.regions.get(block)
-        mark = self._marks_given.mark(None, ())
-        return replace(region, evidence=mark) if region is not None else None
-
     def evidence(self, node: Node, text: str, kind: Shows) -> Evidence | None:
         return Evidence(Place(self.facts.path, *node.location), text, kind)
 
     def evidence_in(self, function: str, node: Node, text: str, kind: Shows) -> Evidence | None:
         path = self.inference.functions[function].path
         return Evidence(Place(path, *node.location), text, kind)
+
+
+class MarkedRegions(FunctionRegions):
+    """The regions in a function that was evaluated, with a mark for their evidence."""
+
+    def __init__(
+        self,
+        inference: Inference,
+        onlooker: Onlooker,
+        facts: FunctionFacts,
+        graph: Graph,
+        values: Sequence[Value],
+        noted: Mapping[int, Region | None],
+        marks: EvidenceMarks,
+    ) -> None:
+        super().__init__(inference, onlooker, facts, graph, values)
+        self._noted = noted
+        self._marks = marks
+
+    def of(self, block: int) -> Region | None:
+        region = self._noted.get(block)
+        mark = self._marks.mark(None, ())
+        return replace(region, evidence=mark) if region is not None else None
+
+
+class NotedArguments(ArgumentBinding):
+    """Of what a call does to what it may run, nothing is noted but arguments that somebody wants: a
+    method that is called by its name may be any of 200."""
+
+    def __init__(self, frame: Frame, onlooker: Onlooker) -> None:
+        super().__init__(frame)
+        self._onlooker = onlooker
+
+    def enter(
+        self, identity: str, _node: Node, arguments: Arguments | None, bound: Atom | None
+    ) -> None:
+        if arguments is not None:
+            self.bind(Function(identity, bound), arguments)
+
+    def bind(self, function: Function, arguments: Arguments) -> None:
+        if self._onlooker.wants_arguments(function.id):
+            super().bind(function, arguments)
 
 
 class Explanations:
@@ -380,8 +414,8 @@ class Explanations:
         for _ in range(MAX_WAYS):
             marks = EvidenceMarks(left_out)
             onlooker = Onlooker(self._inference, marks, written, call)
-            again = Again(self._inference, onlooker, facts, state, node, marks)
-            value = again.evaluated(node)
+            frame = MarkedFrame(self._inference, onlooker, facts, state, node, marks)
+            value = Evaluation(frame, NotedArguments(frame, onlooker)).evaluated(node)
             evidence = evidence_of(
                 at_path(value if written is None else join(onlooker.written), path)
             )

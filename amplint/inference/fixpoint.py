@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from amplint.inference.binding import ArgumentBinding
 from amplint.inference.evaluation import EVERYWHERE, Evaluation
+from amplint.inference.frame import Frame
 from amplint.inference.inference import Inference
 from amplint.inference.state import WHOLE, State
+from amplint.ir.model import FunctionFacts
 from amplint.util.errors import describe
 from amplint.values.atoms import BOTTOM
 
@@ -44,10 +47,16 @@ def evaluate(
         facts = inference.functions[function]
         store = inference.store
         store.current, store.outside = function, facts.path not in inference.files.own
-        Evaluation(inference, store, facts, state).run(nodes, scope, component, turn)
+        evaluation_of(inference, facts, state).run(nodes, scope, component, turn)
         store.node = WHOLE
     except Exception as error:
         inference.give_up(function, f"inference failed: {describe(error)}")
+
+
+def evaluation_of(inference: Inference, facts: FunctionFacts, state: State) -> Evaluation:
+    """The evaluation of a function, which reads and writes the keys of the project."""
+    frame = Frame(inference, inference.store, facts, state)
+    return Evaluation(frame, ArgumentBinding(frame))
 
 
 def begun(inference: Inference, function: str) -> State:
@@ -72,4 +81,4 @@ def note_regions(inference: Inference) -> None:
     for function, state in inference.states.items():
         if len(state.regions) < len(state.graph.blocks):
             facts = inference.functions[function]
-            Evaluation(inference, inference.store, facts, state).complete()
+            evaluation_of(inference, facts, state).complete()

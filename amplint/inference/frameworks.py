@@ -5,7 +5,7 @@ from __future__ import annotations
 from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.frameworks.schema import Wrapper
 from amplint.inference import transfer
-from amplint.inference.frame import Frame
+from amplint.inference.frame import FramePart
 from amplint.inference.hierarchy import NOT_ASKED, NOT_SEEN
 from amplint.inference.state import Key
 from amplint.ir import ops
@@ -28,44 +28,46 @@ from amplint.values.atoms import (
 from amplint.values.lattice import join
 
 
-class OfFrameworks(Frame):
+class FrameworkCalls(FramePart):
     """The values that frameworks pass to one function, and what its calls ask of them."""
 
-    def attribute_of_framework(self, instance: Instance, name: str, node: Node) -> Value | None:
+    def attribute(self, instance: Instance, name: str, node: Node) -> Value | None:
         """The value of an attribute that a framework sets, or a method of it that users call."""
         classes = self.inference.hierarchy.models_of(instance.cls)
         role = next((row.attributes[name] for row in classes if name in row.attributes), None)
         if role is not None:
-            return self.of_role(role, node, f"`{name}` of a framework")
-        method = self.models.method(classes, name)
+            return self.frame.of_role(role, node, f"`{name}` of a framework")
+        method = self.frame.models.method(classes, name)
         is_called = method is not None and method.gives is not None
         return one(Method(instance, name)) if is_called else None
 
-    def given_by_framework(self, method: Method, node: Node) -> Value | None:
+    def given_by(self, method: Method, node: Node) -> Value | None:
         """The value that a method of a framework returns to the code that calls it."""
         assert isinstance(method.of, Instance)
-        row = self.models.method(self.inference.hierarchy.models_of(method.of.cls), method.name)
+        row = self.frame.models.method(
+            self.inference.hierarchy.models_of(method.of.cls), method.name
+        )
         gives = row.gives if row is not None else None
-        return self.of_role(gives, node, f"`{method.name}` returns this") if gives else None
+        return self.frame.of_role(gives, node, f"`{method.name}` returns this") if gives else None
 
     def note_precision(self, name: str, arguments: Arguments) -> None:
         """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
-        chosen = transfer.precision_asked(name, arguments, self.models)
+        chosen = transfer.precision_asked(name, arguments, self.frame.models)
         if chosen is not None:
             self.ask_framework(chosen.framework, chosen.dtype)
 
     def ask_framework(self, framework: str, dtype: str | None) -> None:
-        site = (self.facts.id, self.number)
+        site = self.frame.here
         self.exchange.write(Key("precision", framework), site, text(dtype or ""))
 
     def note_runner(self, name: str, arguments: Arguments, node: Node) -> None:
         """`Trainer(model, ...)`: a framework runs the `forward` of a module that it is given."""
-        for row in self.models.wrappers(name):
+        for row in self.frame.models.wrappers(name):
             if row.method is not None:
                 continue
             given = arguments.get(row.argument, row.position) or BOTTOM
             if row.told_by is None:
-                told = transfer.precision_asked(name, arguments, self.models)
+                told = transfer.precision_asked(name, arguments, self.frame.models)
             else:
                 named = node.argument(None, row.told_by)
                 several = map(self.told_by, node.positional if named < 0 else [named])
@@ -74,11 +76,11 @@ class OfFrameworks(Frame):
 
     def note_run(self, modules: Value, row: Wrapper, told: ChosenPrecision | None) -> None:
         """A framework is given modules to run, and a precision for them."""
-        framework = self.models.framework_of(row)
+        framework = self.frame.models.framework_of(row)
         for atom in ordered(modules):
             if isinstance(atom, Instance) and self.inference.hierarchy.is_module(atom.cls):
                 forward = self.inference.hierarchy.methods(atom.cls, "forward", overridden=False)
-                site = (self.facts.id, self.number)
+                site = self.frame.here
                 for each in forward if row.method is None else ():
                     self.exchange.write(Key("runner", each), site, text(framework))
                 for each in {
@@ -102,34 +104,34 @@ class OfFrameworks(Frame):
         """`Trainer(precision="16-mixed").fit(model)`, `Learner(data, model).to_fp16()`: what is
         asked of a framework by a method of what a call in this function has built."""
         callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in self.models.telling:
+        if callee.op != ops.ATTR or callee.data not in self.frame.models.telling:
             return
         number = self.built_by(callee.operands[0])
         while number >= 0:
             built = self.graph.nodes[number]
             for name in self.names_called(built):
                 self.note_asked(name, callee.data, built)
-                for row in self.models.wrappers(name):
+                for row in self.frame.models.wrappers(name):
                     if row.method == callee.data:
                         module = node.argument(row.position, row.argument)
                         told = self.told_by(number)
-                        self.note_run(self.of(module) if module >= 0 else BOTTOM, row, told)
+                        self.note_run(self.frame.of(module) if module >= 0 else BOTTOM, row, told)
             # `Learner(data, model).to_fp16().to_bf16()` asks the learner.
             owner = self.graph.nodes[built.operands[0]]
-            chained = owner.op == ops.ATTR and owner.data in self.models.asking
+            chained = owner.op == ops.ATTR and owner.data in self.frame.models.asking
             number = self.built_by(owner.operands[0]) if chained else -1
 
     def note_asked(self, name: str, method: str, built: Node) -> None:
         """A method that asks a framework for a precision, of what a call of a name has built."""
-        row = self.models.method(self.models.classes([name]), method)
+        row = self.frame.models.method(self.frame.models.classes([name]), method)
         if row is None or row.asks is None:
             return
-        framework = self.models.framework_of(row)
+        framework = self.frame.models.framework_of(row)
         self.ask_framework(framework, row.asks)
-        for wrapper in self.models.wrappers(name):
+        for wrapper in self.frame.models.wrappers(name):
             module = built.argument(wrapper.position, wrapper.argument)
             if module >= 0:
-                self.note_run(self.of(module), wrapper, ChosenPrecision(framework, row.asks))
+                self.note_run(self.frame.of(module), wrapper, ChosenPrecision(framework, row.asks))
 
     def built_by(self, number: int) -> int:
         """The call in this function that has built what a node holds; -1 where none is seen."""
@@ -139,7 +141,7 @@ class OfFrameworks(Frame):
     def names_called(self, call: Node) -> list[str]:
         """The names of libraries that a call may mean, those of a class of the project included."""
         found: list[str] = []
-        for atom in ordered(self.of(call.operands[0])):
+        for atom in ordered(self.frame.of(call.operands[0])):
             if isinstance(atom, Symbol):
                 found.append(atom.name)
             elif isinstance(atom, Class):
@@ -167,8 +169,8 @@ class OfFrameworks(Frame):
         names = self.names_called(call)
         if len(names) != 1 or shape.leading < shape.positional or "**" in shape.keywords:
             return None
-        chosen = self.models.precision(names[0], given)
-        if chosen is None and self.models.takes_precision(names[0]):
+        chosen = self.frame.models.precision(names[0], given)
+        if chosen is None and self.frame.models.takes_precision(names[0]):
             return ChosenPrecision("", NOT_ASKED)
         return chosen if chosen is not None and chosen.sure else None
 
@@ -186,12 +188,12 @@ class OfFrameworks(Frame):
             return
         if "remove" in self.facts.words:
             return
-        owner = self.of(callee.operands[0])
+        owner = self.frame.of(callee.operands[0])
         if callee.data in libraries.HOOKS_OF_TENSORS and not any(
             isinstance(atom, Tensor) for atom in owner
         ):
             return
-        site = (self.facts.id, self.number)
+        site = self.frame.here
         for atom in ordered(arguments.get("hook", 0) or BOTTOM):
             if isinstance(atom, Function) and not atom.given:
                 self.exchange.write(Key("hook", atom.id), site, one(Host("str", callee.data, True)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from amplint.inference.calls_in_regions import RegionsOfCalls
-from amplint.inference.frame import Frame, opened_by, region_around
+from amplint.inference.function_regions import opened_by, region_around, regions_of
 from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId, State
 from amplint.inference.training import run_outside
@@ -81,15 +81,15 @@ class Solution:
         state = inference.states.get(caller)
         if state is None:
             return
-        frame = Frame(inference, inference.store, inference.functions[caller], state)
-        frame.function_region = self._around(caller) or self.regions.get(caller)
+        regions = regions_of(inference, inference.functions[caller], state)
+        regions.around = self._around(caller) or self.regions.get(caller)
         known = inference.regions.of_functions
         for number, node in enumerate(state.graph.nodes):
             site = caller, number
             for function in inference.calls.edges.get(site, ()):
                 if function not in known or site not in known[function].sites:
                     continue  # a test, which says nothing of other code
-                region = frame.region_of_call(node, function)
+                region = regions.of_call(node, function)
                 # A thread begins in no region.
                 handed_over = inference.calls.threads.get(site, ())
                 threaded = any(isinstance(a, Function) and a.id == function for a in handed_over)

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from amplint.inference.bodies import Bodies, bodies, others, rebound
-from amplint.inference.calls import is_made_of_arguments
 from amplint.inference.components import complete
 from amplint.inference.fixpoint import evaluate, note_regions
 from amplint.inference.grafting import Graft, mentions
@@ -28,6 +27,7 @@ from amplint.inference.interface import (
     interface,
     related,
 )
+from amplint.inference.results import is_made_of_arguments
 from amplint.inference.slots import Slot
 from amplint.inference.state import WHOLE, Key, SiteId, Sites
 from amplint.ir.codec import unpacked

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from amplint.inference.frame import Frame, region_around
+from amplint.inference.function_regions import region_around, regions_of
 from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId
 from amplint.ir import ops
@@ -143,8 +143,8 @@ class Trainings:
         if state is None:
             return {}
         facts = inference.functions[caller]
-        frame = Frame(inference, inference.store, facts, state)
-        frame.function_region = region_around(inference, facts, inference.store.joined)
+        regions = regions_of(inference, facts, state)
+        regions.around = region_around(inference, facts, inference.store.joined)
         found: dict[int, set[str]] = {}
         for number, node in enumerate(state.graph.nodes):
             outside = {
@@ -152,7 +152,7 @@ class Trainings:
                 for callee in inference.calls.edges.get((caller, number), ())
                 if (caller, number) in self._sites(callee)
                 and not is_evaluation(inference.functions[callee].name)
-                and frame.region_of_call(node, callee) is None
+                and regions.of_call(node, callee) is None
             }
             if outside:
                 for block in (BODY, *loops_around(state.graph, node.block)):

@@ -1,0 +1,23 @@
+"""Where the value of a node comes from, within its function."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from amplint.ir import ops
+from amplint.ir.model import Graph
+from amplint.util.walks import reachable
+
+
+def origins(graph: Graph, number: int) -> list[int]:
+    """The nodes that have made the value of a node, through joins and tests."""
+    sources = reachable([number], partial(alternatives, graph))
+    return [each for each in sources if not alternatives(graph, each)]
+
+
+def alternatives(graph: Graph, number: int) -> tuple[int, ...]:
+    """The nodes that a node is one of, whatever tests have left of it; none of what is no join."""
+    node = graph.nodes[number]
+    if node.op == ops.NARROW:
+        return node.operands[:1]
+    return node.operands if node.op == ops.PHI else ()

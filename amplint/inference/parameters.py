@@ -1,0 +1,255 @@
+"""The values of parameters: what calls give, and what is known where none is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import cast
+
+from amplint.frameworks.schema import Role
+from amplint.inference import transfer
+from amplint.inference.activations import activations, layers_given
+from amplint.inference.annotations import annotated
+from amplint.inference.binding import ArgumentBinding
+from amplint.inference.frame import Frame, FramePart
+from amplint.inference.state import Key
+from amplint.ir.model import Node, Param
+from amplint.knowledge import libraries
+from amplint.knowledge.operations import INDEX_ARGUMENTS
+from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
+from amplint.values.atoms import (
+    ACCELERATOR,
+    BOTTOM,
+    NONE,
+    NUMBER_KINDS,
+    UNKNOWN,
+    Class,
+    Device,
+    Host,
+    Instance,
+    Object,
+    Sequence,
+    Shows,
+    Tensor,
+    TensorTree,
+    Unknown,
+    Value,
+    constant,
+    one,
+    ordered,
+)
+from amplint.values.atoms import Mapping as MappingValue
+from amplint.values.lattice import (
+    is_unknown,
+    join,
+    known,
+    only,
+)
+
+FLOAT = one(Host("float"))
+MOVING = frozenset({"to", "cuda"})
+
+
+class ParameterValues(FramePart):
+    """The parameters of one function.
+
+    Args:
+        binding: knows the defaults of parameters.
+    """
+
+    def __init__(self, frame: Frame, binding: ArgumentBinding) -> None:
+        super().__init__(frame)
+        self.binding = binding
+
+    def value(self, node: Node) -> Value:
+        facts, name = self.facts, node.data
+        annotation = self.frame.of(node.operands[0]) if node.operands else UNKNOWN
+        if facts.kind == "class":
+            return annotated(annotation, Device(None), self.frame.models)
+        parameter = facts.param(name)
+        assert parameter is not None
+        first = parameter is facts.params[0]
+        if first and facts.cls is not None and facts.takes_receiver:
+            is_class = "classmethod" in facts.decorated or facts.name == "__new__"
+            return one(Class(facts.cls) if is_class else Instance(facts.cls))
+        if parameter.kind == "star":
+            given = self.exchange.read(Key("param", facts.id, name))
+            return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
+        if parameter.kind == "starstar":
+            return self.exchange.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
+        # A call that leaves it out has the default among what is given. Where each passes something
+        # else, no call in sight runs with the default.
+        given = self.exchange.read(Key("param", facts.id, name))
+        if not given and parameter.has_default and not parameter.constant_default:
+            given = self.binding.default_of(facts.id, parameter)
+        default = self.binding.constant_default(parameter)
+        seen = given or default
+        told = known(seen)
+        # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
+        if any(a != NONE and a not in default for a in told):
+            return (
+                transfer.used_as_tensor(told)
+                if self.frame.number in self.frame.marks.asked
+                else told
+            )
+        declared = (
+            UNKNOWN
+            if self.frame.number in self.frame.marks.copied
+            else annotated(annotation, Device(None), self.frame.models)
+        )
+        hot = self.hot_parameter(node, parameter.has_default, declared)
+        hot = hot if given else self.activation(node, hot, declared)
+        if hot is not None:
+            return join([hot, one(NONE)]) if NONE in default else hot
+        left = default if default <= seen else BOTTOM
+        if declared == FLOAT and isinstance(usual := only(left), Host) and usual.kind == "float":
+            return one(replace(usual, known=False))
+        if not is_unknown(declared):
+            return join([declared, left])
+        is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
+        return join([UNKNOWN, left]) if is_told else UNKNOWN
+
+    def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
+        """A `forward` parameter that is used as a tensor is one, on the accelerator."""
+        facts = self.facts
+        role = self.inference.hierarchy.autograd_role(facts.id)
+        if role is not None:
+            return self.function_parameter(node, role)
+        hook = constant(self.exchange.read(Key("hook", facts.id)))
+        if isinstance(hook, str):
+            return self.hook_parameter(node, hook)
+        if facts.cls is None:
+            return None
+        model = self.inference.hierarchy.model_of_method(facts)
+        if model is not None and model.parameters:
+            place = [p.name for p in facts.params].index(node.data) - 1
+            role = model.role(node.data, place)
+            what = f"`{node.data}` is a parameter of `{facts.name}`"
+            given = self.frame.of_role(role, node, what) if role is not None else None
+            return self.as_declared(declared, given)
+        step = facts.name == "training_step" or (
+            # Of another engine: one that moves nothing is given what has been moved.
+            facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
+        )
+        if not step and not (
+            facts.name in TRAINING_METHODS and self.inference.hierarchy.is_module(facts.cls)
+        ):
+            return None
+        device = Device(
+            ACCELERATOR,
+            self.frame.evidence(
+                node, f"`{node.data}` is a parameter of `{facts.name}`", Shows.CONVENTION
+            ),
+        )
+        if step:
+            return (
+                one(TensorTree(device))
+                if node.data == "batch"
+                or (
+                    not has_default
+                    and node.data
+                    not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx")
+                )
+                else None
+            )
+        if any(isinstance(a, Tensor) for a in declared):
+            return join(
+                one(replace(a, device=device)) if isinstance(a, Tensor) else one(a)
+                for a in declared
+            )
+        if not is_unknown(declared):
+            return None
+        if self.frame.number in self.frame.marks.lengths:
+            return None
+        if has_number(next(p for p in facts.params if p.name == node.data)):
+            return None
+        if self.frame.number in self.frame.marks.tensors:
+            return one(Tensor(device=device, rank=1))
+        return one(TensorTree(device))
+
+    def activation(self, node: Node, hot: Value | None, declared: Value) -> Value | None:
+        """The value of a parameter that nobody is seen to give: half, where it is an activation,
+        and the settings take these for half.
+
+        Args:
+            hot: what is known of it in any case.
+            declared: what its annotation says. A `FloatTensor` is one of any width.
+        """
+        parameter = self.facts.param(node.data)
+        is_number = parameter is None or has_number(parameter)
+        dtype = None if is_number else self.inference.unseen.half_given(self.facts.id)
+        known = hot if hot is not None else declared
+        (atom, *others) = [a for a in ordered(known) if a != NONE] or [Unknown()]
+        if dtype is None or others or self.frame.number not in self.activations:
+            return hot
+        if any(map(self.takes_indices, layers_given(self.graph, self.frame.number))):
+            return hot
+        if isinstance(atom, TensorTree | Unknown):
+            device = atom.device if isinstance(atom, TensorTree) else Device(None)
+            atom = Tensor(device=device, rank=1)
+        if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
+            return hot
+        text = f"`{node.data}` is half here, as activations under autocast are"
+        evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
+        half = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
+        return half | (known & {NONE})
+
+    def takes_indices(self, field: str) -> bool:
+        """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
+        cls = self.facts.cls
+        held = self.exchange.read(Key("field", cls, field)) if cls is not None else BOTTOM
+        return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
+
+    @cached_property
+    def activations(self) -> frozenset[int]:
+        """The parameters that take activations."""
+        return activations(self.graph)
+
+    def as_declared(self, declared: Value, given: Value | None) -> Value | None:
+        """The value that a framework passes, as a tensor where the annotation says so."""
+        tree = next((a for a in given or () if isinstance(a, TensorTree)), None)
+        if tree is None or not any(isinstance(a, Tensor) for a in declared):
+            return given
+        return frozenset(
+            replace(a, device=tree.device) if isinstance(a, Tensor) else a for a in declared
+        )
+
+    def hook_parameter(self, node: Node, hook: str) -> Value | None:
+        """The value that torch passes to a function that is registered as a hook."""
+        roles = dict(zip(self.facts.places, libraries.HOOKS[hook], strict=False))
+        if node.data not in roles:
+            return None
+        return self.frame.of_role(
+            cast(Role, roles[node.data]), node, f"`{hook}` makes torch pass this"
+        )
+
+    def function_parameter(self, node: Node, role: str) -> Value | None:
+        """The value that autograd passes to a forward or a backward pass, if used as a tensor."""
+        facts = self.facts
+        # `forward` is given numbers as well, and gradients are all that `backward` is given.
+        used = {"forward": self.frame.marks.surely_tensors, "backward": self.frame.marks.tensors}
+        has_context = facts.cls is not None or role == "backward"
+        if has_context and node.data == facts.params[0].name:
+            return None
+        if self.frame.number not in used.get(role, ()):
+            return None
+        owner = "a Function's" if facts.cls is not None else "an operator's"
+        text = f"`{node.data}` is a parameter of {owner} `{role}`"
+        return one(
+            Tensor(
+                device=Device(ACCELERATOR, self.frame.evidence(node, text, Shows.CONVENTION)),
+                rank=1,
+            )
+        )
+
+    def gradients(self, node: Node) -> Value | None:
+        """The `*gradients` of a backward pass."""
+        if self.inference.hierarchy.autograd_role(self.facts.id) != "backward":
+            return None
+        return self.function_parameter(node, "backward")
+
+
+def has_number(parameter: Param) -> bool:
+    """Whether a parameter is a number, by its default: that of a tensor is None."""
+    is_none = parameter.constant_default and parameter.default is None
+    return parameter.has_default and not is_none

@@ -1,0 +1,168 @@
+"""The values that uses of a node in its function suggest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.inference.frame import FramePart
+from amplint.inference.transfer.kinds import NUMBER
+from amplint.inference.use_evidence import CONTAINERS, NAMED
+from amplint.ir import ops
+from amplint.ir.model import Node
+from amplint.values.atoms import (
+    ACCELERATOR,
+    UNKNOWN,
+    Atom,
+    Device,
+    Host,
+    Mapping,
+    Sequence,
+    Shows,
+    Tensor,
+    TensorTree,
+    Value,
+    one,
+)
+from amplint.values.lattice import is_open, join, known
+
+# What is used as a number, though somebody may put something else in its place.
+MAYBE_NUMBER = join([UNKNOWN, NUMBER])
+
+
+class ValuesByUse(FramePart):
+    """What the uses of nodes say of their values, where nothing else does."""
+
+    def suggested(self, number: int) -> Value | None:
+        """The value that the uses of a node suggest, where nothing else is known of it."""
+        kind = self.frame.marks.nodes.get(number)
+        node = self.graph.nodes[number]
+        path = self.frame.marks.path(number) if kind is None else None
+        if path is not None:
+            if node.op == ops.ATTR and self.facts.cls is not None and path.startswith("self."):
+                kind = self.inference.uses.marks_of_class(self.facts.cls).get(path[5:])
+            if kind is None:
+                kind = self.frame.marks.paths.get(path)
+        if kind is None and number in self.inference.uses.given_for_losses(self.facts.id):
+            return self.term(node)
+        if kind == "loss" and number not in self.frame.marks.backward:
+            return self.term(node)  # a field that another method backpropagates
+        if kind == "loss":
+            device = Device(
+                ACCELERATOR,
+                self.frame.evidence(
+                    self.graph.nodes[self.frame.marks.backward[number]],
+                    "backpropagated here",
+                    Shows.BACKWARD,
+                ),
+            )
+            return one(Tensor(None, device, 0, True))
+        if kind == "term":
+            return self.term(node)
+        if kind in CONTAINERS:
+            term = self.term(node)
+            return one(Mapping(term) if kind == NAMED else Sequence(None, term))
+        if kind == "output":
+            return one(
+                TensorTree(
+                    Device(
+                        ACCELERATOR, self.frame.evidence(node, "a model's output", Shows.CONVENTION)
+                    ),
+                    "output",
+                )
+            )
+        if kind is None and number in self.frame.marks.lengths:
+            text = "the lengths of packed sequences must be on the CPU"
+            return one(
+                Tensor(device=Device("cpu", self.frame.evidence(node, text, Shows.CONVENTION)))
+            )
+        if kind is None:
+            if number in self.frame.marks.results:
+                return one(Tensor())
+            return MAYBE_NUMBER if self.is_used_as_number(number, path) else None
+        return self.frame.mark_value(kind)
+
+    def is_used_as_number(self, number: int, path: str | None) -> bool:
+        """Whether a node, or another one of the same dotted path, is used as a number."""
+        if number in self.frame.marks.numbers:
+            return True
+        if path is None:
+            return False
+        if path in self.frame.marks.number_paths:
+            return True
+        cls, (owner, _, field) = self.facts.cls, path.partition(".")
+        return (
+            cls is not None
+            and owner == "self"
+            and field in self.inference.uses.numbers_of_class(cls)
+        )
+
+    def term(self, node: Node) -> Value:
+        """A part of a loss."""
+        text = "part of a loss that is backpropagated"
+        device = Device(ACCELERATOR, self.frame.evidence(node, text, Shows.CONVENTION))
+        return one(Tensor(None, device, None, True))
+
+    def with_terms(self, number: int, value: Value) -> Value:
+        """A container of the terms of a loss, with those in it of which nothing else is known."""
+        term = self.term(self.graph.nodes[number])
+
+        def told(held: Value) -> Value:
+            return join([known(held), term]) if is_open(held) else held
+
+        def filled(atom: Atom) -> Atom:
+            if isinstance(atom, Mapping):
+                items = tuple((key, told(held)) for key, held in atom.items)
+                return replace(atom, rest=told(atom.rest), items=items)
+            if isinstance(atom, Sequence):
+                every = atom.items and tuple(told(held) for held in atom.items)
+                return replace(atom, items=every, element=told(atom.element))
+            return atom
+
+        return join([frozenset(filled(atom) for atom in value)])
+
+    def backpropagated(self, number: int, value: Value) -> Value:
+        """A loss of unknown device is where training happens: on the accelerator.
+
+        One that a GradScaler scales is there in any case: a scaler for CUDA switches itself off
+        where there is none (torch 2.13, `GradScaler.__init__`). A batch that was taken for one on
+        the CPU was moved out of sight, by the code that collates it.
+        """
+        call = self.graph.nodes[self.frame.marks.backward[number]]
+        device = Device(
+            ACCELERATOR, self.frame.evidence(call, "backpropagated here", Shows.BACKWARD)
+        )
+        scaled = self.frame.marks.nodes.get(number) == "loss" and self.is_scaled(call)
+        return frozenset(
+            replace(a, device=device)
+            if (isinstance(a, Tensor) and a.device.kind is None)
+            or (isinstance(a, Tensor | TensorTree) and scaled)
+            else a
+            for a in value
+        )
+
+    def is_scaled(self, backward: Node) -> bool:
+        """Ex) scaler.scale(loss).backward(), in a file that makes no scaler for the CPU, and none
+        that is off. By the names, and not by the value, which is not known at first: an answer that
+        changes when it is would not be monotone."""
+        nodes = self.graph.nodes
+        callee = nodes[backward.operands[0]]
+        if callee.op != ops.ATTR or nodes[callee.operands[0]].op != ops.CALL:
+            return False
+        method = nodes[nodes[callee.operands[0]].operands[0]]
+        if method.op != ops.ATTR or method.data != "scale":
+            return False
+        owner = str(nodes[method.operands[0]].data).lower()
+        return "scaler" in owner and not self.inference.texts.makes_idle_scaler(self.facts.path)
+
+    def as_loss(self, number: int, value: Value) -> Value:
+        """The alternatives of a loss without the numbers: no backward pass is run for these. Of
+        the output of a model, it is the tensor."""
+        if self.frame.marks.nodes.get(number) != "loss":
+            return value
+        if not any(isinstance(a, Tensor | TensorTree) for a in value):
+            return value
+        return join(
+            one(Tensor(device=a.device, rank=0, grad=True)) if isinstance(a, TensorTree) else one(a)
+            for a in value
+            if not isinstance(a, Host)
+        )
