@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId, State
-from amplint.inference.annotations import TENSOR_TYPES
-from amplint.inference.continuation import FixpointEdit
-from amplint.inference.narrowing import class_atoms
+from amplint.inference.function.annotations import TENSOR_TYPES
+from amplint.inference.function.narrowing import class_atoms
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.model import Node, Param
 from amplint.values.atoms import Class, Function, Host, Symbol, Value, constant, one

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, SiteId
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 
 
 class Callers(Fact):

@@ -16,7 +16,7 @@ from operator import eq, ge, gt, or_
 from amplint.analyses import random_draws
 from amplint.analyses.fact import Fact
 from amplint.inference import Inference, State
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from amplint.inference import Inference
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir.ast_cache import NodePlace
 from amplint.values.atoms import Evidence, Shows
 

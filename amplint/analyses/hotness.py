@@ -22,7 +22,7 @@ from amplint.analyses.fact import Fact, PlaceFact, Required
 from amplint.analyses.self_tests import SelfTests, gives_batches
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Block, Graph, path_of

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from amplint.analyses.fact import PlaceFact
 from amplint.inference import Inference, State, transfer
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node

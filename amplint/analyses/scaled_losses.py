@@ -14,7 +14,7 @@ from typing import NamedTuple
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.inference import Inference, SiteId, State
-from amplint.inference.origins import alternatives
+from amplint.inference.function.origins import alternatives
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import SIDES, Node, path_of

@@ -11,7 +11,7 @@ from amplint.gradscaler.event_index import EventIndex, FunctionEvents
 from amplint.gradscaler.events import PROTOCOL
 from amplint.gradscaler.known_calls import KnownCalls, known_calls
 from amplint.inference import Inference, SiteId
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.vocabulary import SCALER_STATE
 from amplint.util.text import has_line

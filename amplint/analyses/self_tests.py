@@ -19,7 +19,7 @@ from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, Required
 from amplint.inference import Inference
-from amplint.inference.continuation import FixpointEdit
+from amplint.inference.kept.continuation import FixpointEdit
 from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node, Param

@@ -1,8 +1,8 @@
 """Whether what is inferred to be a tensor surely is one.
 
-A parameter of `forward` that is subscripted or multiplied is taken for a tensor
-(`amplint.inference.use_evidence`): right for what is asked of tensors, since a list of ints would
-not be asked it. Where a *number* is needed, ints are as likely. A tensor is sure there by an
+A parameter of `forward` that is subscripted or multiplied is taken for a tensor (see
+`amplint.inference.project.use_evidence`): right for what is asked of tensors, since a list of ints
+would not be asked it. Where a *number* is needed, ints are as likely. A tensor is sure there by an
 annotation, by an attribute or a method that only tensors have, by a function of torch, or since
 callers that are seen pass one.
 """

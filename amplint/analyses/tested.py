@@ -9,7 +9,7 @@ from itertools import islice
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import PlaceFact, Required
-from amplint.inference.origins import alternatives
+from amplint.inference.function.origins import alternatives
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph

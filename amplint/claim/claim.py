@@ -26,7 +26,7 @@ class Change(Enum):
 
 class Presumes(Enum):
     """Where a rule speaks of an autocast region that nobody is seen to open, and that is presumed
-    (see `amplint.inference.presumption`).
+    (see `amplint.inference.project.presumption`).
 
     NEVER: nowhere; the region has to be seen.
     AUDITED: where the settings presume it (`assume-autocast = true`).

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
 from amplint.inference import Inference, State
-from amplint.inference.origins import origins
+from amplint.inference.function.origins import origins
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node, path_of

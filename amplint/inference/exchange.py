@@ -1,4 +1,4 @@
-"""What the evaluation of a function reads from other functions, and tells them."""
+"""The exchange of an evaluation with other functions: what it reads, and what it writes."""
 
 from __future__ import annotations
 

@@ -18,9 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from amplint.inference import transfer
-from amplint.inference.binding import ArgumentBinding
 from amplint.inference.call_graph import CallGraph
-from amplint.inference.evaluation import Evaluation
 from amplint.inference.evidence_marks import (
     CONTEXT,
     DEVICE,
@@ -31,8 +29,10 @@ from amplint.inference.evidence_marks import (
     marked,
     places,
 )
-from amplint.inference.frame import Frame
-from amplint.inference.function_regions import FunctionRegions, opened_by
+from amplint.inference.function.binding import ArgumentBinding
+from amplint.inference.function.evaluation import Evaluation
+from amplint.inference.function.frame import Frame
+from amplint.inference.function.regions import FunctionRegions, opened_by
 from amplint.inference.inference import Inference
 from amplint.inference.state import Dispatch, Key, KeyKind, SiteId, State
 from amplint.ir.model import FunctionFacts, Graph, Node

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from amplint.inference.binding import ArgumentBinding
-from amplint.inference.evaluation import EVERYWHERE, Evaluation
-from amplint.inference.frame import Frame
+from amplint.inference.function.binding import ArgumentBinding
+from amplint.inference.function.evaluation import EVERYWHERE, Evaluation
+from amplint.inference.function.frame import Frame
 from amplint.inference.inference import Inference
 from amplint.inference.state import WHOLE, State
 from amplint.ir.model import FunctionFacts

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from amplint.inference.bindings import Bindings
-from amplint.inference.definitions import Definitions
-from amplint.inference.hierarchy import ClassHierarchy
 from amplint.inference.memo import Memo
-from amplint.inference.project_texts import ProjectTexts
+from amplint.inference.project.bindings import Bindings
+from amplint.inference.project.definitions import Definitions
+from amplint.inference.project.hierarchy import ClassHierarchy
+from amplint.inference.project.texts import ProjectTexts
+from amplint.inference.project.unseen_callers import UnseenCallers
+from amplint.inference.project.uses import UsesInProject
+from amplint.inference.project.writers import Writers
 from amplint.inference.queue import Queue
 from amplint.inference.state import Key, SiteId, Sites, State
 from amplint.inference.store import Store
-from amplint.inference.unseen_callers import UnseenCallers
-from amplint.inference.uses import UsesInProject
-from amplint.inference.writers import Writers
 from amplint.ir.file_set import Files
 from amplint.util.errors import describe, function_at_fault
 from amplint.util.positions import Place

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from amplint.inference.calls_in_regions import RegionsOfCalls
-from amplint.inference.function_regions import opened_by, region_around, regions_of
+from amplint.inference.function.regions import opened_by, region_around, regions_of
 from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId, State
 from amplint.inference.training import run_outside

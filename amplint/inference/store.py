@@ -11,8 +11,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from amplint.inference.call_graph import CallGraph
 from amplint.inference.calls_in_regions import CallsInRegions
-from amplint.inference.definitions import Definitions
 from amplint.inference.memo import Memo
+from amplint.inference.project.definitions import Definitions
 from amplint.inference.queue import Queue
 from amplint.inference.slots import Edge, Slot, gone
 from amplint.inference.state import GLOBALS, WHOLE, Dispatch, Key, KeyKind, SiteId, State

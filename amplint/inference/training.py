@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from amplint.inference.function_regions import region_around, regions_of
+from amplint.inference.function.regions import region_around, regions_of
 from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId
 from amplint.ir import ops

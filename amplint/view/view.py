@@ -32,7 +32,7 @@ from amplint.analyses.texts import ProjectText
 from amplint.claim.finding import Related
 from amplint.cst.literals import literal
 from amplint.inference import State
-from amplint.inference.origins import alternatives
+from amplint.inference.function.origins import alternatives
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts, Graph, Location, Node, path_of

@@ -19,7 +19,8 @@ from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Fact, Facts
 from amplint.analyses.program import FileView, linked
 from amplint.analyses.questions import Asked, NotedView, Spans, same
-from amplint.inference import State, taking_up
+from amplint.inference import State
+from amplint.inference.kept import taking_up
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report

@@ -19,15 +19,16 @@ from hypothesis import given
 
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
-from amplint.inference import Inference, continuation, taking_up
-from amplint.inference.continuation import FixpointEdit, HandedOver, can_go_on, continued
-from amplint.inference.evaluation import Evaluation
-from amplint.inference.grafting import Graft, graft
-from amplint.inference.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference import Inference
+from amplint.inference.function.evaluation import Evaluation
+from amplint.inference.kept import continuation, taking_up
+from amplint.inference.kept.continuation import FixpointEdit, HandedOver, can_go_on, continued
+from amplint.inference.kept.grafting import Graft, graft
+from amplint.inference.kept.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference.kept.taking_up import ProjectEdit
+from amplint.inference.kept.taking_up import take_up as taken_up
+from amplint.inference.kept.value_codec import Decoder, Encoder
 from amplint.inference.state import Key
-from amplint.inference.taking_up import Edit
-from amplint.inference.taking_up import take_up as taken_up
-from amplint.inference.value_codec import Decoder, Encoder
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.moves import rows_moved
@@ -441,7 +442,7 @@ def test_a_module_with_a_new_function_keeps_its_nodes(
 ) -> None:
     kept: set[str] = set()
 
-    def noted(before: Inference, edit: Edit) -> HandedOver:
+    def noted(before: Inference, edit: ProjectEdit) -> HandedOver:
         kept.update(edit.grafts)
         return HandedOver(before, edit)
 
@@ -565,7 +566,9 @@ def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
     seen: list[bool] = []
 
-    def noted(inference: Inference, kept: KeptOnDisk, changed: Collection[str]) -> Edit | None:
+    def noted(
+        inference: Inference, kept: KeptOnDisk, changed: Collection[str]
+    ) -> ProjectEdit | None:
         edit = taken_up(inference, kept, changed)
         seen.append(edit is not None)
         return edit

@@ -25,7 +25,8 @@ from typing import Any
 
 import pytest
 
-from amplint.inference import custom_ops, ranks
+from amplint.inference import ranks
+from amplint.inference.function import custom_ops
 from amplint.inference.ranks import RankedCall
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
 from amplint.knowledge.casts import (

@@ -47,7 +47,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "ColdGuards._tells_evaluation": SHORT_TEST,
     },
     "amplint/analyses/loop_invariance.py": {"is_known": VALUES},
-    "amplint/inference/observed.py": {
+    "amplint/inference/project/observed.py": {
         "filled items_filled one_filled": VALUES,
         "shape_value": "containers, to a depth of DEEPEST",
     },
@@ -86,19 +86,21 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Explorer.step": CALLS,
         "Explorer.common_caller": CALLS,
     },
-    "amplint/inference/bindings.py": {
-        "Bindings._class_at Bindings._class_imported": IMPORTS,
+    "amplint/inference/project/bindings.py": {
+        "Bindings._class_imported Bindings.class_at": IMPORTS,
         "Bindings._find_behind_stars Bindings._find_binding": ONCE,
     },
-    "amplint/inference/calls.py": {
+    "amplint/inference/function/calls.py": {
         "Calls.call Calls.call_special Calls.called_with_each": VALUES,
     },
-    "amplint/inference/evaluation.py": {"holds_instance": VALUES},
+    "amplint/inference/function/evaluation.py": {"holds_instance": VALUES},
     "amplint/inference/evidence_marks.py": {"_marked has_places marked marked_atom": VALUES},
-    "amplint/inference/frame.py": {"Frame.region Frame.where_tested": BLOCKS},
+    "amplint/inference/function/regions.py": {
+        "FunctionRegions.of FunctionRegions.where_tested": BLOCKS
+    },
     "amplint/inference/memo.py": {"Memo._interned_atom Memo.interned": VALUES},
     "amplint/inference/ranks.py": {"more plus": VALUES, "nesting": VALUES},
-    "amplint/inference/value_codec.py": {
+    "amplint/inference/kept/value_codec.py": {
         "Decoder._part": VALUES,
         "Encoder._part Encoder.atom Encoder.value": VALUES,
     },

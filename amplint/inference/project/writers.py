@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amplint.inference.definitions import Definitions
-from amplint.inference.hierarchy import ClassHierarchy
-from amplint.inference.project_texts import ProjectTexts
+from amplint.inference.project.definitions import Definitions
+from amplint.inference.project.hierarchy import ClassHierarchy
+from amplint.inference.project.texts import ProjectTexts
 from amplint.inference.queue import Queue
 from amplint.inference.state import Key, State
 from amplint.inference.store import Store

@@ -8,10 +8,10 @@ from typing import cast
 
 from amplint.frameworks.schema import Role
 from amplint.inference import transfer
-from amplint.inference.activations import activations, layers_given
-from amplint.inference.annotations import annotated
-from amplint.inference.binding import ArgumentBinding
-from amplint.inference.frame import Frame, FramePart
+from amplint.inference.function.annotations import annotated
+from amplint.inference.function.binding import ArgumentBinding
+from amplint.inference.function.frame import Frame, FramePart
+from amplint.inference.project.activations import activations, layers_given
 from amplint.inference.state import Key
 from amplint.ir.model import Node, Param
 from amplint.knowledge import libraries

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.inference import use_evidence
-from amplint.inference.definitions import Definitions
-from amplint.inference.hierarchy import ClassHierarchy
+from amplint.inference.project import use_evidence
+from amplint.inference.project.definitions import Definitions
+from amplint.inference.project.hierarchy import ClassHierarchy
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.util.walks import reachable

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from amplint.inference import transfer
 from amplint.inference.exchange import Exchange
+from amplint.inference.function.origins import origins
 from amplint.inference.inference import Inference
-from amplint.inference.origins import origins
 from amplint.inference.state import Key, State
 from amplint.ir import ops
 from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of

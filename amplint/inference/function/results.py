@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from amplint.inference import transfer
-from amplint.inference.binding import ArgumentBinding
-from amplint.inference.frame import Frame, FramePart
-from amplint.inference.function_regions import opened_by
+from amplint.inference.function.binding import ArgumentBinding
+from amplint.inference.function.frame import Frame, FramePart
+from amplint.inference.function.regions import opened_by
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.ir import ops

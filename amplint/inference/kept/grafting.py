@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 
-from amplint.inference.use_evidence import Marks
+from amplint.inference.project.use_evidence import Marks
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 from amplint.util.walks import components, reachable

@@ -7,7 +7,7 @@ names the sign.
 
 A call that is seen in a training ends the presumption: see `inference/training.py`. Where the
 settings ask for it, as authors of libraries do, nothing ends it, and what is handed to such a
-function by callers out of sight is half, if it is an activation (`inference/activations.py`).
+function by callers out of sight is half, if it is an activation (see `activations.py`).
 
 A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
 called or not: apex replaces the functions of torch by ones that cast, as autocast does.

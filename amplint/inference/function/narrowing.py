@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint.frameworks.models import Models
-from amplint.inference.annotations import annotated
+from amplint.inference.function.annotations import annotated
 from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from amplint.inference.definitions import Definitions
-from amplint.inference.hierarchy import ClassHierarchy
-from amplint.inference.observed import ObservedFunctions, region_of, values
-from amplint.inference.presumption import PATCHED, Presumption
+from amplint.inference.project.definitions import Definitions
+from amplint.inference.project.hierarchy import ClassHierarchy
+from amplint.inference.project.observed import ObservedFunctions, region_of, values
+from amplint.inference.project.presumption import PATCHED, Presumption
 from amplint.inference.store import Store
 from amplint.ir.model import FunctionFacts, Graph
 from amplint.knowledge import libraries

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from amplint.inference import accumulators
-from amplint.inference.number_uses import configured, used_as_numbers
+from amplint.inference.project import accumulators
+from amplint.inference.project.number_uses import configured, used_as_numbers
 from amplint.inference.transfer.arguments import HOST_DEVICES
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node, path_of

@@ -1,11 +1,11 @@
-"""What a call gives to the function that it runs."""
+"""The arguments of a call, and the parameters of the function that it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
 from amplint.inference import transfer
-from amplint.inference.frame import FramePart
+from amplint.inference.function.frame import FramePart
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node, Param

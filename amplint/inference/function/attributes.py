@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint.inference import transfer
-from amplint.inference.binding import ArgumentBinding
-from amplint.inference.frame import Frame, FramePart
-from amplint.inference.frameworks import FrameworkCalls
+from amplint.inference.function.binding import ArgumentBinding
+from amplint.inference.function.frame import Frame, FramePart
+from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.model import Node

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from amplint.inference.inference import Inference
-from amplint.inference.project_texts import makes_idle_scaler, speaks_of_devices
+from amplint.inference.project.texts import makes_idle_scaler, speaks_of_devices
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.model import FunctionFacts, Graph

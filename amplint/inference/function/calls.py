@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from amplint.inference import custom_ops, transfer
-from amplint.inference.attributes import MODULE_CONVERSIONS, AttributeReads
-from amplint.inference.binding import ArgumentBinding
-from amplint.inference.frame import Frame, FramePart
-from amplint.inference.frameworks import FrameworkCalls
-from amplint.inference.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
-from amplint.inference.origins import origins
-from amplint.inference.results import CallResults
+from amplint.inference import transfer
+from amplint.inference.function import custom_ops
+from amplint.inference.function.attributes import MODULE_CONVERSIONS, AttributeReads
+from amplint.inference.function.binding import ArgumentBinding
+from amplint.inference.function.frame import Frame, FramePart
+from amplint.inference.function.frameworks import FrameworkCalls
+from amplint.inference.function.origins import origins
+from amplint.inference.function.results import CallResults
+from amplint.inference.project.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key
 from amplint.inference.transfer import options
 from amplint.ir import ops

@@ -6,20 +6,21 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from collections.abc import Sequence as Ordered
 from functools import cached_property, lru_cache
 
-from amplint.inference import custom_ops, ranks, transfer
-from amplint.inference.annotations import annotated, annotation_subscript
-from amplint.inference.attributes import AttributeReads, is_vague
-from amplint.inference.binding import ArgumentBinding, is_named
-from amplint.inference.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in
-from amplint.inference.frame import Frame, FramePart
-from amplint.inference.frameworks import FrameworkCalls
-from amplint.inference.narrowing import narrow
-from amplint.inference.observed import filled
-from amplint.inference.parameters import ParameterValues
-from amplint.inference.project_texts import speaks_of_devices
+from amplint.inference import ranks, transfer
+from amplint.inference.function import custom_ops
+from amplint.inference.function.annotations import annotated, annotation_subscript
+from amplint.inference.function.attributes import AttributeReads, is_vague
+from amplint.inference.function.binding import ArgumentBinding, is_named
+from amplint.inference.function.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in
+from amplint.inference.function.frame import Frame, FramePart
+from amplint.inference.function.frameworks import FrameworkCalls
+from amplint.inference.function.narrowing import narrow
+from amplint.inference.function.parameters import ParameterValues
+from amplint.inference.function.values_by_use import ValuesByUse
+from amplint.inference.project.observed import filled
+from amplint.inference.project.texts import speaks_of_devices
+from amplint.inference.project.use_evidence import CONTAINERS
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
-from amplint.inference.use_evidence import CONTAINERS
-from amplint.inference.values_by_use import ValuesByUse
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.operations import Op

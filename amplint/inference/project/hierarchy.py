@@ -9,8 +9,8 @@ from functools import cached_property
 from amplint.frameworks.schema import ClassRow as FrameworkClass
 from amplint.frameworks.schema import MethodRow as FrameworkMethod
 from amplint.inference import transfer
-from amplint.inference.bindings import MAX_IMPORTS, Bindings
-from amplint.inference.definitions import Definitions
+from amplint.inference.project.bindings import MAX_IMPORTS, Bindings
+from amplint.inference.project.definitions import Definitions
 from amplint.inference.state import Key
 from amplint.inference.store import Store
 from amplint.ir import ops

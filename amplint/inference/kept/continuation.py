@@ -10,16 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amplint.inference.bodies import Bodies, bodies, shape, told
-from amplint.inference.grafting import Graft, graft, unchanged
+from amplint.inference.function.parameters import MOVING
 from amplint.inference.inference import Inference
-from amplint.inference.interface import Interface, interface
-from amplint.inference.parameters import MOVING
-from amplint.inference.project_texts import speaks_of_devices
+from amplint.inference.kept.bodies import Bodies, bodies, shape, told
+from amplint.inference.kept.grafting import Graft, graft, unchanged
+from amplint.inference.kept.interface import Interface, interface
+from amplint.inference.kept.taking_up import ProjectEdit, naming, take_up
+from amplint.inference.kept.value_codec import Encoder
+from amplint.inference.project.texts import speaks_of_devices
 from amplint.inference.slots import Slot
 from amplint.inference.state import GLOBALS, SiteId, Sites, State
-from amplint.inference.taking_up import Edit, naming, take_up
-from amplint.inference.value_codec import Encoder
 from amplint.ir.file_set import Files
 from amplint.ir.moves import Moves, moves
 from amplint.values.atoms import BOTTOM
@@ -189,7 +189,7 @@ class KeptInMemory:
     def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
         return dict(grafted(changed, self._before, now))
 
-    def hand_over(self, edit: Edit) -> None:
+    def hand_over(self, edit: ProjectEdit) -> None:
         HandedOver(self._before, edit)
 
 
@@ -201,7 +201,7 @@ class HandedOver:
         edit: of which nothing is evaluated yet.
     """
 
-    def __init__(self, before: Inference, edit: Edit) -> None:
+    def __init__(self, before: Inference, edit: ProjectEdit) -> None:
         self._edit = edit
         self._inference = inference = edit.inference
         self._lost = {*edit.anew, *edit.gone}
@@ -308,7 +308,7 @@ class HandedOver:
 
     def _take_slots(self, slots: Iterable[Slot]) -> None:
         """Name the sites of keys as they are now. Those that are gone read nothing any more; what
-        they have written stays, under another name: see `Edit.evaluate`."""
+        they have written stays, under another name: see `ProjectEdit.evaluate`."""
         names = self._sites
         for slot in slots:
             if not names.keys().isdisjoint(slot.parts):

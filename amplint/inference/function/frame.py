@@ -9,12 +9,12 @@ from amplint.frameworks.models import Models
 from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
 from amplint.inference.exchange import Exchange
-from amplint.inference.function_regions import FunctionRegions
+from amplint.inference.function.regions import FunctionRegions
 from amplint.inference.inference import Inference
+from amplint.inference.project.use_evidence import Marks
 from amplint.inference.state import SiteId, State
 from amplint.inference.transfer import Site
 from amplint.inference.transfer.kinds import NUMBER
-from amplint.inference.use_evidence import Marks
 from amplint.ir.model import FunctionFacts, Node
 from amplint.values.atoms import (
     ACCELERATOR,

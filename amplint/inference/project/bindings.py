@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.inference import transfer
-from amplint.inference.definitions import Definitions
+from amplint.inference.project.definitions import Definitions
 from amplint.inference.state import Key
 from amplint.inference.store import Store
 from amplint.ir import ops

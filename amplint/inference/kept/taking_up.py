@@ -15,19 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
-from amplint.inference.bodies import Bodies, bodies, others, rebound
 from amplint.inference.components import complete
 from amplint.inference.fixpoint import evaluate, note_regions
-from amplint.inference.grafting import Graft, mentions
+from amplint.inference.function.results import is_made_of_arguments
 from amplint.inference.inference import Inference
-from amplint.inference.interface import (
+from amplint.inference.kept.bodies import Bodies, bodies, others, rebound
+from amplint.inference.kept.grafting import Graft, mentions
+from amplint.inference.kept.interface import (
     Interface,
     InterfaceDifference,
     difference,
     interface,
     related,
 )
-from amplint.inference.results import is_made_of_arguments
 from amplint.inference.slots import Slot
 from amplint.inference.state import WHOLE, Key, SiteId, Sites
 from amplint.ir.codec import unpacked
@@ -58,11 +58,11 @@ class Kept(Protocol):
     def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
         """Those of the changed functions of which most nodes stay."""
 
-    def hand_over(self, edit: Edit) -> None:
+    def hand_over(self, edit: ProjectEdit) -> None:
         """Put all that stays into the inference of an edit. This is done once."""
 
 
-class Edit:
+class ProjectEdit:
     """An edit of files: what has to be evaluated because of it.
 
     Args:
@@ -156,7 +156,7 @@ class Edit:
         self.left_behind.clear()
 
 
-def take_up(inference: Inference, kept: Kept, changed: Collection[str]) -> Edit | None:
+def take_up(inference: Inference, kept: Kept, changed: Collection[str]) -> ProjectEdit | None:
     """Bring an inference of which nothing is known yet to its end, with what was known before; None
     where it has to be computed from nothing, in another one.
 
@@ -183,7 +183,7 @@ def take_up(inference: Inference, kept: Kept, changed: Collection[str]) -> Edit 
     if found is None:
         return None
     left = {function: graft for function, graft in grafts.items() if function not in found}
-    edit = Edit(inference, found, seen.gone, left, new.keys())
+    edit = ProjectEdit(inference, found, seen.gone, left, new.keys())
     kept.hand_over(edit)
     edit.evaluate()
     is_complete = inference.functions.keys() == inference.states.keys()

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from amplint.inference.bodies import Bodies, Body, bodies
-from amplint.inference.grafting import Graft
 from amplint.inference.inference import Inference
-from amplint.inference.interface import Interface, interface
+from amplint.inference.kept.bodies import Bodies, Body, bodies
+from amplint.inference.kept.grafting import Graft
+from amplint.inference.kept.interface import Interface, interface
+from amplint.inference.kept.taking_up import ProjectEdit, naming
+from amplint.inference.kept.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
 from amplint.inference.state import Key, KeyKind, SiteId, State
 from amplint.inference.store import OF_NODES
-from amplint.inference.taking_up import Edit, naming
-from amplint.inference.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
 from amplint.values.atoms import Value
 
 Pairs = list[int]  # of functions, by their places among the texts, and nodes: one after the other
@@ -178,7 +178,7 @@ class KeptOnDisk:
     def grafts(self, _changed: Collection[str], _now: Inference) -> dict[str, Graft]:
         return {}  # the graphs of before are not kept
 
-    def hand_over(self, edit: Edit) -> None:
+    def hand_over(self, edit: ProjectEdit) -> None:
         Restored(self._snapshot, edit)
 
 
@@ -190,7 +190,7 @@ class Restored:
         edit: of which nothing is evaluated yet.
     """
 
-    def __init__(self, snapshot: Snapshot, edit: Edit) -> None:
+    def __init__(self, snapshot: Snapshot, edit: ProjectEdit) -> None:
         self._edit = edit
         self._inference = inference = edit.inference
         self._texts = texts = snapshot.texts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.frameworks.schema import Wrapper
 from amplint.inference import transfer
-from amplint.inference.frame import FramePart
-from amplint.inference.hierarchy import NOT_ASKED, NOT_SEEN
+from amplint.inference.function.frame import FramePart
+from amplint.inference.project.hierarchy import NOT_ASKED, NOT_SEEN
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from amplint.inference.definitions import Definitions
+from amplint.inference.project.definitions import Definitions
 from amplint.ir.file_index import File
 from amplint.knowledge.vocabulary import IDLE_SCALER, OF_DEVICES, TEST_PATH
 
