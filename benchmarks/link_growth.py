@@ -29,7 +29,8 @@ from typing import Any
 
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.program import Program
-from amplint.inference import Evaluation, Inference
+from amplint.inference import Evaluation
+from amplint.inference.store import Store
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.values import lattice
@@ -143,10 +144,10 @@ def counting() -> Iterator[Counter[str]]:
         owner.join = counted
         undo.append(lambda: setattr(owner, "join", original))
 
-    patch(Inference, "_evaluate", "evaluations")
+    patch(Evaluation, "run", "evaluations")
     patch(Evaluation, "transfer", "transfers")
-    patch(Inference, "read", "reads")
-    patch(Inference, "need", "demands")
+    patch(Store, "read", "reads")
+    patch(Store, "need", "demands")
     patch(Hotness, "_heat_of", "heats")
     join = lattice.join
     for name, module in sorted(sys.modules.items()):

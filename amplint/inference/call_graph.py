@@ -7,7 +7,7 @@ from amplint.values.atoms import Atom
 
 
 class CallGraph:
-    """What is known of each call, by its site.
+    """All that is known of each call, by its site.
 
     Attributes:
         edges: the functions that it runs.

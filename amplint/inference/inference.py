@@ -1,4 +1,4 @@
-"""What is known of a project: values of nodes, call edges and autocast regions, by its parts."""
+"""All that is known of a project, by its parts: values, call edges, autocast regions."""
 
 from __future__ import annotations
 

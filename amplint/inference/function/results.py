@@ -1,4 +1,4 @@
-"""What a call of a function of the project returns."""
+"""The result of a function of the project, as one call of it gets it."""
 
 from __future__ import annotations
 

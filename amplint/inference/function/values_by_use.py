@@ -30,7 +30,7 @@ MAYBE_NUMBER = join([UNKNOWN, NUMBER])
 
 
 class ValuesByUse(FramePart):
-    """What the uses of nodes say of their values, where nothing else does."""
+    """The values of nodes by their uses, where nothing else says what they are."""
 
     def suggested(self, number: int) -> Value | None:
         """The value that the uses of a node suggest, where nothing else is known of it."""

@@ -1,1 +1,1 @@
-"""What is kept of a fixpoint, on disk and in memory, and taken up again after an edit."""
+"""A fixpoint that is kept, on disk and in memory, and taken up again after an edit."""

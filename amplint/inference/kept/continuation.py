@@ -148,7 +148,7 @@ def grafted(
 
 
 class KeptInMemory:
-    """What an inference holds: see `taking_up.Kept`.
+    """An inference that is kept: see `taking_up.Kept`.
 
     Args:
         before: the inference.

@@ -149,7 +149,7 @@ def calls(
 
 
 class KeptOnDisk:
-    """What a snapshot keeps: see `taking_up.Kept`."""
+    """An inference that was kept in a snapshot: see `taking_up.Kept`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

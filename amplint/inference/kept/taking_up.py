@@ -39,7 +39,7 @@ MOST_CHANGED = 0.25
 
 
 class Kept(Protocol):
-    """What was known when a fixpoint had come to its end."""
+    """The knowledge of an earlier run, whose fixpoint had come to its end."""
 
     @property
     def functions(self) -> Collection[str]:

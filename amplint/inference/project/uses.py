@@ -1,4 +1,4 @@
-"""What uses of values in the text of functions and classes say about them."""
+"""The evidence that functions and classes give about values by using them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who writes a key: the functions that are evaluated when somebody reads it."""
+"""The writers of a key: the functions that are evaluated when somebody reads it."""
 
 from __future__ import annotations
 
