@@ -943,6 +943,9 @@ class Hotness(PlaceFact[Heat]):
         return sum(functions[callee].cls is not None for callee in callees) > FEW_METHODS
 
     def _heat_of(self, function: str, block: int) -> Reached | None:
+        # Of most functions of a project nobody has to know which blocks are cold.
+        if function not in self._reached and not self._batch_loops.get(function):
+            return None
         around = self._around(function)[block]
         if around.cold:
             return None

@@ -71,10 +71,10 @@ def linked(files: Files, progress: Progress = SILENT) -> Inference:
     inference = Inference(files)
     progress.at("linking functions", lambda: (len(inference.states), len(inference.functions)))
     own = [file.facts for file in files.own.values()]
-    functions = [each for facts in own for each in facts.functions.values()]
     # Modules first: what a class derives from and how a function is decorated changes all that
     # is known in them, and would have them evaluated again.
     solve(inference, [facts.module for facts in own])
+    functions = [each for facts in own for each in facts.functions.values()]
     solve(inference, [each.id for each in functions if each.kind != "class"])
     # Lambdas are known once the graph of what is around them has been built.
     functions = [each for facts in own for each in facts.functions.values()]

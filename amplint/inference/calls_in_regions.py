@@ -13,7 +13,7 @@ from amplint.values.atoms import Region
 from amplint.values.lattice import agreed
 
 
-class RegionsOfCalls:
+class RegionsOfCallee:
     """The regions in which a function is called, by the place of the call."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class CallsInRegions:
     Args:
         states: of the functions that were evaluated.
         slots: by key; those of regions have readers, and no parts.
-        queue: evaluates who reads that a function inherits another region.
+        queue: takes those who read that a function inherits another region.
         region_in: returns the region that a function inherits, from that of its calls and from
             whether a call that is seen ends what is presumed of it.
         before: those that are not used any more, which are taken over.
@@ -102,7 +102,7 @@ class CallsInRegions:
         self._queue = queue
         self._region_in = region_in
         self.solved: Mapping[str, Region | None] | None = before.solved if before else None
-        self.of_functions: dict[str, RegionsOfCalls] = before.of_functions if before else {}
+        self.of_functions: dict[str, RegionsOfCallee] = before.of_functions if before else {}
         self.are_stale: bool = before.are_stale if before else True
 
     def in_regions(self, function: str, presumed: bool = False) -> Sequence[SiteId]:
@@ -117,9 +117,9 @@ class CallsInRegions:
         calls = self.of_functions.get(function)
         return calls.sites.get(site) if calls is not None else None
 
-    def of(self, function: str) -> RegionsOfCalls:
+    def of(self, function: str) -> RegionsOfCallee:
         """The regions in which a function is called."""
-        return self.of_functions.setdefault(function, RegionsOfCalls())
+        return self.of_functions.setdefault(function, RegionsOfCallee())
 
     @property
     def inherited(self) -> Mapping[str, Region | None]:
@@ -155,7 +155,7 @@ class CallsInRegions:
             self._note_change(slot, before)
 
     def remove(self, slot: Slot, site: SiteId) -> None:
-        """Forget a call that is none."""
+        """Forget a call that no longer runs the function."""
         before = self.inherited_by(slot.key.owner)
         self.of(slot.key.owner).remove(site)
         self._note_change(slot, before)

@@ -19,8 +19,8 @@ from typing import overload
 
 from amplint.inference.fixpoint import evaluate, forget, note_regions
 from amplint.inference.inference import Inference
+from amplint.inference.inherited_regions import inherited
 from amplint.inference.queue import Turn
-from amplint.inference.regions import inherited
 from amplint.inference.slots import Edge, Slot
 from amplint.inference.state import WHOLE, SiteId, Sites
 from amplint.util.walks import numbered_components
@@ -33,7 +33,7 @@ def complete(inference: Inference) -> None:
     """Make the values of components those that they have whatever the order of evaluation."""
     components = Components(inference, inference.components, inference.searched)
     inference.is_unique = components.solve()
-    inference.components, inference.searched = components.sites, inference.states.keys()
+    inference.components, inference.searched = components.sites, frozenset(inference.states)
     note_regions(inference)
     inference.sort()
 

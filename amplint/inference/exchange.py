@@ -19,7 +19,7 @@ class Exchange(Protocol):
 
     @property
     def calls(self) -> CallGraph:
-        """Which functions each call may run."""
+        """The functions that each call may run."""
 
     @property
     def outside(self) -> bool:

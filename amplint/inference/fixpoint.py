@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.evaluation import EVERYWHERE, Evaluation
 from amplint.inference.function.frame import Frame
+from amplint.inference.function.regions import regions_of
 from amplint.inference.inference import Inference
 from amplint.inference.state import WHOLE, State
 from amplint.ir.model import FunctionFacts
@@ -39,18 +40,19 @@ def evaluate(
 ) -> None:
     """Evaluate nodes of a function, and what depends on them there; see `Evaluation.run`."""
     inference.will_change(function)
+    store = inference.store
     try:
         state = inference.states.get(function)
         if state is None:
             state, nodes = begun(inference, function), {WHOLE}
         state.rounds += inference.queue.turn is None
         facts = inference.functions[function]
-        store = inference.store
         store.current, store.outside = function, facts.path not in inference.files.own
         evaluation_of(inference, facts, state).run(nodes, scope, component, turn)
-        store.node = WHOLE
     except Exception as error:
         inference.give_up(function, f"inference failed: {describe(error)}")
+    finally:
+        store.current, store.node = "", WHOLE
 
 
 def evaluation_of(inference: Inference, facts: FunctionFacts, state: State) -> Evaluation:
@@ -80,5 +82,7 @@ def note_regions(inference: Inference) -> None:
     """Note the regions of all blocks of all functions."""
     for function, state in inference.states.items():
         if len(state.regions) < len(state.graph.blocks):
-            facts = inference.functions[function]
-            evaluation_of(inference, facts, state).complete()
+            regions = regions_of(inference, inference.functions[function], state)
+            regions.around, regions.known = state.around, state.regions
+            for block in range(len(state.graph.blocks)):
+                regions.of(block)

@@ -42,7 +42,7 @@ class Store:
         states: of the functions that were evaluated.
         failures: the functions that are evaluated no more.
         memo: where values are interned.
-        queue: evaluates the readers of what has changed.
+        queue: takes the readers of what has changed.
         demand: queues the writers of a key.
         region_in: see `CallsInRegions`.
         note_bases: takes what a class derives from.
@@ -57,7 +57,7 @@ class Store:
             looked for; None before that.
         shrunk: parts that have become less, or are gone. What is left of the key may rest on
             itself.
-        current: the function that is evaluated now.
+        current: the function that is evaluated now; "" for none.
         outside: whether that is one of another part of the project.
         node: of the function that is evaluated now.
     """
@@ -112,7 +112,9 @@ class Store:
     def read(self, key: Key) -> Value:
         """The value of a key; what is evaluated now is so again when it changes."""
         slot = self.slot(key)
-        if key.kind in OF_NODES:
+        if not self.current:
+            pass  # somebody asks once the fixpoint is there
+        elif key.kind in OF_NODES:
             site = (self.current, self.node)
             if site not in slot.readers:
                 slot.readers.add(site)
@@ -179,7 +181,7 @@ class Store:
     def _read_parts(self, slot: Slot) -> None:
         """Note that the node that is evaluated now looks at the single parts of a key."""
         site = (self.current, self.node)
-        if site not in slot.part_readers:
+        if self.current and site not in slot.part_readers:
             slot.part_readers = {*slot.part_readers, site}
             self._toggle((slot, site, True))
 

@@ -94,7 +94,7 @@ class Linker:
 
     def _resumed(self, files: Files, snapshot: Snapshot, changed: list[str]) -> Inference | None:
         try:
-            edit = take_up(Inference(files), KeptOnDisk(snapshot), changed)
+            edit = take_up(files, KeptOnDisk(snapshot), changed)
         except DAMAGED:  # it says what no snapshot of these files does
             return None
         return edit.inference if edit is not None else None

@@ -20,15 +20,16 @@ from hypothesis import given
 from amplint.analyses.fact import Facts
 from amplint.analyses.program import linked
 from amplint.inference import Inference
+from amplint.inference.explanation import Explanations
 from amplint.inference.function.evaluation import Evaluation
 from amplint.inference.kept import continuation, taking_up
-from amplint.inference.kept.continuation import FixpointEdit, HandedOver, can_go_on, continued
+from amplint.inference.kept.continuation import FixpointEdit, HandingOver, can_go_on, continued
 from amplint.inference.kept.grafting import Graft, graft
 from amplint.inference.kept.snapshot import KeptOnDisk, Snapshot, taken
 from amplint.inference.kept.taking_up import ProjectEdit
 from amplint.inference.kept.taking_up import take_up as taken_up
 from amplint.inference.kept.value_codec import Decoder, Encoder
-from amplint.inference.state import Key
+from amplint.inference.state import Key, SiteId
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.moves import rows_moved
@@ -177,7 +178,7 @@ TakeUp = Callable[[Inference, Texts], "Inference | None"]
 
 def from_snapshot(before: Inference, after: Texts) -> Inference | None:
     kept = KeptOnDisk(snapshot(before))
-    edit = taken_up(Inference(indexed(after)), kept, changed(before, after))
+    edit = taken_up(indexed(after), kept, changed(before, after))
     return edit.inference if edit is not None else None
 
 
@@ -220,6 +221,24 @@ def test_an_edit_gives_what_a_run_from_nothing_gives(
     back = take_up(inference, PROJECT)
     assert back is not None
     assert outcome(back) == outcome(linked(indexed(PROJECT)))
+
+
+def readers(inference: Inference) -> dict[Key, set[SiteId]]:
+    slots = inference.store.slots.items()
+    return {key: {*slot.all_readers} for key, slot in slots if any(slot.all_readers)}
+
+
+def test_what_explains_values_reads_nothing_for_the_fixpoint(take_up: TakeUp) -> None:
+    inference = take_up(linked(indexed(PROJECT)), PROJECT)
+    assert inference is not None
+    before = readers(inference)
+    explanations = Explanations(inference)
+    for function, state in inference.states.items():
+        for number in range(len(state.values)):
+            explanations.of_devices(function, number)
+        for block in range(len(state.graph.blocks)):
+            explanations.of_region(function, block).get()
+    assert readers(inference) == before
 
 
 def test_of_an_edited_file_only_the_functions_that_have_changed_are_evaluated(
@@ -442,11 +461,11 @@ def test_a_module_with_a_new_function_keeps_its_nodes(
 ) -> None:
     kept: set[str] = set()
 
-    def noted(before: Inference, edit: ProjectEdit) -> HandedOver:
+    def noted(before: Inference, edit: ProjectEdit) -> HandingOver:
         kept.update(edit.grafts)
-        return HandedOver(before, edit)
+        return HandingOver(before, edit)
 
-    monkeypatch.setattr(continuation, "HandedOver", noted)
+    monkeypatch.setattr(continuation, "HandingOver", noted)
     train = f"{PROJECT['train.py']}\n\nfound = wanted(3) if main() else None\nLIMIT = 3\n"
     other = (
         "from train import LIMIT, imported, main\n\ndef run():\n    main()\n    imported(LIMIT)\n"
@@ -566,10 +585,8 @@ def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
     seen: list[bool] = []
 
-    def noted(
-        inference: Inference, kept: KeptOnDisk, changed: Collection[str]
-    ) -> ProjectEdit | None:
-        edit = taken_up(inference, kept, changed)
+    def noted(files: Files, kept: KeptOnDisk, changed: Collection[str]) -> ProjectEdit | None:
+        edit = taken_up(files, kept, changed)
         seen.append(edit is not None)
         return edit
 

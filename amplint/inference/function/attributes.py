@@ -68,7 +68,7 @@ class AttributeReads(FramePart):
     """The attributes that one function reads.
 
     Args:
-        binding: runs properties.
+        binding: notes that the getters of properties run.
         frameworks: know the attributes that they set.
     """
 

@@ -36,7 +36,8 @@ MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances 
 
 
 class ArgumentBinding(FramePart):
-    """The arguments of calls, and the parameters that they are bound to."""
+    """The arguments of calls, and the functions that are entered with them: the call edge, the
+    region, and the parameters that the arguments are bound to."""
 
     def default_of(self, function: str, parameter: Param) -> Value:
         """The value of a parameter in a call that leaves it out."""

@@ -103,6 +103,7 @@ class Calls(FramePart):
         self.results = CallResults(frame, binding)
 
     def value(self, node: Node) -> Value:
+        """The result of a call, and the note of all that it does elsewhere."""
         values = self.frame.operands(node)
         arguments = self.binding.arguments_of(self.graph, node, values[1:])
         results: list[Value] = []

@@ -142,13 +142,6 @@ class Evaluation(FramePart):
         # What others read of a component was taken for nothing before its first turn.
         self.publish(WHOLE in dirty or turn == 1)
 
-    def complete(self) -> None:
-        """Note the regions of all blocks."""
-        regions = self.frame.regions
-        regions.around, regions.known = self.state.around, self.state.regions
-        for block in range(len(self.graph.blocks)):
-            regions.of(block)
-
     def propagate(self) -> bool:
         """Evaluate the waiting nodes in order, and behind them what depends on a change. Returns
         whether some node was left behind: at the start of a loop, whose end is changed."""

@@ -8,10 +8,10 @@ from typing import cast
 
 from amplint.frameworks.schema import Role
 from amplint.inference import transfer
+from amplint.inference.function.activations import activations, layers_given
 from amplint.inference.function.annotations import annotated
 from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
-from amplint.inference.project.activations import activations, layers_given
 from amplint.inference.state import Key
 from amplint.ir.model import Node, Param
 from amplint.knowledge import libraries
@@ -62,6 +62,7 @@ class ParameterValues(FramePart):
         self.binding = binding
 
     def value(self, node: Node) -> Value:
+        """The value of a parameter: that of its calls, or what is known where none is seen."""
         facts, name = self.facts, node.data
         annotation = self.frame.of(node.operands[0]) if node.operands else UNKNOWN
         if facts.kind == "class":

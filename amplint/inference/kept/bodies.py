@@ -33,15 +33,15 @@ class Body(msgspec.Struct, array_like=True, frozen=True):
 Bodies = Mapping[str, Body]  # by the id of the function
 
 
-def bodies(project: Inference, file: File) -> dict[str, Body]:
+def bodies(inference: Inference, file: File) -> dict[str, Body]:
     """The bodies of all functions of a file, whose graphs are built."""
-    # See `Frame.is_scaled` and `Evaluation.is_never_moved`.
+    # See `ValuesByUse.is_scaled` and `Evaluation.is_never_moved`.
     around = makes_idle_scaler(file.text), speaks_of_devices(file)
     found: dict[str, Body] = {}
     for function, facts in file.facts.functions.items():
         graph = file.graph(function)
         words = sorted(map(repr, facts.words))
-        seen = project.unseen.observation(facts)
+        seen = inference.unseen.observation(facts)
         read: list[object] = [around, repr(told(facts)), words, shape(graph), seen]
         nests = any(node.op in NESTING for node in graph.nodes)
         found[function] = Body(digest(read), tuple(sorted(graph.bindings)) if nests else ())

@@ -41,14 +41,13 @@ def continued(
         before: the other one, which can go on. It must not be used afterwards.
         changed: the paths of those with another content, and of those that are new, or gone.
     """
-    inference = Inference(files, before)
-    known = KnownBefore(inference)
-    inference.will_change = known.note
-    edit = take_up(inference, KeptInMemory(before), changed)
+    kept = KeptInMemory(before)
+    edit = take_up(files, kept, changed)
     if edit is None:
         return None
+    inference = edit.inference
     if not edit.moves_only:
-        functions = {*edit.anew, *edit.grafts, *edit.gone} | known.changed()
+        functions = {*edit.anew, *edit.grafts, *edit.gone} | kept.changed()
         has_other_bases = before.hierarchy.own_bases != inference.hierarchy.own_bases
         return inference, FixpointEdit(frozenset(functions), None, has_other_bases)
     old = {path: before.files.own[path] for path in changed if path in before.files.own}
@@ -117,21 +116,21 @@ def outcome(inference: Inference, function: str) -> object:
 
 
 def grafted(
-    functions: Iterable[str], before: Inference, project: Inference
+    functions: Iterable[str], before: Inference, now: Inference
 ) -> Iterator[tuple[str, Graft]]:
     """Those of the changed functions of which most nodes stay."""
     for function in functions:
         state = before.states.get(function)
         if state is None:
             continue
-        old, new = before.functions[function], project.functions[function]
-        if before.unseen.observation(old) != project.unseen.observation(new):
+        old, new = before.functions[function], now.functions[function]
+        if before.unseen.observation(old) != now.unseen.observation(new):
             continue
         if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
-            continue  # of words, see `Evaluation.hot_parameter`
-        if speaks_of_devices(before.files[old.path]) != speaks_of_devices(project.files[new.path]):
+            continue  # of words, see `ParameterValues.hot_parameter`
+        if speaks_of_devices(before.files[old.path]) != speaks_of_devices(now.files[new.path]):
             continue  # see `Evaluation.is_never_moved`
-        graph = project.files[new.path].graph(function)
+        graph = now.files[new.path].graph(function)
         if shape(state.graph) == shape(graph):  # the words of a class are those of its methods, too
             yield function, unchanged(graph)
             continue
@@ -140,7 +139,7 @@ def grafted(
             continue
         if function in before.store.known_dispatches:
             continue
-        marks = before.uses.marks_of(function), project.uses.marks_of(function)
+        marks = before.uses.marks_of(function), now.uses.marks_of(function)
         is_read = is_module or state.nests
         found = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
         if found is not None:
@@ -156,6 +155,17 @@ class KeptInMemory:
 
     def __init__(self, before: Inference) -> None:
         self._before = before
+        self._known: KnownBefore | None = None
+
+    def begun(self, files: Files) -> Inference:
+        inference = Inference(files, self._before)
+        self._known = KnownBefore(inference)
+        inference.will_change = self._known.note
+        return inference
+
+    def changed(self) -> set[str]:
+        """The functions of which something else is known since."""
+        return self._known.changed() if self._known is not None else set()
 
     @property
     def functions(self) -> Collection[str]:
@@ -190,11 +200,11 @@ class KeptInMemory:
         return dict(grafted(changed, self._before, now))
 
     def hand_over(self, edit: ProjectEdit) -> None:
-        HandedOver(self._before, edit)
+        HandingOver(self._before, edit).run()
 
 
-class HandedOver:
-    """The outcome of a fixpoint, handed over to the inference of an edit.
+class HandingOver:
+    """The outcome of a fixpoint on its way into the inference of an edit.
 
     Args:
         before: all that was known. The other inference has its tables already.
@@ -202,27 +212,31 @@ class HandedOver:
     """
 
     def __init__(self, before: Inference, edit: ProjectEdit) -> None:
+        self._before = before
         self._edit = edit
-        self._inference = inference = edit.inference
+        self._inference = edit.inference
         self._lost = {*edit.anew, *edit.gone}
-        lost = self._lost & before.states.keys()
         # By site that is not what it was: the same one now, or None.
-        sites: dict[SiteId, SiteId | None] = {
+        self._sites: dict[SiteId, SiteId | None] = {
             (function, node): None
-            for function in lost
+            for function in self._lost & before.states.keys()
             for node in range(GLOBALS, len(before.states[function].values))
         }
         for function, kept in edit.grafts.items():
             for node in range(len(before.states[function].values)):
                 now = kept.numbers.get(node)
                 if now != node:
-                    sites[function, node] = (function, now) if now is not None else None
+                    self._sites[function, node] = (function, now) if now is not None else None
+
+    def run(self) -> None:
+        before, edit, inference = self._before, self._edit, self._inference
+        is_any_lost = not self._lost.isdisjoint(before.states)
+        for function, kept in edit.grafts.items():
             inference.rewired.update((function, node) for node in kept.rewired)
-        self._sites = sites
         self._take_states()
         # A function reads keys as a whole, too, which is noted in their slots alone.
         every = inference.store.slots.values()
-        slots = every if lost or edit.gone else self._slots_of(sites)
+        slots = every if is_any_lost or edit.gone else self._slots_of()
         self._rename_sites()
         self._take_regions()
         for function in self._lost:
@@ -255,10 +269,10 @@ class HandedOver:
                 states[function] = new
 
     def _rename_sites(self) -> None:
-        store = self._inference.store
+        store, calls = self._inference.store, self._inference.calls
         tables: tuple[dict[SiteId, Any], ...] = (
-            store.read_by, store.written_at, store.calls.edges, store.calls.drawn,
-            store.calls.threads, store.calls.off_flags,
+            store.read_by, store.written_at, calls.edges, calls.drawn,
+            calls.threads, calls.off_flags,
         )  # fmt: skip
         for rows in tables:
             rename(rows, self._sites)
@@ -294,12 +308,12 @@ class HandedOver:
             else:
                 self._inference.rewired.update(left)
 
-    def _slots_of(self, sites: Iterable[SiteId]) -> Collection[Slot]:
+    def _slots_of(self) -> Collection[Slot]:
         """The slots that some nodes read or write."""
         store = self._inference.store
         found = {
             slot: None
-            for site in sites
+            for site in self._sites
             for rows in (store.read_by, store.written_at)
             for slot in rows.get(site, ())
         }
@@ -331,7 +345,7 @@ class HandedOver:
                 if any(slot.key.owner in gone for slot in slots):
                     rows[site] = [slot for slot in slots if slot.key.owner not in gone]
         for identity in gone:
-            store.regions.of_functions.pop(identity, None)
+            self._inference.regions.of_functions.pop(identity, None)
             self._inference.hierarchy.own_bases.pop(identity, None)
 
 

@@ -62,7 +62,7 @@ class Interface(msgspec.Struct, array_like=True):
     numbers: dict[str, dict[str, list[str]]]
 
 
-def interface(project: Inference, file: File) -> Interface:
+def interface(inference: Inference, file: File) -> Interface:
     """The interface of a file, whose graphs are built."""
     functions = file.facts.functions
     graphs: dict[str, Graph] = {}
@@ -78,7 +78,7 @@ def interface(project: Inference, file: File) -> Interface:
             names = [cls.name, *cls.bases]
             definitions[identity] = PublicPart(cls.name, digest(read), names, bases)
         else:
-            read = [*signature(facts), bool(graph.yields), project.uses.backpropagates(identity)]
+            read = [*signature(facts), bool(graph.yields), inference.uses.backpropagates(identity)]
             names = [functions[facts.cls].name] if facts.cls is not None else []
             definitions[identity] = PublicPart(facts.name, digest(read), names, [])
     module = graphs[file.facts.module]
@@ -90,8 +90,8 @@ def interface(project: Inference, file: File) -> Interface:
             if name != "*"
         },
         [repr(module.nodes[number].data) for number in module.bindings.get("*", ())],
-        {cls: dict(project.uses.marks_of_class(cls)) for cls in file.facts.classes},
-        {cls: by_last_name(project.uses.numbers_of_class(cls)) for cls in file.facts.classes},
+        {cls: dict(inference.uses.marks_of_class(cls)) for cls in file.facts.classes},
+        {cls: by_last_name(inference.uses.numbers_of_class(cls)) for cls in file.facts.classes},
     )
 
 

@@ -15,6 +15,7 @@ from amplint.inference.kept.taking_up import ProjectEdit, naming
 from amplint.inference.kept.value_codec import Decoder, Encoder, RegionRow, region_of, region_row
 from amplint.inference.state import Key, KeyKind, SiteId, State
 from amplint.inference.store import OF_NODES
+from amplint.ir.file_set import Files
 from amplint.values.atoms import Value
 
 Pairs = list[int]  # of functions, by their places among the texts, and nodes: one after the other
@@ -33,7 +34,7 @@ class Snapshot(msgspec.Struct, array_like=True):
         functions: those that were evaluated: id, values of the nodes, the region around, and body.
         slots: kind, owner and name of a key; its value, or -1; whether it is demanded; its parts as
             function, node and value; those who read it, and those who read its parts.
-        edges, drawn, threads: by call, see `Store`; threads hold alternatives.
+        edges, drawn, threads: by call, see `CallGraph`; threads hold alternatives.
         off_flags: the flag that a call declares.
         regions: by function, in which regions it is called: function, node and region.
         inherited: the region that a function inherits.
@@ -156,6 +157,9 @@ class KeptOnDisk:
         self._texts = snapshot.texts
         self._bodies = {self._texts[function]: body for function, *_, body in snapshot.functions}
 
+    def begun(self, files: Files) -> Inference:
+        return Inference(files)
+
     @property
     def functions(self) -> Collection[str]:
         return self._bodies.keys()
@@ -179,11 +183,11 @@ class KeptOnDisk:
         return {}  # the graphs of before are not kept
 
     def hand_over(self, edit: ProjectEdit) -> None:
-        Restored(self._snapshot, edit)
+        Restoring(self._snapshot, edit).run()
 
 
-class Restored:
-    """The outcome in a snapshot, put into an inference, without what an edit has changed.
+class Restoring:
+    """The outcome in a snapshot on its way into an inference, without what an edit has changed.
 
     Args:
         snapshot: of the files before.
@@ -191,11 +195,15 @@ class Restored:
     """
 
     def __init__(self, snapshot: Snapshot, edit: ProjectEdit) -> None:
+        self._snapshot = snapshot
         self._edit = edit
-        self._inference = inference = edit.inference
-        self._texts = texts = snapshot.texts
+        self._inference = edit.inference
+        self._texts = snapshot.texts
         lost = {*edit.anew, *edit.gone}
-        self._is_lost = [text in lost for text in texts]
+        self._is_lost = [text in lost for text in snapshot.texts]
+
+    def run(self) -> None:
+        snapshot, edit, inference, texts = self._snapshot, self._edit, self._inference, self._texts
         decoder = Decoder(snapshot.values, snapshot.atoms)
         inference.memo.adopt(decoder.atoms, decoder.values)
         values, atoms = decoder.values, decoder.atoms

@@ -31,6 +31,7 @@ from amplint.inference.kept.interface import (
 from amplint.inference.slots import Slot
 from amplint.inference.state import WHOLE, Key, SiteId, Sites
 from amplint.ir.codec import unpacked
+from amplint.ir.file_set import Files
 from amplint.values.atoms import KINDS, Class, Function, Instance, Module, Super
 
 GONE = "\0"  # before the id of a function: what it has written before it was changed
@@ -41,6 +42,9 @@ MOST_CHANGED = 0.25
 class Kept(Protocol):
     """The knowledge of an earlier run, whose fixpoint had come to its end."""
 
+    def begun(self, files: Files) -> Inference:
+        """The inference of the files as they are now, of which nothing is evaluated."""
+
     @property
     def functions(self) -> Collection[str]:
         """The functions that were evaluated."""
@@ -49,7 +53,7 @@ class Kept(Protocol):
         """The interface of a file; None for one that was not there."""
 
     def bodies(self, path: str) -> Bodies:
-        """The bodies of the functions of a file."""
+        """The bodies of functions, among them all of a file."""
 
     def holders(self, ids: Collection[str]) -> set[str]:
         """The functions in which something is a value that means one of these functions, classes or
@@ -97,7 +101,7 @@ class ProjectEdit:
         return not (self.anew or self.gone or self.grafts)
 
     def leave_behind(self, slot: Slot, site: SiteId) -> SiteId:
-        """Take a site for what one has written that is gone: by the name that is returned."""
+        """Keep a part of a key whose function is evaluated from nothing. Returns its site now."""
         site = (GONE + site[0], site[1])
         self.left_behind.append((slot, site))
         return site
@@ -131,7 +135,7 @@ class ProjectEdit:
             for node in graft.behind:
                 inference.queue.later(function, node)
         for function in (*self.anew, *self.grafts):
-            # Who calls what makes a region or an instance looks into it: `Calls.specialised`.
+            # Who calls what makes a region or an instance looks into it: `CallResults.specialised`.
             slot = inference.store.slot(Key("return", function))
             if any(map(is_made_of_arguments, slot.joined or ())):
                 inference.queue.tell(slot.readers)
@@ -156,18 +160,18 @@ class ProjectEdit:
         self.left_behind.clear()
 
 
-def take_up(inference: Inference, kept: Kept, changed: Collection[str]) -> ProjectEdit | None:
-    """Bring an inference of which nothing is known yet to its end, with what was known before; None
-    where it has to be computed from nothing, in another one.
+def take_up(files: Files, kept: Kept, changed: Collection[str]) -> ProjectEdit | None:
+    """The fixpoint of files, computed from what was known of them before; None where it has to be
+    computed from nothing.
 
     Args:
-        inference: of the files as they are now.
+        files: as they are now.
         kept: what was known. It must not be used afterwards.
         changed: the paths of those with another content, and of those that are new, or gone.
 
     Raises IndexError, KeyError, TypeError or ValueError for what nobody has kept.
     """
-    own = inference.files.own
+    inference, own = kept.begun(files), files.own
     new = {path: interface(inference, own[path]) for path in changed if path in own}
     old = {path: kept.interface(path) for path in changed}
     seen = difference({path: each for path, each in old.items() if each is not None}, new)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from amplint.inference.calls_in_regions import RegionsOfCalls
+from amplint.inference.calls_in_regions import RegionsOfCallee
 from amplint.inference.function.regions import opened_by, region_around, regions_of
 from amplint.inference.inference import Inference
 from amplint.inference.state import SiteId, State
@@ -31,7 +31,7 @@ class Solution:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self.regions: dict[str, Region | None] = {}  # of those functions that are in one
-        self._met: dict[str, RegionsOfCalls] = {}  # by function: the calls in regions
+        self._met: dict[str, RegionsOfCallee] = {}  # by function: the calls in regions
         self._solve()
 
     def _solve(self) -> None:
@@ -55,7 +55,7 @@ class Solution:
             changed = {
                 function
                 for function, site, region in self._around_calls(caller)
-                if self._met.setdefault(function, RegionsOfCalls()).put(site, region)
+                if self._met.setdefault(function, RegionsOfCallee()).put(site, region)
             }
             for function in changed:
                 met = self._met[function].joined()
