@@ -71,6 +71,7 @@ from amplint import (
     Tensor,
     TensorTree,
     View,
+    calls_of,
     is_unknown,
     nodes,
     only,
@@ -139,7 +140,7 @@ class KnownDtype:
     because: Iterable[Reason | Related | None]
 
 
-@rule.on(nodes("call") & WITH_HALF)
+@rule.on(calls_of(Function, Instance, Object) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
     module = module_of(call)
     if module is None:
