@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from amplint.claim.finding import Finding
-from amplint.ir.model import Newer
+
+if TYPE_CHECKING:  # a run from the cache imports this, and no value graphs
+    from amplint.ir.model import Newer
 
 
 @dataclass(frozen=True)
