@@ -279,6 +279,8 @@ class CandidateSearch:
 def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
     """Whether a check finds something at a spot, as far as the value graph says."""
     try:
-        return any(True for _ in judge(View(rule, spot)))
+        for _ in judge(View(rule, spot)):
+            return True
     except NeedsCodeError:
         return True
+    return False
