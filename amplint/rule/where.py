@@ -8,7 +8,6 @@ from amplint.analyses.hotness import EVALUATION, TRAINING
 from amplint.analyses.inferred import ReadByFramework
 from amplint.analyses.trait import Trait
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import LOOPS
 from amplint.rule.conditions import Test, in_functions, nodes, says, where
 from amplint.view.spot import Spot
 
@@ -26,14 +25,20 @@ def _is_in_region(spot: Spot) -> bool:
     return spot.enabled_region is not None
 
 
+@says("it is in no autocast region, or in one that is off")
+def _is_outside_region(spot: Spot) -> bool:
+    return spot.enabled_region is None
+
+
+@says("it is in an autocast region that its function opens")
+def _is_in_own_region(spot: Spot) -> bool:
+    region = spot.enabled_region
+    return region is not None and not region.inherited
+
+
 @says("it is in a loop or a comprehension")
 def _is_in_loop(spot: Spot) -> bool:
-    blocks, number = spot.state.graph.blocks, spot.block
-    while number >= 0:
-        if blocks[number].kind in LOOPS:
-            return True
-        number = blocks[number].parent
-    return False
+    return spot.state.graph.in_loops[spot.block]
 
 
 @says("it may be an autocast region")
@@ -50,6 +55,8 @@ def _is_read_by_framework(spot: Spot) -> bool:
 HOT = where(_heated(TRAINING), Trait.HOT)
 EVALUATED = where(_heated(EVALUATION))
 IN_REGION = where(_is_in_region, Trait.REGION)
+IN_OWN_REGION = where(_is_in_own_region, Trait.REGION)
+OUTSIDE_REGION = where(_is_outside_region)
 IN_LOOP = where(_is_in_loop)
 MAY_BE_REGION = where(_may_be_region)
 READ_BY_FRAMEWORK = where(_is_read_by_framework)
