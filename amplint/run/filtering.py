@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from amplint.claim import selectors
 from amplint.claim.finding import Finding, Group, Safety, by_place
+from amplint.ir.model import Newer
 from amplint.project.config import Settings
 from amplint.project.torch_floor import ANY
 from amplint.rule.rule import Rule
@@ -17,9 +17,6 @@ from amplint.run.seen import Seen
 from amplint.run.suppressions import Suppressions
 from amplint.util.intervals import Intervals
 from amplint.util.text import Text
-
-if TYPE_CHECKING:  # as in `seen`
-    from amplint.ir.model import Newer
 
 
 @dataclass(frozen=True)

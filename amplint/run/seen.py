@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from amplint.claim.finding import Finding
-
-if TYPE_CHECKING:  # a run from the cache imports this, and no value graphs
-    from amplint.ir.model import Newer
+from amplint.ir.model import Newer
 
 
 @dataclass(frozen=True)
