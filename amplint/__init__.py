@@ -89,7 +89,8 @@ _EXPORTS = {
         "Candidates calls calls_of calls_with in_functions_with nodes where"
     ),
     "amplint.rule.where": (
-        "EVALUATED HOT IN_CAPTURE IN_REGION IN_WORKER MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
+        "EVALUATED HOT IN_CAPTURE IN_LOOP IN_OWN_REGION IN_REGION IN_WORKER MAY_BE_REGION MISUSED "
+        "OUTSIDE_REGION READ_BY_FRAMEWORK SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
     ),
     "amplint.rule.rule": "Rule",
     "amplint.source": "Source",
@@ -197,9 +198,14 @@ if TYPE_CHECKING:
     from amplint.rule.where import EVALUATED as EVALUATED
     from amplint.rule.where import HOT as HOT
     from amplint.rule.where import IN_CAPTURE as IN_CAPTURE
+    from amplint.rule.where import IN_LOOP as IN_LOOP
+    from amplint.rule.where import IN_OWN_REGION as IN_OWN_REGION
     from amplint.rule.where import IN_REGION as IN_REGION
     from amplint.rule.where import IN_WORKER as IN_WORKER
+    from amplint.rule.where import MAY_BE_REGION as MAY_BE_REGION
     from amplint.rule.where import MISUSED as MISUSED
+    from amplint.rule.where import OUTSIDE_REGION as OUTSIDE_REGION
+    from amplint.rule.where import READ_BY_FRAMEWORK as READ_BY_FRAMEWORK
     from amplint.rule.where import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.rule.where import WITH_HALF as WITH_HALF
     from amplint.rule.where import WITHIN_REGION as WITHIN_REGION

@@ -100,11 +100,13 @@ class Values(NodeFact[Value]):
         """Whether a value is half by a region, and a tensor by calls that do not stand in it."""
         infer, (function, number, block) = self.inference, at
         region = infer.states[function].regions.get(block)
-        if region is None or not region.inherited or without_half(value) == value:
+        if region is None or not region.inherited:
             return False
         facts = infer.functions[function]
         if facts.name == "forward" and facts.cls is not None:
             return False  # of which the parameters are tensors, whatever they are given
+        if without_half(value) == value:
+            return False
         calls = infer.regions.in_regions(function, region.presumed)
         if not calls or not is_unknown_in(infer, calls, function, number, gives_half):
             return False

@@ -2,7 +2,7 @@
 overwrite in place.
 
 What functions do with modules that they are handed, or that are attributes of what they are
-handed, is found in rounds, from what they call.
+handed, is followed through a few calls.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
 from amplint.analyses.cast_cache import autocast_of
 from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import NO_GRADIENTS
 from amplint.gradscaler.parameter_lists import modules_of, owner_of
-from amplint.inference import SiteId, State
+from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, SIDES, Block, Graph, Node
 from amplint.util.positions import Place
@@ -72,8 +71,11 @@ class ModuleCall(NamedTuple):
 class ModuleUses(Fact):
     """The modules that functions run or change."""
 
-    _callers = Required(Callers)
     _guards = Required(CallGuards)
+
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
+        self._known: dict[tuple[str, int], Sequence[ModuleCall]] = {}
 
     def in_regions(
         self, function: str
@@ -82,7 +84,7 @@ class ModuleUses(Fact):
         that use it there where autocast may be on, in order."""
         state = self.inference.states[function]
         found: dict[tuple[NamedModule, int], list[tuple[int, Uses]]] = {}
-        for call in self.calls.get(function, ()):
+        for call in self._calls(function):
             block = state.graph.nodes[call.number].block
             region = state.regions.get(block)
             is_on = region is not None and region.enabled is not False
@@ -92,31 +94,30 @@ class ModuleUses(Fact):
                     found.setdefault((module, outermost), []).append((call.number, uses))
         return found
 
-    @cached_property
-    def calls(self) -> Mapping[str, Sequence[ModuleCall]]:
-        """By function: its calls that run or change modules, themselves or by what they call, in
-        order."""
-        own = {function: list(self._own(function)) for function in self.inference.states}
-        found = {function: calls for function, calls in own.items() if calls}
-        for _ in range(CALLS_DEEP):
-            made: dict[str, dict[int, Mapping[NamedModule, Uses]]] = {
-                function: dict(calls) for function, calls in own.items()
-            }
-            for function, number in self._sites(found):
-                called = self._called((function, number), found)
-                passes = made[function].get(number, {})
-                made[function][number] = {**called, **passes}
-            found = {
-                function: [ModuleCall(*each) for each in sorted(calls.items())]
-                for function, calls in made.items()
-                if calls
-            }
-        return found
+    def _calls(self, function: str, deep: int = CALLS_DEEP) -> Sequence[ModuleCall]:
+        """The calls of a function that run or change modules, themselves or by what they call, in
+        order.
 
-    def _sites(self, callees: Iterable[str]) -> Collection[SiteId]:
-        """The calls that run functions."""
-        sites = (site for callee in callees for site in self._callers.sites.get(callee, ()))
-        return dict.fromkeys(site for site in sites if site[0] in self.inference.states)
+        Args:
+            deep: how far that is followed. Of most functions of a project, nobody asks this.
+        """
+        known = self._known.get((function, deep))
+        if known is None:
+            made = self._made(function, deep) if function in self.inference.states else {}
+            known = [ModuleCall(*each) for each in sorted(made.items())]
+            self._known[function, deep] = known
+        return known
+
+    def _made(self, function: str, deep: int) -> Mapping[int, Mapping[NamedModule, Uses]]:
+        if deep == 0:
+            return dict(self._own(function))
+        made = dict(self._calls(function, 0))
+        for number in range(len(self.inference.states[function].graph.nodes)):
+            site = function, number
+            callees = self.inference.calls.edges.get(site, ())
+            if any(self._calls(callee, deep - 1) for callee in callees):
+                made[number] = {**self._called(site, deep - 1), **made.get(number, {})}
+        return made
 
     def _own(self, function: str) -> Iterator[ModuleCall]:
         """The calls of modules in a function, and what overwrites their weights."""
@@ -141,9 +142,7 @@ class ModuleUses(Fact):
                 made = Uses(None, place, True) if on else Uses(place)
                 yield ModuleCall(number, {known_once(state.graph, callee): made})
 
-    def _called(
-        self, site: SiteId, calls: Mapping[str, Sequence[ModuleCall]]
-    ) -> Mapping[NamedModule, Uses]:
+    def _called(self, site: SiteId, deep: int) -> Mapping[NamedModule, Uses]:
         """The passes that a call makes by the calls of what it runs; of several functions, those
         that all of them make."""
         function, number = site
@@ -153,7 +152,7 @@ class ModuleUses(Fact):
         if on is None:
             return {}
         ways = [
-            self._called_by(site, callee, calls.get(callee, ()))
+            self._called_by(site, callee, self._calls(callee, deep))
             for callee in sorted(self.inference.calls.edges[site])
         ]
         common = [module for module in ways[0] if all(module in way for way in ways)]
@@ -241,7 +240,8 @@ class ModuleUses(Fact):
         """The last names of all that `parameters` is called on. Ex) net of self.net.parameters()"""
         return {
             name_of(state.graph, named(state.graph, node.operands[0]))
-            for state in self.inference.states.values()
+            for function, state in self.inference.states.items()
+            if "parameters" in self.inference.functions[function].words
             for node in state.graph.nodes
             if node.op == ops.ATTR and node.data == "parameters"
         }

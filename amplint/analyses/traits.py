@@ -52,7 +52,7 @@ class Traits(Fact):
             yield Trait.HOT
         if any(region is not None for region in state.regions.values()):
             yield Trait.REGION
-        if any(map(self._is_half, state.values)):
+        if any(map(self._is_half, {*state.values})):  # of timm, each is there twice
             yield Trait.HALF
         if self._workers.runs(function):
             yield Trait.WORKER

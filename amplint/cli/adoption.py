@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplint.claim.finding import Group
-from amplint.claim.selectors import did_you_mean
+from amplint.claim.selectors import UNREADABLE, did_you_mean
 from amplint.cli import completion
 from amplint.cli.options import comma_separated
 from amplint.output.console import CLEAN, ENDED_BY, FAILED, FINDINGS, STDIN
-from amplint.rule.of_engine import UNPARSABLE
 
 if TYPE_CHECKING:
     from amplint.output.baseline import Known
@@ -149,7 +148,7 @@ class Adoption:
         if outcome.problems:
             return FAILED
         fails = any(
-            not self.fail_on or finding.group in self.fail_on or finding.code == UNPARSABLE.code
+            not self.fail_on or finding.group in self.fail_on or finding.code == UNREADABLE
             for finding in outcome.findings
         )
         return FINDINGS if fails and not self.exit_zero else CLEAN

@@ -144,6 +144,14 @@ class Graph:
         return tuple(block.node for block in blocks if block.node >= 0)
 
     @cached_property
+    def in_loops(self) -> Sequence[bool]:
+        """By block: whether it is a loop or a comprehension, or in one."""
+        found: list[bool] = []
+        for block in self.blocks:
+            found.append(block.kind in LOOPS or (block.parent >= 0 and found[block.parent]))
+        return found
+
+    @cached_property
     def _last_inner(self) -> Sequence[int]:
         """By block: the last one nested in it. Blocks are numbered as they are opened, so that
         those nested in one follow it."""

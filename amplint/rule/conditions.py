@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from amplint.analyses.trait import Trait
 from amplint.ir.operations import NAMES
-from amplint.values.atoms import Atom
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a run from the cache imports this, and no values
+    from amplint.values.atoms import Atom
     from amplint.view.spot import Spot
 
 Test = Callable[["Spot"], bool]

@@ -17,7 +17,7 @@ from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.rule.conditions import Test, Way, in_words
 from amplint.rule.rule import Judge, Rule
-from amplint.rule.where import EVALUATED, HOT, IN_REGION
+from amplint.rule.where import EVALUATED, HOT, IN_OWN_REGION, IN_REGION
 from amplint.util.errors import describe
 from amplint.values.atoms import (
     UNKNOWN,
@@ -41,22 +41,19 @@ def is_near(way: Way, lacking: Sequence[str]) -> bool:
 OF_FUNCTIONS = frozenset(trait.value for trait in Trait)
 ELSEWHERE = frozenset(
     in_words(test)
-    for conditions in (HOT, EVALUATED, IN_REGION)
+    for conditions in (HOT, EVALUATED, IN_REGION, IN_OWN_REGION)
     for way in conditions.ways
     for test in way.tests
 )
 
 
 class TableEntry(NamedTuple):
-    """A rule, the number of one of its checks, and what a spot has to pass for it."""
+    """A rule, the number and the judge of one of its checks, and what a spot has to pass for it."""
 
     rule: Rule
     check: int
+    judge: Judge
     holds: Test
-
-    @property
-    def judge(self) -> Judge:
-        return self.rule.checks[self.check].judge
 
 
 class WayTable:
@@ -75,7 +72,7 @@ class WayTable:
                     continue
                 if way.symbols is not None and way.symbols.isdisjoint(symbols):
                     continue
-                entry = TableEntry(rule, check, way.holds)
+                entry = TableEntry(rule, check, rule.checks[check].judge, way.holds)
                 for name in way.names or ():
                     self.by_name.setdefault(name, []).append(entry)
                 for kind in way.kinds or ():
@@ -219,18 +216,17 @@ class CandidateSearch:
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for spot, entries in self._spots(identity, facts, state, table):
                 known: set[tuple[str, int]] = set()
-                for entry in entries:
-                    code, check = entry.rule.code, entry.check
-                    if (code, check) in known:
+                for rule, check, judge, holds in entries:
+                    if known and (rule.code, check) in known:  # by another way
                         continue
                     try:
-                        holds = entry.holds(spot) and self._may_find(entry.rule, entry.judge, spot)
+                        if not holds(spot) or not self._may_find(rule, judge, spot):
+                            continue
                     except Exception as error:
-                        holds = True
-                        faults.setdefault(code, f"line {spot.location[0]}: {describe(error)}")
-                    if holds:
-                        known.add((code, check))
-                        shown.append(Candidate(own or spot.location[0], code, check, spot))
+                        fault = f"line {spot.location[0]}: {describe(error)}"
+                        faults.setdefault(rule.code, fault)
+                    known.add((rule.code, check))
+                    shown.append(Candidate(own or spot.location[0], rule.code, check, spot))
         return FileCandidates(shown, faults)
 
     def _table(self, identity: str) -> WayTable:
@@ -279,6 +275,8 @@ class CandidateSearch:
 def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
     """Whether a check finds something at a spot, as far as the value graph says."""
     try:
-        return any(True for _ in judge(View(rule, spot)))
+        for _ in judge(View(rule, spot)):
+            return True
     except NeedsCodeError:
         return True
+    return False

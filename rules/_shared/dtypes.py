@@ -190,10 +190,11 @@ def dtype_of_cast(call: View) -> str | None:
     """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
     if call.op != "call":
         return None
-    given = [argument.value for _, _, argument in call.arguments]
+    given = (argument for _, _, argument in call.arguments)
     if call.method in ("to", "type"):
-        return next((name for value in given if (name := _named_dtype(value))), None)
-    return DTYPE_OF_CAST.get(f"Tensor.{call.method}") if not given else None
+        return next((name for each in given if (name := _named_dtype(each.value))), None)
+    dtype = DTYPE_OF_CAST.get(f"Tensor.{call.method}")
+    return dtype if dtype is not None and not any(True for _ in given) else None
 
 
 def may_default_to_half(at: View) -> bool:

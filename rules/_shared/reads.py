@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     READ,
+    READ_BY_FRAMEWORK,
     TRAINING,
     Device,
     Heat,
@@ -25,10 +26,12 @@ from amplint import (
     TensorTree,
     UnknownWhenHot,
     Value,
+    calls,
     constant,
     is_unknown,
     join_devices,
     known,
+    nodes,
     only,
 )
 from amplint import libcst as cst
@@ -38,6 +41,11 @@ if TYPE_CHECKING:
     from amplint import Reason, View
 
     Reasons = tuple[Reason | Related | None, ...]
+
+# The calls of which `operand_of_read` may find the operand, and more of which `tensor_of_read` may
+# find a tensor.
+READS = calls(*(f".{name}" for name in (*READING_METHODS, "to", "type")), *READING_FUNCTIONS)
+LOGS = calls(*LOGGED) | (nodes("call") & READ_BY_FRAMEWORK)
 
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
 ONLY_OF_HOST = "numpy"

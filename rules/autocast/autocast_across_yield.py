@@ -31,7 +31,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from amplint import Dtype, Finding, Group, Rule, View, nodes
+from amplint import MAY_BE_REGION, Dtype, Finding, Group, Rule, View, nodes
 from amplint import libcst as cst
 
 from .._shared.forward import opens_region
@@ -50,7 +50,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("context"))
+@rule.on(nodes("context") & MAY_BE_REGION)
 def check_with(context: View) -> Iterator[Finding]:
     if not (context.is_generator or context.function.is_async) or not opens_region(context):
         return

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
+    IN_OWN_REGION,
     IN_REGION,
     BackwardSupport,
     Change,
@@ -87,7 +88,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("call") & IN_REGION)
+@rule.on(nodes("call") & IN_OWN_REGION)
 def check(call: View) -> Iterator[Finding]:
     chain = call.backward
     region = call.enabled_region if chain is not None else None

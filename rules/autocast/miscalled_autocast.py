@@ -41,6 +41,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from amplint import (
+    MAY_BE_REGION,
     CalledTexts,
     Class,
     Device,
@@ -64,6 +65,7 @@ from amplint import (
     calls,
     calls_of,
     constant,
+    in_functions_with,
     is_autocast,
     nodes,
     only,
@@ -124,7 +126,7 @@ def check_call(call: View) -> Iterator[Finding]:
         yield from yielded(call)
 
 
-@rule.on(calls_of(Function, Class, Instance))
+@rule.on(calls_of(Function, Class, Instance) & MAY_BE_REGION)
 def check_made(call: View) -> Iterator[Finding]:
     """Ex) self.autocast(), which returns a region, alone in a line"""
     if not is_autocast(call.value) or any(call.uses) or is_entered(call):
@@ -194,7 +196,7 @@ def may_be_context(at: View) -> bool:
     )
 
 
-@rule.on(nodes("context"))
+@rule.on(nodes("context") & in_functions_with(frozenset(AUTOCASTS)))
 def check_context(context: View) -> Iterator[Finding]:
     """Ex) @torch.autocast -> @torch.autocast("cuda")"""
     api = AUTOCASTS.get(context.name or "")

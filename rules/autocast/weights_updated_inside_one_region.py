@@ -39,7 +39,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Change, Differs, Finding, Fix, Group, Presumes, Rule, Safety, View, nodes
+from amplint import (
+    MAY_BE_REGION,
+    Change,
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Presumes,
+    Rule,
+    Safety,
+    View,
+    nodes,
+)
 from amplint.knowledge.libraries import AUTOCASTS
 
 from .._shared.forward import opens_region
@@ -60,7 +72,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("context"))
+@rule.on(nodes("context") & MAY_BE_REGION)
 def check(context: View) -> Iterator[Finding]:
     stale = context.stale
     if stale is None:

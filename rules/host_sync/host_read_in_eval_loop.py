@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Syncs, View, nodes
+from amplint import EVALUATED, EVALUATION, Finding, Group, Rule, Syncs, View
 
-from .._shared.reads import read_of_batches, tensor_of_read
+from .._shared.reads import LOGS, READS, read_of_batches, tensor_of_read
 
 rule = Rule(
     "AMP102",
@@ -44,7 +44,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("call") & EVALUATED)
+@rule.on((READS | LOGS) & EVALUATED)
 def check(call: View) -> Iterator[Finding]:
     """Ex) loss.item(), logits.cpu(), np.asarray(scores)"""
     reasons = read_of_batches(call, tensor_of_read(call), EVALUATION)

@@ -51,7 +51,6 @@ from amplint import (
     Tensor,
     View,
     calls_of,
-    nodes,
     only,
     reachable,
 )
@@ -59,7 +58,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.host_reads import takes_size
 
-from .._shared.reads import read_of_training, tensor_of_read
+from .._shared.reads import LOGS, READS, read_of_training, tensor_of_read
 from .._shared.tensors import without_graph
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("call") & HOT)
+@rule.on((READS | LOGS) & HOT)
 def check(call: View) -> Iterator[Finding]:
     reasons = read_of_training(call, tensor_of_read(call))
     if reasons is None or call.ask(ReadsOfCallers):

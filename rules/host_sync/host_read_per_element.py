@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     CPU,
+    IN_LOOP,
     Cost,
     Finding,
     Fix,
@@ -91,18 +92,18 @@ rule = Rule(
 )
 
 
-@rule.on(calls(*(f".{name}" for name in READING), *NUMBERS))
+@rule.on(calls(*(f".{name}" for name in READING), *NUMBERS) & IN_LOOP)
 def check_number(call: View) -> Iterator[Finding]:
     yield from reading(call, element_read(call))
 
 
-@rule.on(calls_of(Function))
+@rule.on(calls_of(Function) & IN_LOOP)
 def check_handed(call: View) -> Iterator[Finding]:
     if call.ask(HandedReads) is not None:
         yield from reading(call, element_read(call))
 
 
-@rule.on(nodes("test"))
+@rule.on(nodes("test") & IN_LOOP)
 def check_test(test: View) -> Iterator[Finding]:
     test = last_operand(test)
     yield from reading(test, element_tested(test))

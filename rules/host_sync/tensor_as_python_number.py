@@ -164,9 +164,9 @@ def in_brackets(container: View, index: View) -> Iterator[NumberUse]:
         if part.op == "slice":
             for bound in part.operands:
                 yield NumberUse(bound, integer_read(joined(bound)), "a slice bound")
-        else:
+        elif (tensor := integer_read(joined(part))) is not None:
             held = container.value
-            yield NumberUse(part, index_read(joined(part), held), "an index", help_for_index(held))
+            yield NumberUse(part, index_read(tensor, held), "an index", help_for_index(held))
 
 
 def in_arguments(call: View) -> Iterator[NumberUse]:
@@ -232,10 +232,9 @@ def without_numbers(value: Value) -> Value:
     return frozenset(a for a in value if not (isinstance(a, Host) and a.kind == "int"))
 
 
-def index_read(index: Value, of: Value) -> Tensor | None:
+def index_read(tensor: Tensor, of: Value) -> Tensor | None:
     """The tensor that stands for a number between brackets; one with dimensions gathers."""
-    tensor = integer_read(index)
-    if tensor is None or tensor.dtype in MASKS:
+    if tensor.dtype in MASKS:
         return None
     container = only(of)
     if isinstance(container, Tensor | TensorTree):

@@ -186,7 +186,7 @@ def explicit_dtype(call: View, api: AutocastApi) -> str:
     nested = region is not None and region.dtype != api.dtype
     elsewhere = (
         call.mentions("autocast", OTHER[api.device or "cuda"])
-        or call.matches(BY_NAME[api.device or "cuda"], "bf", "16")
+        or call.matches(BY_NAME[api.device or "cuda"], "bf16", "fp16", "float16")
         or any(call.mentions(word) for word in DTYPE_SETTERS)
     )
     if takes_dtype(call) or not (nested or elsewhere or may_be_inside(call)):

@@ -59,6 +59,7 @@ from .._shared.host_copies import MOVES
 from .._shared.moves import is_only_read
 from .._shared.reads import heat_of_training
 
+REGISTERS = "register_buffer"
 COLLECTIONS = ("list", "tuple", "dict", "comp")
 DEVICES = frozenset({"device", "cuda"})
 READ_BUFFERS = "read the buffer by its name where it is used: `getattr(self, name)`"
@@ -102,6 +103,8 @@ def check_appended(call: View) -> Iterator[Finding]:
 
 @rule.on(nodes("store"))
 def check_listed(store: View) -> Iterator[Finding]:
+    if REGISTERS not in store.function.words:
+        return
     module, made = store.operands[0], store.operands[1].origin
     if made.op not in COLLECTIONS:
         return
@@ -127,7 +130,7 @@ def registered_besides(at: View, owner: View, elements: Iterable[View]) -> View 
     if at.function.name != "__init__" or not is_module(owner):
         return None
     for call in at.operations("call"):
-        if call.method != "register_buffer":
+        if call.method != REGISTERS:
             continue
         name, tensor = call.arg("name", 0), call.arg("tensor", 1)
         if name is None or tensor is None or may_be_moved(tensor):

@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from amplint import (
     FLOATS,
     HALF,
+    OUTSIDE_REGION,
     READ,
     WITH_HALF,
     CalledTexts,
@@ -71,6 +72,7 @@ from amplint import (
     Tensor,
     TensorTree,
     View,
+    calls_of,
     is_unknown,
     nodes,
     only,
@@ -139,7 +141,7 @@ class KnownDtype:
     because: Iterable[Reason | Related | None]
 
 
-@rule.on(nodes("call") & WITH_HALF)
+@rule.on(calls_of(Function, Instance, Object) & WITH_HALF & OUTSIDE_REGION)
 def check(call: View) -> Iterator[Finding]:
     module = module_of(call)
     if module is None:
@@ -155,7 +157,7 @@ def check(call: View) -> Iterator[Finding]:
         yield from state_of_another_dtype(call, given[0], given[0].tensor, given[1])
 
 
-@rule.on(nodes("call") & WITH_HALF)
+@rule.on(nodes("call") & WITH_HALF & OUTSIDE_REGION)
 def check_by_device(call: View) -> Iterator[Finding]:
     """Ex) self.model(x.half()), where the constructor casts the model on CUDA alone"""
     module, given = call.called, [argument for _, _, argument in call.arguments]
