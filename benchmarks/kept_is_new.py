@@ -64,18 +64,18 @@ def measured(tree: Path, texts: Project, edits: int, seed: int, package: Package
     texts = dict(texts)
     cache = Cache(tree / NAME)
     resumed: list[bool] = []
-    original = linking.resumed
+    original = linking.take_up
 
     def noted(*arguments: object) -> object:
-        inference = original(*arguments)  # type: ignore[arg-type]  # they are those of `resumed`
-        resumed.append(inference is not None)
-        return inference
+        edit = original(*arguments)  # type: ignore[arg-type]  # they are those of `take_up`
+        resumed.append(edit is not None)
+        return edit
 
     different: list[str] = []
     ratios: list[float] = []
     taken_up = 0
     small = mock.patch.object(session, "LEAST_KEPT", 0)
-    with mock.patch.object(linking, "resumed", noted), small:
+    with mock.patch.object(linking, "take_up", noted), small:
         report(replace(request_for(tree, paths_of(tree, texts)), cache=cache))
         for number in range(edits):
             said, change = edit(texts, chance)
