@@ -52,7 +52,7 @@ def evaluate(
     except Exception as error:
         inference.give_up(function, f"inference failed: {describe(error)}")
     finally:
-        store.current, store.node = "", WHOLE
+        store.current, store.outside, store.node = "", False, WHOLE
 
 
 def evaluation_of(inference: Inference, facts: FunctionFacts, state: State) -> Evaluation:

@@ -112,16 +112,15 @@ class Store:
     def read(self, key: Key) -> Value:
         """The value of a key; what is evaluated now is so again when it changes."""
         slot = self.slot(key)
-        if not self.current:
-            pass  # somebody asks once the fixpoint is there
-        elif key.kind in OF_NODES:
-            site = (self.current, self.node)
-            if site not in slot.readers:
-                slot.readers.add(site)
-                self._toggle((slot, site, True))
-            self._reading.append(slot)
-        else:
-            slot.readers.add((self.current, WHOLE))
+        if self.current:  # else somebody asks once the fixpoint is there
+            if key.kind in OF_NODES:
+                site = (self.current, self.node)
+                if site not in slot.readers:
+                    slot.readers.add(site)
+                    self._toggle((slot, site, True))
+                self._reading.append(slot)
+            else:
+                slot.readers.add((self.current, WHOLE))
         if not slot.demanded:
             slot.demanded = not self.outside or key.kind not in FOLLOWED_ONCE
             self._demand(key)

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplint.analyses.program import linked
 from amplint.fix import fixing
+from amplint.inference.fixpoint import evaluate
+from amplint.inference.state import WHOLE, Key
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
 from amplint.project.discover import project
@@ -22,6 +25,7 @@ from amplint.run.engine import run
 from amplint.run.parts import divide
 from amplint.run.request import Outcome, Request
 from amplint.run.timing import Timing
+from amplint.values.atoms import BOTTOM
 from tests.helpers import write
 
 TRAIN = """\
@@ -142,6 +146,15 @@ def test_only_what_is_needed_of_another_part_is_indexed() -> None:
     assert files["common/tools.py"].facts.classes
     assert files.used == {"common/tools.py"}
     assert not files["common/broken.py"].facts.classes
+
+
+@pytest.mark.parametrize("last", ["own.py::here", "another.py::there"])
+def test_who_asks_afterwards_is_in_no_part(last: str) -> None:
+    own = File("own.py", "from another import there\n\n\ndef here():\n    return there()\n")
+    another = "def there():\n    return 1\n\n\ndef unasked():\n    return 2\n"
+    inference = linked(Files({"own.py": own}, {"another.py": another}))
+    evaluate(inference, last, {WHOLE})
+    assert inference.store.read(Key("return", "another.py::unasked")) == BOTTOM
 
 
 class Counting:
