@@ -106,7 +106,12 @@ class Watcher(Recorder):
         root: of the program.
         has_values: whether the tensors have values, so that these can be looked at.
         has_timeline: whether the events of a step are written down.
+
+    Attributes:
+        ending: what the next call of torch raises: the program has to end.
     """
+
+    ending: BaseException | None = None
 
     def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
         self.events = TimelineWriter(self, has_timeline)
@@ -281,6 +286,8 @@ class CallWatcher(TorchFunctionMode):
         if name == "__get__":  # an attribute
             return func(*args, **kwargs)
         watcher, before = self.watcher, self.watcher.call
+        if watcher.ending is not None and not before.name:
+            raise watcher.ending
         watcher.call = CallUnderWay(name, region())
         self.before(func, args, kwargs)
         try:

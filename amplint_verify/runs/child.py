@@ -32,10 +32,9 @@ from amplint_verify.recording.observation import Observation, RunOutcome, from_j
 from amplint_verify.recording.raised import message, place
 from amplint_verify.recording.reached import Reach, reaching
 from amplint_verify.recording.tracing import Tracer, traced
+from amplint_verify.runs.deadline import OutOfTime, ended_in_time
 from amplint_verify.runs.run import collect
 from amplint_verify.runs.spec import Spec
-
-IN_TIME = 0.9  # of the time that a watched program has, after which it is ended
 
 # ------------------------------------------------------------------------------- one program
 
@@ -60,7 +59,7 @@ def observe(spec: Spec) -> Observation:
             for name in spec.contexts:
                 stack.enter_context(named(name)())
             if spec.watched:
-                stack.enter_context(watched(recorder, spec))
+                stack.enter_context(watched(recorder, root, spec))
             target = named(spec.target)
             recorder.clear()
             stack.enter_context(traced(tracer))
@@ -90,10 +89,6 @@ def observe(spec: Spec) -> Observation:
     )
 
 
-class OutOfTime(BaseException):
-    """The time is nearly up: what was seen until now is worth more than the rest."""
-
-
 def watcher(root: Path, spec: Spec) -> Any:
     from amplint_verify.recording.watching import Watcher  # noqa: PLC0415
 
@@ -108,25 +103,12 @@ def profiler_of(recorder: Any, spec: Spec) -> Any:
 
 
 @contextmanager
-def watched(recorder: Any, spec: Spec) -> Iterator[None]:
+def watched(recorder: Any, root: Path, spec: Spec) -> Iterator[None]:
     """Watch the program, and end it before it is killed."""
     from amplint_verify.recording.watching import watching  # noqa: PLC0415
 
-    def ring(*_: Any) -> None:
-        raise OutOfTime(f"no end within {spec.seconds:g} s")
-
-    timer: Any = getattr(signal, "setitimer", None)
-    if timer is None:  # Windows: what takes too long is killed
-        with watching(recorder):
-            yield
-        return
-    signal.signal(signal.SIGALRM, ring)
-    timer(signal.ITIMER_REAL, spec.seconds * IN_TIME)
-    try:
-        with watching(recorder):
-            yield
-    finally:
-        timer(signal.ITIMER_REAL, 0)
+    with ended_in_time(recorder, root, spec.seconds), watching(recorder):
+        yield
 
 
 def prepare(root: Path, spec: Spec) -> None:
