@@ -21,12 +21,12 @@ from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim
 from amplint.claim.finding import Cost, Edit, Finding, Fix, Group, Related, RuleName, Safety
-from amplint.cst.comments import Comments
-from amplint.cst.edits import REFUSED, Edits
-from amplint.cst.imports import Imports
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
+from amplint.fix.edits.comments import Comments
+from amplint.fix.edits.imports import Imports
+from amplint.fix.edits.nodes import REFUSED, Edits
 from amplint.util.positions import Place, Span
 from amplint.util.text import span_in
 from amplint.values.atoms import Evidence, Heat, Reason, Shows, evidence_of

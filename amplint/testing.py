@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 
 from amplint.claim.finding import Edit, Finding, Safety, edited
-from amplint.fix import fixing
+from amplint.fix import applying, fixing, one_round
 from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.ir.file_index import File
 from amplint.project.config import DEFAULT_SELECT, Settings
@@ -172,8 +172,8 @@ class Fixture:
         writes it."""
         with tempfile.TemporaryDirectory() as directory:
             request = self.request(self.program("bad"), Path(directory))
-            files = fixing.RoundFiles(request, self.found.all_texts)
-            return fixing.without_orphans(path, self.found.texts[path], new, files)
+            files = one_round.RoundFiles(request, self.found.all_texts)
+            return one_round.without_orphans(path, self.found.texts[path], new, files)
 
     def request(
         self, files: Files, directory: Path, overlays: Mapping[str, str] | None = None
@@ -357,7 +357,7 @@ def demand_fixed(fixture: Fixture, group: Sequence[Finding]) -> None:
         shown = ", ".join(at(each) for each in group if each.path == path)
         demand(after[path] != text.text, f"{shown}: the fix changes nothing")
         ast.parse(after[path])
-        objection = fixing.objection(text, after[path])
+        objection = applying.objection(text, after[path])
         demand(objection is None, f"{shown}: {objection}")
     found = fixture.lint(fixture.program("bad"), after).findings
     counted = Counter(map(identity, outcome.findings))

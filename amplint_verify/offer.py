@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from amplint.claim.finding import Finding, Safety
-from amplint.fix import fixing
+from amplint.fix import applying
 from amplint.inference import Inference
 from amplint.ir.model import FunctionFacts
 from amplint.run.request import Outcome
@@ -99,7 +99,7 @@ def calls_of(inference: Inference | None, fixed: Iterable[Finding]) -> FixesByFu
 
 def applicable(outcome: Outcome) -> list[Finding]:
     """The findings with a fix that `verify` tries; what is only shown is applied by nobody."""
-    return fixing.fixable(outcome.findings, fixing.UNSAFE)
+    return applying.fixable(outcome.findings, applying.UNSAFE)
 
 
 def programs(

@@ -27,7 +27,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from amplint.fix.fixing import SAFE, UNSAFE, FixableFinding, Rounds, Settled
+from amplint.fix.applying import SAFE, UNSAFE
+from amplint.fix.rounds import FixableFinding, Rounds, Settled
 from amplint.run.request import Request
 from benchmarks.packages import RESULTS, arguments, fetch, load, request_for, sources
 

@@ -33,7 +33,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from amplint.claim.finding import Finding
-from amplint.fix import fixing
+from amplint.fix import applying
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule import registry
@@ -1544,8 +1544,8 @@ class Fixer:
         outcome = engine.run(request)
         assert not outcome.problems, outcome.problems
         findings: list[Finding] = [each for each in outcome.findings if each.code == template.code]
-        allow = fixing.UNSAFE if self.unsafe or template.unsafe else fixing.SAFE
-        fixed = fixing.apply_fixes(text, findings, allow)
+        allow = applying.UNSAFE if self.unsafe or template.unsafe else applying.SAFE
+        fixed = applying.apply_fixes(text, findings, allow)
         return fixed.text if fixed.applied else None
 
 

@@ -37,8 +37,8 @@ SURFACE = {
     "amplint/source.py": {"Source"},
     "amplint/cst/navigation.py": {"Layout"},
     "amplint/cst/variables.py": {"Variables"},
-    "amplint/cst/imports.py": {"Imports"},
-    "amplint/cst/edits.py": {"Edits"},
+    "amplint/fix/edits/imports.py": {"Imports"},
+    "amplint/fix/edits/nodes.py": {"Edits"},
     "amplint/view/view.py": {"View"},
 }
 

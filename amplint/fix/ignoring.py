@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from amplint.claim.finding import Edit, Finding, edited
+from amplint.claim.finding import Finding, edited
 from amplint.claim.rows import Rows
-from amplint.fix.fixing import objection
+from amplint.claim.suppressions import NEXT_REMARK, Suppression, Suppressions
+from amplint.fix.applying import objection
+from amplint.fix.edits.suppressions import new_comments, with_codes
 from amplint.project.line_length import line_length
 from amplint.project.reading import as_module
 from amplint.rule.of_engine import ENGINE_RULES
 from amplint.run.request import Outcome
-from amplint.run.suppressions import NEXT_REMARK, Suppression, Suppressions
 from amplint.util.errors import Failure
 from amplint.util.text import Text, UndecodableError
 
 # A file that does not parse can hold no comment about that, and an unused comment is to be deleted.
 NEVER = frozenset(rule.code for rule in ENGINE_RULES)
-TAB = 4  # columns, as ruff counts them
 LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL})
 
 
@@ -99,45 +99,10 @@ def commented(text: Text, findings: Iterable[Finding], reason: str, width: int) 
             to_merge[existing[0]].add(finding.code)
         else:
             at_end[rows.noqa_row(finding.span.start.row)].add(finding.code)
-    edits = [edit for one, codes in to_merge.items() for edit in _merged(text, one, codes, reason)]
-    return edited(text.text, [*edits, *_new(rows, at_end, reason, width)])
-
-
-def _merged(text: Text, one: Suppression, codes: Iterable[str], reason: str) -> Iterator[Edit]:
-    """The edits that add codes to a comment, and the reason if it does not give it already."""
-    words = one.words or ()
-    last = words[-1].end
-    yield Edit(last, last, "".join(f", {code}" for code in sorted(codes)))
-    bracket = text.text.index("]", last) + 1
-    given = text.text[bracket : one.end].strip()
-    end = bracket + len(text.text[bracket : one.end].rstrip())
-    if reason not in given:
-        yield Edit(end, end, f"; {reason}" if given else f" {reason}")
-
-
-def _new(
-    rows: Rows, at_end: Mapping[int, Iterable[str]], reason: str, width: int
-) -> Iterator[Edit]:
-    """The edits for new comments: at the ends of rows, else before their statements."""
-    text = rows.text
-    before: dict[int, set[str]] = defaultdict(set)
-    for row, codes in at_end.items():
-        line = text.line(row).rstrip()
-        comment = f"  {_comment(codes, reason)}"
-        if len(line.expandtabs(TAB)) + len(comment) <= width:
-            start = text.start(row)
-            yield Edit(start + len(line), start + len(text.line(row)), comment)
-        else:
-            before[rows.statement(row)[0]].update(codes)
-    for row, codes in before.items():
-        line = text.line(row)
-        indent = line[: len(line) - len(line.lstrip())]
-        start = text.start(row)
-        yield Edit(start, start, f"{indent}{_comment(codes, reason)}{text.newline}")
-
-
-def _comment(codes: Iterable[str], reason: str) -> str:
-    return f"# amplint: ignore[{', '.join(sorted(codes))}] {reason}"
+    edits = [
+        edit for one, codes in to_merge.items() for edit in with_codes(text, one, codes, reason)
+    ]
+    return edited(text.text, [*edits, *new_comments(rows, at_end, reason, width)])
 
 
 # ------------------------------------------------------------------------------------- safety

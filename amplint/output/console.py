@@ -255,7 +255,7 @@ def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) ->
         unsafe: whether fixes that may change results were asked for.
         unwritten: what was said of each file that could not be written.
     """
-    from amplint.fix.fixing import SAFE, UNSAFE, fixable
+    from amplint.fix.applying import SAFE, UNSAFE, fixable
 
     if unwritten:
         return f"fixed nothing: {len(unwritten)} file{'s' * (len(unwritten) != 1)} not written"

@@ -8,13 +8,14 @@ from functools import cached_property
 
 from amplint.claim import selectors
 from amplint.claim.finding import Finding, Group, Safety, by_place
+from amplint.claim.suppressions import Suppressions
 from amplint.ir.model import Newer
 from amplint.project.config import Settings
 from amplint.project.torch_floor import ANY
 from amplint.rule.rule import Rule
 from amplint.run.request import Request
 from amplint.run.seen import Seen
-from amplint.run.suppressions import Suppressions
+from amplint.run.unused_suppressions import unused
 from amplint.util.intervals import Intervals
 from amplint.util.text import Text
 
@@ -109,7 +110,7 @@ class Filter:
         left = [finding for finding in findings if not suppressions.hide(finding)]
         if complete and not (seen.problems or seen.notices):
             rules = request.rules, chosen.own, chosen.are_all
-            left += suppressions.unused(path, findings, *rules)
+            left += unused(suppressions, path, findings, *rules)
         for finding in left:
             if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
                 yield _allowed(finding, chosen.own, settings)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from amplint.claim.finding import Finding, Fix, Group, Related, Safety
-from amplint.fix.fixing import SAFE, UNSAFE, fix_round
+from amplint.fix.applying import SAFE, UNSAFE
+from amplint.fix.one_round import fix_round
 from amplint.output import rule_page
 from amplint.output.help_pages import help_uri
 from amplint.project.notebooks import Notebook

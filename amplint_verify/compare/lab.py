@@ -17,8 +17,8 @@ from pathlib import Path
 from amplint.claim.claim import Change
 from amplint.claim.finding import Finding, Safety
 from amplint.claim.witness import Raises
-from amplint.fix import fixing
-from amplint.fix.fixing import MAX_ROUNDS
+from amplint.fix import applying, one_round
+from amplint.fix.rounds import MAX_ROUNDS
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
 from amplint.util.text import Part, Text
@@ -193,9 +193,9 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
 
     Raises OSError if the tree cannot be copied, NotStartedError if the program cannot be started.
     """
-    allow = fixing.UNSAFE if unsafe else fixing.SAFE
+    allow = applying.UNSAFE if unsafe else applying.SAFE
     first = current = LabRound(request, engine.run(request), allow, {}, lab)
-    if not fixing.fixable(first.outcome.findings, allow):
+    if not applying.fixable(first.outcome.findings, allow):
         return Verified((), first.outcome, {}, first.outcome, {})
     lab.trace(first.outcome.findings)
     for backend in lab.backends:
@@ -211,7 +211,7 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     for _ in range(MAX_ROUNDS):
         tried = [
             finding
-            for finding in fixing.fixable(current.outcome.findings, allow)
+            for finding in applying.fixable(current.outcome.findings, allow)
             if current.identity(finding) not in refused
         ]
         lab.trace(tried)
@@ -297,9 +297,9 @@ class LabRound:
         fixed = self._changes(findings)
         return {**self.texts, **{path: each.text for path, each in fixed.items()}}
 
-    def _changes(self, findings: Iterable[Finding]) -> Mapping[str, fixing.Fixed]:
+    def _changes(self, findings: Iterable[Finding]) -> Mapping[str, applying.Fixed]:
         chosen = replace(self.outcome, findings=tuple(findings))
-        return fixing.fix_round(chosen, self.request, self.allow).fixed
+        return one_round.fix_round(chosen, self.request, self.allow).fixed
 
     def solve(self, findings: Sequence[Finding]) -> list[JudgedFix]:
         """A verdict for each fix: that of all together if this is exact, or if the original is

@@ -1,4 +1,4 @@
-"""The end of a watched program, before it is killed: what was seen until then can be told.
+"""The end of a watched program before it is killed, so that it can report what it saw.
 
 An exception ends it. Raised anywhere, it would be lost at times: Python ignores it where a
 generator is closed or an object is deleted, and torch calls Python from C++ that expects none and

@@ -174,7 +174,7 @@ def _is_unused(name: str, at: View) -> bool:
     again = rf"(?<![.\w]){name}\b[\s\S]*(?<![.\w]){name}\b"
     if at.source.says(re.compile(again)):
         return False
-    # As `exported` in amplint/cst/imports.py, by lines: what is asked of other files are lines.
+    # As `exported` in fix/unused_imports.py, by lines: what is asked of other files are lines.
     stem = PurePosixPath(at.source.path).stem
     taken = rf"\b{re.escape(stem)}\s+import\b.*([*(\\]|\b{name}\b)|\b{re.escape(stem)}\.{name}\b"
     return not at.matches(taken, stem)

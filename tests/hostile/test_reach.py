@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.fix.fixing import write_texts
+from amplint.fix.writing import write_texts
 from amplint.output import baseline
 from amplint.run import seal
 from amplint.run.cache import MAGIC, MOST_AGE, NAME, TAG

@@ -10,7 +10,8 @@ from textwrap import dedent
 
 import pytest
 
-from amplint.fix.fixing import UNSAFE, Rounds
+from amplint.fix.applying import UNSAFE
+from amplint.fix.rounds import Rounds
 from amplint.rule.rule import Rule
 from benchmarks.fix_invariants import Invariants, Tried, drawn, invariants_of, keep, report
 from tests.helpers import request as real_request

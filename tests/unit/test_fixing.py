@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, View
 from amplint.claim.finding import edited
-from amplint.fix import fixing
-from amplint.fix.fixing import MAX_ROUNDS, SAFE, UNSAFE, apply_fixes, fix_project, write_project
+from amplint.fix import one_round
+from amplint.fix.applying import SAFE, UNSAFE, apply_fixes
+from amplint.fix.fixing import fix_project, write_project
 from amplint.fix.new_mistakes import Edited, new_mistakes
+from amplint.fix.rounds import MAX_ROUNDS
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule.conditions import nodes
@@ -523,13 +525,13 @@ def test_fixes_are_made_once_for_the_same_files_and_settings(
     rules = [rename("AMP900", "old", "hash"), rename("AMP901", "bad", "id", Safety.UNSAFE)]
     asked = request(tmp_path, rules, a="old(1)\nbad(2)\n")
     asked = replace(asked, cache=Cache(tmp_path / "cache"))
-    rounds, count = fixing.fix_round, itertools.count()
+    rounds, count = one_round.fix_round, itertools.count()
 
-    def counted(*given: Any) -> fixing.RoundOfFixes:
+    def counted(*given: Any) -> one_round.RoundOfFixes:
         next(count)
         return rounds(*given)
 
-    monkeypatch.setattr(fixing, "fix_round", counted)
+    monkeypatch.setattr("amplint.fix.rounds.fix_round", counted)
     first = fix_project(asked)
     assert next(count) == 2
     again = fix_project(asked)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from amplint.claim.finding import Finding, Group
 from amplint.claim.rows import Rows
+from amplint.claim.suppressions import Suppressions
 from amplint.fix import ignoring
 from amplint.project.line_length import DEFAULT, chosen_length, line_length
-from amplint.run.suppressions import Suppressions
 from amplint.util.positions import Position, Span
 from amplint.util.text import Text
 from tests.command import Amplint

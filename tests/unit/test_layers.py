@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "amplint"
 HARNESS = ROOT / "amplint_verify"  # which runs programs
 
-# Each after those that it may import from. `source` is a module.
+# Each after those that it may import from. `source` is a module. `fix` has two layers: below the
+# rules, the edits that they offer; above a run, what chooses and applies them.
 LAYERS = (
     "util",
     "values",
@@ -25,6 +26,7 @@ LAYERS = (
     "gradscaler",
     "analyses",
     "cst",
+    "fix.edits",
     "source",
     "view",
     "rule",
@@ -61,8 +63,11 @@ def is_module(package: str, alias: ast.alias) -> bool:
 
 def room_of(dotted: str) -> str:
     """Ex) view, of amplint.view.spot; amplint_verify, of all that is in it"""
-    package, _, rest = dotted.partition(".")
-    return package if package == HARNESS.name else rest.partition(".")[0]
+    package, *rest = dotted.split(".")
+    if package == HARNESS.name:
+        return package
+    inner = ".".join(rest[:2])
+    return inner if inner in LAYERS else "".join(rest[:1])
 
 
 def modules() -> list[Path]:
@@ -73,13 +78,25 @@ def modules() -> list[Path]:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_a_module_imports_from_its_own_room_and_from_earlier_ones(path: Path) -> None:
-    own = LAYERS.index(path.relative_to(PACKAGE).with_suffix("").parts[0])
+    own = LAYERS.index(room_of(".".join(path.relative_to(ROOT).with_suffix("").parts)))
     rooms = {room_of(dotted) for dotted in imports(path)} & set(LAYERS)
     assert {room for room in rooms if LAYERS.index(room) > own} == set()
 
 
 def test_every_room_has_a_layer() -> None:
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(LAYERS) - {"source"}
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert rooms == set(LAYERS) - {"source", "fix.edits"}
+
+
+def test_edits_are_made_in_one_room() -> None:
+    """What a rule offers, it takes from there."""
+    makers = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Edit"
+    }
+    assert makers == {"fix"}
 
 
 def test_modules_import_each_other_in_no_cycle() -> None:
@@ -117,7 +134,7 @@ def test_a_rule_imports_what_is_meant_for_rules(path: Path) -> None:
 
 def test_the_documentation_has_the_rooms_in_their_order() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = [room for room in re.findall(r"^\| \*\*(\w+)\*\*:? ?", text, re.MULTILINE) if room]
+    rooms = re.findall(r"^\| \*\*([\w.]+)\*\*:?", text, re.MULTILINE)
     assert rooms == [*(room for room in LAYERS if room != "source"), HARNESS.name]
 
 

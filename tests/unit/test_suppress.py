@@ -6,8 +6,9 @@ import pytest
 
 from amplint import Finding, Group, Rule, Unrun
 from amplint.claim.rows import Rows
+from amplint.claim.suppressions import Suppressions
 from amplint.rule.of_engine import ENGINE_RULES
-from amplint.run.suppressions import Suppressions
+from amplint.run import unused_suppressions
 from amplint.util.positions import Position, Span
 from amplint.util.text import Text
 
@@ -35,7 +36,8 @@ def unused(
     ran: Sequence[Rule] = RULES,
     all_ran: bool = True,
 ) -> list[Finding]:
-    return list(Suppressions(Text(text)).unused("a.py", findings, RULES, ran, all_ran))
+    suppressions = Suppressions(Text(text))
+    return [*unused_suppressions.unused(suppressions, "a.py", findings, RULES, ran, all_ran)]
 
 
 def fixed(text: str, findings: Sequence[Finding] = ()) -> str:

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from amplint.cst.unbound import newly_unbound
+from amplint.fix.unbound import newly_unbound
 
 # Of each program: the line that is written into it, where the mark stands, and what that would
 # read unbound.

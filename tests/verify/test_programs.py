@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.claim.claim import Change
-from amplint.fix import fixing
+from amplint.fix import applying, fixing
 from amplint.project.config import Settings
 from amplint.project.discover import project
 from amplint.rule import registry
@@ -67,7 +67,7 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
 
     assert fixing.write_project(asked, projects.as_fixed(found))[1] == ()
     again = engine.run(request(tree))
-    assert not fixing.fixable(again.findings, fixing.UNSAFE)
+    assert not applying.fixable(again.findings, applying.UNSAFE)
     suite = (to_json(UserProgram(StartKind.PYTEST)), str(PROGRAMS), "{device}")
     after = runner.run(Spec(str(tree), lab.TARGET, "policy", suite))
     outcomes = {leaf.text for leaf in after.result if leaf.where.startswith("result['tests'][")}

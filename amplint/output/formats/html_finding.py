@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from amplint.claim.finding import Cost, Finding, Related, Safety
-from amplint.fix.fixing import apply_fixes
+from amplint.fix.applying import apply_fixes
 from amplint.output.formats import NO_TEXT, STDIN, Report, advice
 from amplint.output.formats.text import cut
 from amplint.output.page import escape, prose

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from amplint import __version__
 from amplint.claim.finding import Finding, Fix, edited
-from amplint.fix.fixing import objection
+from amplint.fix.applying import objection
 from amplint.output.formats import Report
 from amplint.output.help_pages import help_uri
 from amplint.output.ordering import DEAREST_FIRST

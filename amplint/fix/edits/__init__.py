@@ -1,0 +1,1 @@
+"""The edits that a file allows: of expressions and statements, of imports, of suppressions."""

@@ -1,0 +1,112 @@
+"""Findings about suppression comments that suppress nothing, or are not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from amplint.claim.finding import Edit, Finding, Fix, Safety
+from amplint.claim.selectors import did_you_mean
+from amplint.claim.suppressions import AMPLINT, VERBS, Suppression, Suppressions, Word
+from amplint.fix.edits.suppressions import removal
+from amplint.rule.of_engine import UNUSED
+from amplint.rule.registry import UnknownRuleError, find
+from amplint.rule.rule import Rule
+from amplint.util.positions import Span
+from amplint.util.text import Text
+
+
+def unused(
+    suppressions: Suppressions,
+    path: str,
+    findings: Sequence[Finding],
+    known: Sequence[Rule],
+    ran: Sequence[Rule],
+    all_ran: bool,
+) -> Iterator[Finding]:
+    """An AMP001 finding for each comment that suppresses nothing or is not understood.
+
+    Args:
+        suppressions: those of the file.
+        path: the file's path, for the findings.
+        findings: all findings in the file before suppression.
+        known: all rules.
+        ran: the rules that looked at the file; of the others nothing can be said.
+        all_ran: whether all that are on by default did.
+    """
+    for one in suppressions.all:
+        others = [other for other in suppressions.all if other != one]
+        covered = [finding for finding in findings if suppressions.covers(one, finding)]
+        for complaint in _complaints(suppressions, one, covered, known, ran, all_ran):
+            finding = complaint.finding(path, suppressions.text)
+            names_itself = one.words is not None and suppressions.hides(one, finding)
+            if not names_itself and not any(suppressions.hides(each, finding) for each in others):
+                yield finding
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What is wrong with a comment, from one offset of the text to another."""
+
+    start: int
+    end: int
+    message: str
+    edits: tuple[Edit, ...] = ()
+
+    def finding(self, path: str, text: Text) -> Finding:
+        return Finding(
+            code=UNUSED.code,
+            name=UNUSED.name,
+            group=UNUSED.group,
+            path=path,
+            span=Span(text.position(self.start), text.position(self.end)),
+            message=self.message,
+            fix=Fix("Remove the unused suppression", self.edits, Safety.SAFE, UNUSED.safe_if)
+            if self.edits
+            else None,
+            help=UNUSED.help,
+            url=UNUSED.url,
+        )
+
+
+def _complaints(
+    suppressions: Suppressions,
+    one: Suppression,
+    covered: Sequence[Finding],
+    known: Sequence[Rule],
+    ran: Sequence[Rule],
+    all_ran: bool,
+) -> Iterator[Complaint]:
+    text = suppressions.text
+    if not one.kind:
+        yield Complaint(one.start, one.end, _what_was_meant(text.text[one.start : one.end]))
+        return
+    if one.words is None:
+        if all_ran and not covered and one.kind != "noqa":
+            message = f"this `{one.kind}` suppresses nothing"
+            yield Complaint(one.start, one.end, message, tuple(removal(text, one)))
+        return
+    idle: list[Word] = []
+    for word in one.words:
+        if one.kind == "noqa" and not suppressions.is_code(word.text):
+            continue
+        try:
+            rule = find(word.text, known)
+        except UnknownRuleError as error:
+            yield Complaint(word.start, word.end, str(error))
+            continue
+        if rule in ran and not any(word.means(finding) for finding in covered):
+            idle.append(word)
+    if idle:
+        codes = ", ".join(f"`{word.text}`" for word in idle)
+        verb = "suppresses" if len(idle) == 1 else "suppress"
+        message = f"{codes} {verb} nothing here"
+        yield Complaint(one.start, one.end, message, tuple(removal(text, one, idle)))
+
+
+def _what_was_meant(written: str) -> str:
+    match = AMPLINT.match(written)
+    verb = match["verb"] if match else ""
+    if verb.lower() in VERBS:
+        return f"`{written}` has no codes: write them as `{verb.lower()}[AMP101]`"
+    return f"`{written}` is not understood{did_you_mean(verb, VERBS)}"
