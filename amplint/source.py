@@ -24,9 +24,9 @@ from amplint.claim.finding import Cost, Edit, Finding, Fix, Group, Related, Rule
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
+from amplint.fix.edits.code_edits import REFUSED, Edits
 from amplint.fix.edits.comments import Comments
 from amplint.fix.edits.imports import Imports
-from amplint.fix.edits.nodes import REFUSED, Edits
 from amplint.util.positions import Place, Span
 from amplint.util.text import span_in
 from amplint.values.atoms import Evidence, Heat, Reason, Shows, evidence_of

@@ -27,8 +27,9 @@ from functools import cached_property
 from pathlib import Path
 
 from amplint.claim.finding import Edit, Finding, Safety, edited
-from amplint.fix import applying, fixing, one_round
+from amplint.fix import applying, one_round
 from amplint.fix.new_mistakes import Edited, new_mistakes
+from amplint.fix.project_fixes import fix_project, write_project
 from amplint.ir.file_index import File
 from amplint.project.config import DEFAULT_SELECT, Settings
 from amplint.project.discover import Project
@@ -206,9 +207,9 @@ def checked(request: Request) -> Outcome:
 
 def fixed(request: Request, unsafe: bool) -> dict[str, bytes]:
     """Apply all fixes to the files of a project until none is left, and read these back."""
-    done = fixing.fix_project(request, unsafe)
+    done = fix_project(request, unsafe)
     demand(not done.withheld, *done.withheld)
-    written, problems = fixing.write_project(request, done, unsafe)
+    written, problems = write_project(request, done, unsafe)
     demand(not (*written.outcome.problems, *problems), *written.outcome.problems, *problems)
     root = request.project.root
     return {path: (root / path).read_bytes() for path in request.project.files}

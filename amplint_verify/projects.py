@@ -14,8 +14,7 @@ from pathlib import Path
 
 import click
 
-from amplint.fix import fixing
-from amplint.fix.fixing import FixOutcome
+from amplint.fix.project_fixes import FixOutcome, write_project
 from amplint.output import baseline, console
 from amplint.output.baseline import Known
 from amplint.project.reading import text_of
@@ -222,7 +221,7 @@ def fix(request: Request, given: Options, known: Known) -> int:
     status."""
     found = told_and_verified(request, given)
     click.echo(report.text(found), err=True)
-    fixed, problems = fixing.write_project(request, as_fixed(found), given.unsafe)
+    fixed, problems = write_project(request, as_fixed(found), given.unsafe)
     if fixed.after:
         known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
         fixed = replace(fixed, outcome=left)

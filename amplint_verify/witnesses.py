@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.claim.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
-from amplint.fix import fixing
+from amplint.fix.project_fixes import fix_project
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule import registry
@@ -93,7 +93,7 @@ def fixed(files: Files, directory: Path) -> dict[str, bytes]:
         settings=Settings(directory, select=("ALL",), preview=True),
         rules=registry.own_rules(),
     )
-    outcome = fixing.fix_project(request, unsafe=True)
+    outcome = fix_project(request, unsafe=True)
     return {path: outcome.after.get(path, data.decode()).encode() for path, data in files.items()}
 
 

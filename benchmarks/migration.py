@@ -25,8 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amplint.fix import fixing
-from amplint.fix.fixing import FixOutcome
+from amplint.fix.project_fixes import FixOutcome, fix_project, write_project
 from amplint.project.config import Settings
 from amplint.project.discover import project
 from amplint.rule import registry
@@ -106,8 +105,8 @@ def _fix(package: Package, tree: Path, unsafe: bool) -> FixOutcome:
     settings = Settings(tree, select=CODES)
     found = project([tree / root for root in package.roots], settings)
     request = Request(found, settings, registry.all_rules())
-    fixed = fixing.fix_project(request, unsafe)
-    fixing.write_project(request, fixed, unsafe)
+    fixed = fix_project(request, unsafe)
+    write_project(request, fixed, unsafe)
     return fixed
 
 

@@ -38,7 +38,7 @@ SURFACE = {
     "amplint/cst/navigation.py": {"Layout"},
     "amplint/cst/variables.py": {"Variables"},
     "amplint/fix/edits/imports.py": {"Imports"},
-    "amplint/fix/edits/nodes.py": {"Edits"},
+    "amplint/fix/edits/code_edits.py": {"Edits"},
     "amplint/view/view.py": {"View"},
 }
 

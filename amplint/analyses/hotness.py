@@ -19,7 +19,7 @@ from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
 from amplint.analyses.fact import Fact, PlaceFact, Required
-from amplint.analyses.self_tests import SelfTests, gives_batches
+from amplint.analyses.self_tests import SelfTests
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.kept.continuation import FixpointEdit
@@ -529,7 +529,7 @@ class Hotness(PlaceFact[Heat]):
         )
 
     def _iterates_loader(self, state: State, block: Block) -> bool:
-        return any(gives_batches(self.inference, atom) for atom in state.values[block.node])
+        return self.inference.hierarchy.gives_batches(state.values[block.node])
 
     def _loops_of_evaluation(self, function: str, state: State) -> Iterator[int]:
         """The loops over what is called a loader, and of which nothing else is known, where a

@@ -20,11 +20,10 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, Required
 from amplint.inference import Inference
 from amplint.inference.kept.continuation import FixpointEdit
-from amplint.inference.transfer import is_loader
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node, Param
 from amplint.knowledge.vocabulary import READS_ARGUMENTS, SPEAKS_OF_LOADERS
-from amplint.values.atoms import Atom, Instance, Symbol
+from amplint.values.atoms import Atom, Symbol
 
 NAME, MAIN = "__name__", "__main__"
 DRAWS = frozenset({"torch.rand", "torch.randint", "torch.randn"})
@@ -113,11 +112,11 @@ class SelfTests(Fact):
             return False
         if self._backward_calls.trains.isdisjoint(parts):
             return True
-        atoms = [*self._atoms_in(parts)]
+        atoms = frozenset(self._atoms_in(parts))
         return (
             any(isinstance(atom, Symbol) and atom.name in DRAWS for atom in atoms)
             and not any(map(SPEAKS_OF_LOADERS.search, words))
-            and not any(gives_batches(self.inference, atom) for atom in atoms)
+            and not self.inference.hierarchy.gives_batches(atoms)
         )
 
     def _atoms_in(self, parts: Parts) -> Iterator[Atom]:
@@ -148,13 +147,6 @@ class SelfTests(Fact):
 
     def _means(self, importer: str, node: Node, path: str) -> bool:
         return path in self.inference.names.imported_files(importer, node.data)
-
-
-def gives_batches(inference: Inference, atom: Atom) -> bool:
-    """Whether iterating a value yields one batch after the other."""
-    return is_loader(atom) or (
-        isinstance(atom, Instance) and inference.hierarchy.is_loader(atom.cls)
-    )
 
 
 def blocks_of_main(graph: Graph) -> frozenset[int]:

@@ -72,15 +72,15 @@ def make(request: Request, text: Text | None, known: Known, how: Fixing) -> Made
         known: the findings that are not reported.
         how: see there.
     """
-    from amplint.fix import fixing
+    from amplint.fix.project_fixes import fix_project, write_project
     from amplint.output import baseline
     from amplint.util import progress
 
     with progress.shown(sys.stderr, wanted=not how.quiet) as shown:
-        fixed = fixing.fix_project(replace(request, progress=shown), how.unsafe)
+        fixed = fix_project(replace(request, progress=shown), how.unsafe)
     problems: tuple[str, ...] = ()
     if how.write and text is None:
-        fixed, problems = fixing.write_project(request, fixed, how.unsafe)
+        fixed, problems = write_project(request, fixed, how.unsafe)
         if fixed.after:
             known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
             fixed = replace(fixed, outcome=left)

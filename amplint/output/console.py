@@ -22,7 +22,7 @@ from amplint.util.errors import Failure
 from amplint.util.escaping import printable_lines
 
 if TYPE_CHECKING:
-    from amplint.fix.fixing import FixOutcome
+    from amplint.fix.project_fixes import FixOutcome
     from amplint.output.comparing import Comparison
     from amplint.output.formats import Report
     from amplint.output.page import Section

@@ -35,8 +35,8 @@ from amplint.cst.navigation import FSTRING_PLACES_HOLD
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units, place
 from amplint.fix.applying import UNSAFE
-from amplint.fix.fixing import fix_project
 from amplint.fix.one_round import fix_round
+from amplint.fix.project_fixes import fix_project
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule import registry

@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 
 from amplint.claim.finding import Finding
-from amplint.fix.fixing import fix_project
+from amplint.fix.project_fixes import fix_project
 from amplint.rule.fixtures import Files, write
 from amplint.run import engine
 from amplint.run.request import Request

@@ -45,7 +45,7 @@ MOVES = "while a file is moved into its place"
 CACHE = "while the cache is written"
 PLACES = {
     ANYWHERE: None,
-    FILES: ("amplint.fix.fixing", "write_texts"),
+    FILES: ("amplint.fix.project_fixes", "write_texts"),
     MOVES: ("amplint.util.replacing", "Replacement.move"),
     CACHE: ("amplint.run.cache", "Cache.write"),
 }
@@ -327,7 +327,7 @@ def trials(chance: random.Random) -> Iterator[Trial]:
 def measured(kills: int) -> dict[str, object]:
     """The figures of so many kills."""
     registry.all_rules()
-    for module in ("amplint.run.session", "amplint.fix.fixing"):
+    for module in ("amplint.run.session", "amplint.fix.project_fixes"):
         importlib.import_module(module)
     begun = time.perf_counter()
     counts: Counter[str] = Counter(dict.fromkeys(("kills", *PLACES, MIXED, LEFT), 0))

@@ -12,8 +12,8 @@ import pytest
 
 from amplint.claim.finding import Edit, Finding, edited
 from amplint.claim.rows import Rows
+from amplint.fix.edits.code_edits import Edits
 from amplint.fix.edits.imports import Imports
-from amplint.fix.edits.nodes import Edits
 from amplint.testing import at
 from amplint.util.text import Text
 from tests.helpers import Files, expectations, fixture, folders, modules, places

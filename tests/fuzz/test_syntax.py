@@ -11,7 +11,7 @@ import pytest
 from amplint.analyses.program import Program
 from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units
-from amplint.fix.fixing import fix_project
+from amplint.fix.project_fixes import fix_project
 from amplint.ir import file_index
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files

@@ -60,7 +60,6 @@ from amplint.knowledge.operations import (
     REFLECTED,
     OperationResult,
 )
-from amplint.knowledge.versions import CAST_SINCE, NEWER, NEWER_DIFFERS, OLDER_DIFFERS
 from amplint.values.atoms import (
     BOTTOM,
     NONE,
@@ -73,6 +72,7 @@ from amplint.values.atoms import (
     Value,
     one,
 )
+from tests.oracles.torch_versions import CAST_SINCE, NEWER, NEWER_DIFFERS, OLDER_DIFFERS
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")

@@ -17,8 +17,8 @@ from typing import Any
 
 import amplint
 from amplint import testing
+from amplint.fix.edits.code_edits import Edits
 from amplint.fix.edits.imports import Imports, Spelling
-from amplint.fix.edits.nodes import Edits
 from amplint.ir.operations import NAMES
 from amplint_verify.observing.block import ObservedBlock
 from tests.helpers import ROOT

@@ -17,8 +17,8 @@ from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, View
 from amplint.claim.finding import edited
 from amplint.fix import one_round
 from amplint.fix.applying import SAFE, UNSAFE, apply_fixes
-from amplint.fix.fixing import fix_project, write_project
 from amplint.fix.new_mistakes import Edited, new_mistakes
+from amplint.fix.project_fixes import fix_project, write_project
 from amplint.fix.rounds import MAX_ROUNDS
 from amplint.project.config import Settings
 from amplint.project.discover import Project

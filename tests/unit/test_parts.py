@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.analyses.program import linked
-from amplint.fix import fixing
+from amplint.fix.project_fixes import fix_project
 from amplint.inference.fixpoint import evaluate
 from amplint.inference.state import WHOLE, Key
 from amplint.ir.file_index import File
@@ -330,7 +330,7 @@ def fixed(path: str) -> str:
     """The file after its safe fixes."""
     settings = SettingsHierarchy()
     request = Request(project((".",), settings), settings, registry.all_rules())
-    return fixing.fix_project(request, False).after[path]
+    return fix_project(request, False).after[path]
 
 
 # ---------------------------------------------------------------------------- questions to texts

@@ -24,7 +24,7 @@ from amplint.analyses.program import FileView, Program
 from amplint.claim.finding import edited
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
-from amplint.fix.edits.nodes import REFUSED
+from amplint.fix.edits.code_edits import REFUSED
 from amplint.fix.unused_imports import exported, orphans, starred, without
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files

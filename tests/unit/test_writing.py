@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.fix.fixing import FixOutcome, fix_project, write_project
+from amplint.fix.project_fixes import FixOutcome, fix_project, write_project
 from amplint.fix.writing import write_texts
 from amplint.run.request import Request
 from amplint.util.replacing import Replacement

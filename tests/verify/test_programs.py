@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.claim.claim import Change
-from amplint.fix import applying, fixing
+from amplint.fix import applying
+from amplint.fix.project_fixes import write_project
 from amplint.project.config import Settings
 from amplint.project.discover import project
 from amplint.rule import registry
@@ -65,7 +66,7 @@ def test_before_and_after(name: str, tmp_path: Path, runner: Any) -> None:
     assert fixed.blocking.total < original.blocking.total
     assert fixed.to_device < original.to_device
 
-    assert fixing.write_project(asked, projects.as_fixed(found))[1] == ()
+    assert write_project(asked, projects.as_fixed(found))[1] == ()
     again = engine.run(request(tree))
     assert not applying.fixable(again.findings, applying.UNSAFE)
     suite = (to_json(UserProgram(StartKind.PYTEST)), str(PROGRAMS), "{device}")

@@ -19,7 +19,7 @@ from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
 from amplint.knowledge.vocabulary import COMMON_METHODS, LOSS_CLASS, STEPS_OF_TRAINING
 from amplint.util.walks import Solver
-from amplint.values.atoms import Class, Function, Host, Symbol, Value, constant, ordered
+from amplint.values.atoms import Class, Function, Host, Instance, Symbol, Value, constant, ordered
 from amplint.values.lattice import MAX_ALTERNATIVES, agreed
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
@@ -350,6 +350,13 @@ class ClassHierarchy:
 
     def is_loader(self, cls: str) -> bool:
         return any(self.kind_of(name) == "loader" for name in self.library_bases(cls))
+
+    def gives_batches(self, value: Value) -> bool:
+        """Whether iterating what may be a loader yields one batch after the other."""
+        return any(
+            transfer.is_loader(atom) or (isinstance(atom, Instance) and self.is_loader(atom.cls))
+            for atom in value
+        )
 
     def kind_of(self, name: str) -> str | None:
         """The kind of object that a call of this dotted name builds."""

@@ -1,4 +1,7 @@
-"""Names and results that differ between the versions of torch that are supported."""
+"""Differences between the supported versions of torch, which `test_torch_ops` expects.
+
+The tables of `amplint/knowledge/` hold for all versions, or say "unknown".
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ NEWER: frozenset[str] = frozenset(
         """
     )
 )
-"""Names of these tables, and of `libraries`, that torch 2.4.1 lacks (run)."""
+"""Names of the tables, and of `libraries`, that torch 2.4.1 lacks (run)."""
 
 OLDER_DIFFERS: dict[str, str] = {
     "Tensor.ldexp": "float32 in a CUDA region, as pow",
     "torch.ldexp": "float32 in a CUDA region, as pow",
     "torch.nn.RMSNorm": "promotes with its float32 weight in a CPU region",
 }
-"""What torch 2.4.1 does otherwise than these tables say (run)."""
+"""What torch 2.4.1 does otherwise than the tables say (run)."""
 
 CAST_SINCE: dict[str, str] = dict.fromkeys(names("torch.rms_norm F.rms_norm nn.RMSNorm"), "2.12")
 """Names that a CUDA region casts from this version on; `casts` has "unknown" for them, since nobody
@@ -34,4 +37,4 @@ NEWER_DIFFERS: dict[str, str] = {
     "torch.combinations": "waits no more",
     "torch.qr": "raises: removed",
 }
-"""What torch 2.14.1 does otherwise than these tables say (run)."""
+"""What torch 2.14.1 does otherwise than the tables say (run)."""
