@@ -46,7 +46,7 @@ def unused(
 
 @dataclass(frozen=True)
 class Complaint:
-    """What is wrong with a comment, from one offset of the text to another."""
+    """A mistake in a comment, between two offsets of the text."""
 
     start: int
     end: int
