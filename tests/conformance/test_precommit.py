@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -31,18 +32,41 @@ for x in DataLoader([1]):
 HELPERS = "import torch\n\n\ndef log(loss):\n    print(loss.item())\n"
 
 
-@pytest.fixture(scope="module")
-def amplint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """amplint as a repository that holds what the checkout holds now, committed or not."""
-    copy = tmp_path_factory.mktemp("amplint")
-    copy_checkout(copy)
-    return copy
+class Hooks(NamedTuple):
+    """The hooks of what the checkout holds now, committed or not.
+
+    Args:
+        config: a configuration of pre-commit that has both.
+        home: pre-commit's own store, so that they are installed once.
+    """
+
+    config: Path
+    home: Path
+
+    def run(self, hook: str, project: Path, *files: str) -> subprocess.CompletedProcess[str]:
+        """Run a hook over files of a project."""
+        done = run(
+            *(sys.executable, "-m", "pre_commit", "run", hook, "--verbose"),
+            *("--config", str(self.config), "--files", *files),
+            cwd=project,
+            PRE_COMMIT_HOME=str(self.home),
+        )
+        if "No matching distribution" in done.stdout or "Temporary failure in name" in done.stdout:
+            pytest.skip("no package index can be reached")
+        return done
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """pre-commit's own store, so that the two hooks are installed once."""
-    return tmp_path_factory.mktemp("cache")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> Hooks:
+    repository, place = tmp_path_factory.mktemp("amplint"), tmp_path_factory.mktemp("pre-commit")
+    copy_checkout(repository)
+    revision = run("git", "rev-parse", "HEAD", cwd=repository).stdout.strip()
+    used = [{"id": "amplint"}, {"id": "amplint-fix"}]
+    config = place / "config.yaml"  # JSON is YAML
+    config.write_text(
+        json.dumps({"repos": [{"repo": str(repository), "rev": revision, "hooks": used}]})
+    )
+    return Hooks(config, place / "home")
 
 
 @pytest.fixture
@@ -53,66 +77,48 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def try_hook(
-    hook: str, amplint: Path, project: Path, cache: Path, *files: str
-) -> subprocess.CompletedProcess[str]:
-    done = run(
-        *(sys.executable, "-m", "pre_commit", "try-repo", str(amplint), hook, "--verbose"),
-        *("--files", *files),
-        cwd=project,
-        PRE_COMMIT_HOME=str(cache),
-    )
-    if "No matching distribution" in done.stdout or "Temporary failure in name" in done.stdout:
-        pytest.skip("no package index can be reached")
-    return done
-
-
 def test_a_hook_sees_in_one_file_what_check_sees_in_the_project(
-    amplint: Path, project: Path, cache: Path
+    hooks: Hooks, project: Path
 ) -> None:
-    done = try_hook("amplint", amplint, project, cache, "helpers.py")
+    done = hooks.run("amplint", project, "helpers.py")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "helpers.py:5:11 AMP101" in done.stdout
     assert "1 file, 1 finding" in done.stdout
 
 
-def test_the_hooks_take_notebooks(amplint: Path, project: Path, cache: Path) -> None:
+def test_the_hooks_take_notebooks(hooks: Hooks, project: Path) -> None:
     cell = {"cell_type": "code", "source": "import torch\nx = torch.cuda.amp.autocast()"}
     (project / "a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
     run("git", "add", "a.ipynb", cwd=project)
-    done = try_hook("amplint", amplint, project, cache, "a.ipynb")
+    done = hooks.run("amplint", project, "a.ipynb")
     assert "a.ipynb:cell 1:2:5 AMP701" in done.stdout, done.stdout + done.stderr
-    done = try_hook("amplint-fix", amplint, project, cache, "a.ipynb")
+    done = hooks.run("amplint-fix", project, "a.ipynb")
     assert "files were modified by this hook" in done.stdout, done.stdout + done.stderr
     assert 'torch.amp.autocast(\\"cuda\\")' in (project / "a.ipynb").read_text()
 
 
-def test_excluded_files_stay_excluded_when_they_are_committed(
-    amplint: Path, project: Path, cache: Path
-) -> None:
+def test_excluded_files_stay_excluded_when_they_are_committed(hooks: Hooks, project: Path) -> None:
     (project / "pyproject.toml").write_text('[tool.amplint]\nexclude = ["helpers.py"]\n')
-    done = try_hook("amplint", amplint, project, cache, "helpers.py")
+    done = hooks.run("amplint", project, "helpers.py")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_fixing_hook_fixes(amplint: Path, project: Path, cache: Path) -> None:
+def test_the_fixing_hook_fixes(hooks: Hooks, project: Path) -> None:
     file = project / "legacy.py"
     file.write_text("import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n")
     run("git", "add", "legacy.py", cwd=project)
-    done = try_hook("amplint-fix", amplint, project, cache, "legacy.py", "train.py")
+    done = hooks.run("amplint-fix", project, "legacy.py", "train.py")
     assert "files were modified by this hook" in done.stdout, done.stdout + done.stderr
     assert file.read_text() == 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 
 
-def test_the_hook_leaves_out_what_the_baseline_knows(
-    amplint: Path, project: Path, cache: Path
-) -> None:
+def test_the_hook_leaves_out_what_the_baseline_knows(hooks: Hooks, project: Path) -> None:
     command = (sys.executable, "-m", "amplint", "baseline")
     assert run(*command, cwd=project, PYTHONPATH=str(ROOT)).returncode == 0
-    assert try_hook("amplint", amplint, project, cache, "helpers.py").returncode == 0
+    assert hooks.run("amplint", project, "helpers.py").returncode == 0
     with (project / "helpers.py").open("a") as file:
         file.write("\n\nscaler = torch.cuda.amp.GradScaler()\n")
-    done = try_hook("amplint", amplint, project, cache, "helpers.py")
+    done = hooks.run("amplint", project, "helpers.py")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "helpers.py:8:10 AMP702" in done.stdout
     assert "1 file, 1 finding" in done.stdout
