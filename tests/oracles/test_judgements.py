@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -30,6 +30,7 @@ from amplint.run import analysis, engine, session
 from amplint.run import judge as judging
 from amplint.run.cache import NAME, Cache
 from amplint.run.judge import judge
+from amplint.run.request import Outcome
 from amplint.util import process_pool
 from amplint.util.text import Text, span_in
 from amplint.values.atoms import Value
@@ -233,10 +234,20 @@ def test_each_edit_changes_what_another_file_rests_on(
     assert report(tmp_path, Cache(tmp_path / NAME)) != report(tmp_path, None)
 
 
-def test_whatever_rules_ask_can_be_written_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a file is judged after each edit."""
+class RunOverFixtures(NamedTuple):
+    """A run over all fixtures as one project.
+
+    Args:
+        outcome: what was found.
+        views: what the rules asked of each file.
+    """
+
+    outcome: Outcome
+    views: list[NotedView]
+
+
+@pytest.fixture(scope="module")
+def over_fixtures(tmp_path_factory: pytest.TempPathFactory) -> RunOverFixtures:
     views: list[NotedView] = []
 
     class Remembered(NotedView):
@@ -244,17 +255,19 @@ def test_whatever_rules_ask_can_be_written_down(
             super().__init__(file, facts, spans)
             views.append(self)
 
-    monkeypatch.setattr(analysis, "NotedView", Remembered)
-    monkeypatch.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
-    files = [*FIXTURES.rglob("*.py")]
-    for file in files:
-        copy = tmp_path / file.relative_to(FIXTURES)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(file.read_bytes())
-    request = request_for(tmp_path, [tmp_path / file.relative_to(FIXTURES) for file in files])
-    engine.run(replace(request, cache=Cache(tmp_path / NAME)))
-    assert len(views) > 100
-    assert not [view.path for view in views if view.asked is None]
+    # Questions are noted where there is a cache.
+    cache = Cache(tmp_path_factory.mktemp("of_fixtures") / NAME)
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(analysis, "NotedView", Remembered)
+        patches.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
+        request = request_for(FIXTURES, [*FIXTURES.rglob("*.py")])
+        return RunOverFixtures(engine.run(replace(request, cache=cache)), views)
+
+
+def test_whatever_rules_ask_can_be_written_down(over_fixtures: RunOverFixtures) -> None:
+    """Else a file is judged after each edit."""
+    assert len(over_fixtures.views) > 100
+    assert not [view.path for view in over_fixtures.views if view.asked is None]
 
 
 class NoAnswerError(Exception):
@@ -277,7 +290,7 @@ def sealed(state: State) -> State:
 
 
 def test_with_the_code_at_hand_views_ask_the_facts_of_their_file_alone(
-    monkeypatch: pytest.MonkeyPatch,
+    over_fixtures: RunOverFixtures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a View is asked then is noted, for kept findings rest on it: the search that found
     its node, and the values of its function, are not there to be read."""
@@ -298,16 +311,13 @@ def test_with_the_code_at_hand_views_ask_the_facts_of_their_file_alone(
         ]
         return judge(path, text, facts, replace(found, shown=shown), *more)
 
-    files = [*FIXTURES.rglob("*.py")]
-    request = request_for(FIXTURES, files)
-    expected = engine.run(request)
     monkeypatch.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
     monkeypatch.setattr(judging, "judge", judged)
     state = DataFlow.state
     monkeypatch.setattr(DataFlow, "state", lambda flow, function: sealed(state(flow, function)))
-    outcome = engine.run(request)
+    outcome = engine.run(request_for(FIXTURES, [*FIXTURES.rglob("*.py")]))
     assert not outcome.problems
-    assert set(outcome.findings) == set(expected.findings)
+    assert set(outcome.findings) == set(over_fixtures.outcome.findings)
 
 
 def test_what_cannot_be_written_down_is_judged_each_time() -> None:
