@@ -35,13 +35,20 @@ def unused(
         all_ran: whether all that are on by default did.
     """
     for one in suppressions.all:
-        others = [other for other in suppressions.all if other != one]
         covered = [finding for finding in findings if suppressions.covers(one, finding)]
         for complaint in _complaints(suppressions, one, covered, known, ran, all_ran):
             finding = complaint.finding(path, suppressions.text)
-            names_itself = one.words is not None and suppressions.hides(one, finding)
-            if not names_itself and not any(suppressions.hides(each, finding) for each in others):
+            if not _is_hidden(finding, one, suppressions):
                 yield finding
+
+
+def _is_hidden(finding: Finding, one: Suppression, suppressions: Suppressions) -> bool:
+    """Whether the finding about a comment is suppressed, by another one or by its own words."""
+    return any(
+        suppressions.hides(each, finding)
+        for each in suppressions.all
+        if each != one or one.words is not None
+    )
 
 
 @dataclass(frozen=True)
