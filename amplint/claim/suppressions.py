@@ -81,7 +81,7 @@ class Suppressions:
     text: Text
     others: frozenset[str] = frozenset()
 
-    def hide(self, finding: Finding) -> bool:
+    def suppresses(self, finding: Finding) -> bool:
         """Whether a comment suppresses the finding."""
         return any(self.hides(one, finding) for one in self.all)
 

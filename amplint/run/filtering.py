@@ -107,7 +107,7 @@ class Filter:
         file = request.project.root / path
         told = [finding for finding in seen.findings if finding.code not in not_for_it]
         findings = without_superseded(told, request.rules, settings)
-        left = [finding for finding in findings if not suppressions.hide(finding)]
+        left = [finding for finding in findings if not suppressions.suppresses(finding)]
         if complete and not (seen.problems or seen.notices):
             rules = request.rules, chosen.own, chosen.are_all
             left += unused(suppressions, path, findings, *rules)

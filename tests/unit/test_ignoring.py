@@ -179,13 +179,13 @@ def test_a_comment_hides_what_it_is_written_for_and_changes_no_code(data: st.Dat
     shown = [
         one
         for one in map(finding, (tokens[place] for place in chosen), codes)
-        if not Suppressions(text).hide(one)
+        if not Suppressions(text).suppresses(one)
     ]
     new = Text(ignoring.commented(text, shown, "why", width))
     assert ast.dump(ast.parse(new.text)) == ast.dump(ast.parse(text.text))
     assert [token.string for token in words(new)] == [token.string for token in tokens]
     for place, code in zip(chosen, codes, strict=True):
-        assert Suppressions(new).hide(finding(words(new)[place], code))
+        assert Suppressions(new).suppresses(finding(words(new)[place], code))
 
 
 # ------------------------------------------------------------------------------ what is refused

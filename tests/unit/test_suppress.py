@@ -27,7 +27,7 @@ def finding(row: int, code: str = "AMP101", end_row: int | None = None, column: 
 
 
 def hidden(text: str, row: int, code: str = "AMP101", end_row: int | None = None) -> bool:
-    return Suppressions(Text(text)).hide(finding(row, code, end_row))
+    return Suppressions(Text(text)).suppresses(finding(row, code, end_row))
 
 
 def unused(
