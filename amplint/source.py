@@ -20,7 +20,7 @@ from amplint.analyses.inferred import Regions
 from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim
-from amplint.claim.finding import Cost, Edit, Finding, Fix, Group, Related, RuleName, Safety
+from amplint.claim.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
@@ -32,7 +32,6 @@ from amplint.util.text import span_in
 from amplint.values.atoms import Evidence, Heat, Reason, Shows, evidence_of
 
 Spans = Callable[[Place], Span]
-QUOTES = ("'", '"')
 # The condition in a message that presumes something, by the kind of evidence for it. One that is of
 # a parameter says more than that of the region around.
 CONDITIONS = {
@@ -235,36 +234,16 @@ class Source:
             return None
         if not set(fix.proven) <= set(rule.safe_if):
             raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
-        requoted = self._requoted(fix, node)
-        if requoted is None:
+        around = [each for each in self.ancestors(node) if isinstance(each, cst.FormattedString)]
+        edits = self.edits.within_f_strings(fix.edits, around)
+        if edits is None:
             return None
-        kept = replace(requoted, edits=self._comments.kept(requoted.edits))
+        kept = replace(fix, edits=self._comments.kept(edits))
         return kept.demoted() if presumes and kept.safety is Safety.SAFE else kept
 
     def never_runs(self, finding: Finding, node: cst.CSTNode) -> bool:
         """Whether a finding claims what comes of running a place that no call is seen to run."""
         return finding.group is Group.CORRECTNESS and self.ask(NeverGiven, node) is not None
-
-    def _requoted(self, fix: Fix, node: cst.CSTNode) -> Fix | None:
-        """A fix with quotes that do not end the f-strings around a node, which is how Python read
-        them before 3.12; None where all quotes are taken."""
-        around = [each for each in self.ancestors(node) if isinstance(each, cst.FormattedString)]
-        taken = [each.end for each in around if len(each.end) == 1]
-        outermost = self.layout.offsets(around[-1]) if taken else None
-        if outermost is None:
-            return fix
-        edits: list[Edit] = []
-        for edit in fix.edits:
-            is_inside = outermost[0] < edit.start and edit.end < outermost[1]
-            ends = [quote for quote in taken if is_inside and quote in edit.text]
-            free = [quote for quote in QUOTES if quote not in taken and quote not in edit.text]
-            if ends and not free:
-                return None
-            text = edit.text
-            for quote in ends:
-                text = text.replace(quote, free[0])
-            edits.append(replace(edit, text=text))
-        return replace(fix, edits=tuple(edits))
 
 
 def former_rule(rule: Claim, code: str) -> RuleName | None:

@@ -139,8 +139,8 @@ _blocks = sys.getallocatedblocks()
 
 @pytest.fixture(scope="module", autouse=True)
 def memory_given_back() -> Iterator[None]:
-    """Collect what runs leave behind. A run freezes what is alive, for its process ends with it;
-    that of the tests goes on, grew to two gigabytes, and each collection looked through all."""
+    """Collect what runs leave behind. A run of amplint freezes its objects, since the process ends
+    with it. The process of the tests does not end, and grew to two gigabytes."""
     global _blocks  # noqa: PLW0603
     yield
     if sys.getallocatedblocks() > GROWN * _blocks:

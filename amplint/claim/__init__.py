@@ -1,1 +1,1 @@
-"""The claim of a rule, and the findings that are reported of it."""
+"""The claim of a rule, the findings that it reports, and the comments that suppress them."""

@@ -13,6 +13,10 @@ OF_ANOTHER_PROCESS = "a tensor on the GPU in another process, such as a worker o
 IN_TRACEBACK = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 
 
+class OutOfTime(BaseException):
+    """The time is nearly up: what was seen until now is worth more than the rest."""
+
+
 def message(error: BaseException) -> str:
     """The text of an error; of one in a worker of a loader, that of the error there."""
     text = str(error)

@@ -46,6 +46,7 @@ from amplint_verify.recording.half_range import (
 from amplint_verify.recording.modules import ModuleCalls, following
 from amplint_verify.recording.observation import Flag, OperationRow, Wait
 from amplint_verify.recording.placement import FACTORIES, MOVES, BuiltTensors, copies_tensors
+from amplint_verify.recording.raised import OutOfTime
 from amplint_verify.recording.record import Recorder
 from amplint_verify.recording.sightings import Act, ModulePath, Sighting, UserExpression
 from amplint_verify.recording.timeline import TimelineWriter, short, telling
@@ -108,10 +109,10 @@ class Watcher(Recorder):
         has_timeline: whether the events of a step are written down.
 
     Attributes:
-        ending: what the next call of torch raises: the program has to end.
+        out_of_time: where set, the program has to end: the next call of torch raises this text.
     """
 
-    ending: BaseException | None = None
+    out_of_time = ""
 
     def __init__(self, root: Path, has_values: bool, has_timeline: bool = False) -> None:
         self.events = TimelineWriter(self, has_timeline)
@@ -286,8 +287,8 @@ class CallWatcher(TorchFunctionMode):
         if name == "__get__":  # an attribute
             return func(*args, **kwargs)
         watcher, before = self.watcher, self.watcher.call
-        if watcher.ending is not None and not before.name:
-            raise watcher.ending
+        if watcher.out_of_time:
+            raise OutOfTime(watcher.out_of_time)
         watcher.call = CallUnderWay(name, region())
         self.before(func, args, kwargs)
         try:

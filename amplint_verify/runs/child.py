@@ -18,10 +18,12 @@ import os
 import random
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,10 +31,10 @@ import torch
 
 from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown
 from amplint_verify.recording.observation import Observation, RunOutcome, from_json
-from amplint_verify.recording.raised import message, place
+from amplint_verify.recording.raised import OutOfTime, message, place
 from amplint_verify.recording.reached import Reach, reaching
 from amplint_verify.recording.tracing import Tracer, traced
-from amplint_verify.runs.deadline import OutOfTime, ended_in_time
+from amplint_verify.runs.deadline import ended_in_time
 from amplint_verify.runs.run import collect
 from amplint_verify.runs.spec import Spec
 
@@ -52,6 +54,7 @@ def observe(spec: Spec) -> Observation:
     fields: dict[str, Any] = {"outcome": RunOutcome.OK}
     extra: dict[str, Any] = {}
     prepare(root, spec)
+    in_time = limited(recorder, root, spec)
     with warnings.catch_warnings(record=True) as caught, ExitStack() as stack:
         warnings.simplefilter("always")
         try:
@@ -59,14 +62,16 @@ def observe(spec: Spec) -> Observation:
             for name in spec.contexts:
                 stack.enter_context(named(name)())
             if spec.watched:
-                stack.enter_context(watched(recorder, root, spec))
-            target = named(spec.target)
+                stack.enter_context(watched(recorder))
+            with in_time():
+                target = named(spec.target)
             recorder.clear()
             stack.enter_context(traced(tracer))
             stack.enter_context(reaching(reach))
             if profiler is not None:
                 stack.enter_context(profiler)
-            result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
+            with in_time():  # and not around what is left to do then
+                result = target(*in_place(spec.args, spec), **in_place(spec.kwargs, spec))
         except BaseException as error:  # SystemExit and KeyboardInterrupt are ends like others
             fields = {**ended(error, spec), "place": place(error, recorder.places.path_of)}
             result = None
@@ -102,13 +107,17 @@ def profiler_of(recorder: Any, spec: Spec) -> Any:
     return Profiler(recorder, BACKENDS[spec.backend].shows[Aspect.DEVICES] is AspectShown.YES)
 
 
-@contextmanager
-def watched(recorder: Any, root: Path, spec: Spec) -> Iterator[None]:
-    """Watch the program, and end it before it is killed."""
+def watched(recorder: Any) -> AbstractContextManager[None]:
     from amplint_verify.recording.watching import watching  # noqa: PLC0415
 
-    with ended_in_time(recorder, root, spec.seconds), watching(recorder):
-        yield
+    return watching(recorder)
+
+
+def limited(recorder: Any, root: Path, spec: Spec) -> Callable[[], AbstractContextManager[None]]:
+    """Contexts in which a watched program is ended before it is killed; its time begins now."""
+    if not spec.watched:
+        return contextlib.nullcontext
+    return partial(ended_in_time, recorder, root, time.monotonic(), spec.seconds)
 
 
 def prepare(root: Path, spec: Spec) -> None:

@@ -1,9 +1,9 @@
 """The end of a watched program before it is killed, so that it can report what it saw.
 
-An exception ends it. Raised anywhere, it would be lost at times: Python ignores it where a
-generator is closed or an object is deleted, and torch calls Python from C++ that expects none and
-aborts the process (`find_torch_dispatch_rule` in torch 2.13; so 4 of 36 runs of a small program
-ended).
+An exception ends it. Raised anywhere, the exception would be lost at times: Python ignores it where
+a generator is closed or an object is deleted, and torch calls Python from C++ that expects no
+exception and aborts the process (`find_torch_dispatch_rule` in torch 2.13). 4 of 36 runs of a small
+program were aborted that way.
 """
 
 from __future__ import annotations
@@ -19,55 +19,59 @@ from typing import Any
 
 import torch
 
-# Parts of the time that a program has: from when it is ended where that is safe, and anywhere.
+from amplint_verify.recording.raised import OutOfTime
+
+# Fractions of the time limit: from the first on, the program is ended where that is safe; from the
+# second on, anywhere.
 IN_TIME, AT_LAST = 0.9, 0.94
 # Seconds until the next look whether it is safe, and until the next exception where one was lost.
 LOOK, AGAIN = 0.01, 0.1
-UNSAFE = tuple(
+NOT_THE_PROGRAM = tuple(
     f"{path}{os.sep}" for path in (Path(torch.__file__).parent, Path(__file__).parents[1])
 )
 
 
-class OutOfTime(BaseException):
-    """The time is nearly up: what was seen until now is worth more than the rest."""
-
-
 @contextmanager
-def ended_in_time(watcher: Any, root: Path, seconds: float) -> Iterator[None]:
+def ended_in_time(watcher: Any, root: Path, start: float, seconds: float) -> Iterator[None]:
     """Raise `OutOfTime` in the block when its time is nearly up.
 
-    On Windows nothing does: what takes too long is killed.
+    On Windows nothing is raised: what takes too long is killed.
 
     Args:
-        watcher: which raises its `ending` at the next call of torch that the program makes.
+        watcher: raises at the next call of torch that the program makes, once it has `out_of_time`.
         root: of the program, without symbolic links.
-        seconds: of wall time from now on, after which the process is killed.
+        start: when its time began, by `time.monotonic`.
+        seconds: the limit, in wall time.
     """
     timer: Any = getattr(signal, "setitimer", None)
     if timer is None:
         yield
         return
-    last = time.monotonic() + seconds * AT_LAST
-    inside = f"{root}{os.sep}"
+    text, inside = f"no end within {seconds:g} s", f"{root}{os.sep}"
 
     def ring(_: int, frame: FrameType | None) -> None:
-        watcher.ending = OutOfTime(f"no end within {seconds:g} s")
-        if is_of_program(frame, inside) or time.monotonic() > last:
+        watcher.out_of_time = text
+        if is_of_program(frame, inside) or time.monotonic() > start + seconds * AT_LAST:
             timer(signal.ITIMER_REAL, AGAIN, AGAIN)
-            raise watcher.ending
+            raise OutOfTime(text)
 
-    signal.signal(signal.SIGALRM, ring)
-    timer(signal.ITIMER_REAL, seconds * IN_TIME, LOOK)
+    before = signal.signal(signal.SIGALRM, ring)
+    timer(signal.ITIMER_REAL, max(start + seconds * IN_TIME - time.monotonic(), LOOK), LOOK)
     try:
         yield
     finally:
-        timer(signal.ITIMER_REAL, 0)
-        watcher.ending = None
+        while signal.getsignal(signal.SIGALRM) is ring:
+            try:
+                timer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+            except OutOfTime:  # the signal came meanwhile
+                continue
+        watcher.out_of_time = ""
 
 
 def is_of_program(frame: FrameType | None, inside: str) -> bool:
-    """Whether what is raised in a frame reaches the program: it runs code of the program, or what
-    that calls, neither torch nor amplint.
+    """Whether an exception raised in a frame reaches the program: its own code runs, or a library
+    that it called, but neither torch nor amplint.
 
     Args:
         frame: the one that runs.
@@ -75,9 +79,9 @@ def is_of_program(frame: FrameType | None, inside: str) -> bool:
     """
     while frame is not None:
         path = frame.f_code.co_filename
+        if path.startswith(NOT_THE_PROGRAM):
+            return False
         if path.startswith(inside):
             return True
-        if path.startswith(UNSAFE):
-            return False
         frame = frame.f_back
     return False

@@ -10,9 +10,9 @@ from tokenize import OP
 import libcst as cst
 import pytest
 
-from amplint.claim.finding import Edit, Finding, edited
+from amplint.claim.finding import Edit, Finding, Safety, edited
 from amplint.claim.rows import Rows
-from amplint.fix.applying import UNSAFE, apply_fixes
+from amplint.fix.applying import apply_fixes
 from amplint.fix.edits.code_edits import Edits
 from amplint.fix.edits.imports import Imports
 from amplint.testing import at
@@ -281,9 +281,10 @@ def test_no_fix_loses_a_comment(folder: str) -> None:
         there = comments(text)
         left: Sequence[Finding] = [each for each in outcome.findings if each.path == path]
         while left:  # to read the text once for each fix took half a minute
-            fixed = apply_fixes(text, left, UNSAFE)
+            fixed = apply_fixes(text, left, frozenset(Safety))
             assert comments(fixed.text) == there, [f"{at(each)}" for each in fixed.applied]
-            left = fixed.skipped if fixed.applied else ()
+            assert fixed.applied or not fixed.skipped
+            left = fixed.skipped
     fixed_files = fix_bad(files, folder)
     for path, data in files.items():
         assert comments(fixed_files[path].decode()) == comments(data.decode())

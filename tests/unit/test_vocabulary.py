@@ -27,7 +27,7 @@ ELSEWHERE = {
     "amplint/fix/": "the text of fixes",
     "amplint/project/": "settings, notebooks, files",
     "amplint/output/": "reports",
-    "amplint/run/": "suppressions, and amplint's own files",
+    "amplint/run/": "amplint's own files",
     "amplint/cli/": "options of the command line",
     "amplint/server/": "requests of editors",
     "amplint/testing.py": "marks in fixtures, and the words of messages",

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ from amplint.cst.navigation import Layout
 from amplint.cst.pairing import walk
 
 REFUSED = Edit(-1, -1, "")
+QUOTES = ("'", '"')
 WIDTH = 88  # of the lines that black and ruff write where nothing else is set
 KEYWORD = re.compile(r"^(\w+)=(?!=)")
 ATOMS = (
@@ -69,6 +71,32 @@ class Edits:
         text = self._layout.text(node)
         bare = not node.lpar and (not isinstance(node, ATOMS) or "\n" in text or "\r" in text)
         return f"({text})" if bare else text
+
+    def within_f_strings(
+        self, edits: Iterable[Edit], around: Sequence[cst.FormattedString]
+    ) -> tuple[Edit, ...] | None:
+        """Edits with quotes that do not end the f-strings around them, which is how Python read
+        them before 3.12; None where all quotes are taken.
+
+        Args:
+            around: the f-strings around a node, from the innermost on.
+        """
+        taken = [each.end for each in around if len(each.end) == 1]
+        outermost = self._layout.offsets(around[-1]) if taken else None
+        if outermost is None:
+            return tuple(edits)
+        requoted: list[Edit] = []
+        for edit in edits:
+            is_inside = outermost[0] < edit.start and edit.end < outermost[1]
+            ends = [quote for quote in taken if is_inside and quote in edit.text]
+            free = [quote for quote in QUOTES if quote not in taken and quote not in edit.text]
+            if ends and not free:
+                return None
+            text = edit.text
+            for quote in ends:
+                text = text.replace(quote, free[0])
+            requoted.append(replace(edit, text=text))
+        return tuple(requoted)
 
     # ---------------------------------------------------------------------------- arguments
 
