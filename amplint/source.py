@@ -24,7 +24,7 @@ from amplint.claim.finding import Cost, Finding, Fix, Group, Related, RuleName, 
 from amplint.cst.navigation import Layout
 from amplint.cst.scopes import Scopes
 from amplint.cst.variables import Variables
-from amplint.fix.edits.code_edits import REFUSED, Edits
+from amplint.fix.edits.code_edits import REFUSED, Edits, within_f_strings
 from amplint.fix.edits.comments import Comments
 from amplint.fix.edits.imports import Imports
 from amplint.util.positions import Place, Span
@@ -235,7 +235,7 @@ class Source:
         if not set(fix.proven) <= set(rule.safe_if):
             raise ValueError(f"{rule.code} does not declare {set(fix.proven) - set(rule.safe_if)}")
         around = [each for each in self.ancestors(node) if isinstance(each, cst.FormattedString)]
-        edits = self.edits.within_f_strings(fix.edits, around)
+        edits = within_f_strings(self.layout, fix.edits, around)
         if edits is None:
             return None
         kept = replace(fix, edits=self._comments.kept(edits))

@@ -72,32 +72,6 @@ class Edits:
         bare = not node.lpar and (not isinstance(node, ATOMS) or "\n" in text or "\r" in text)
         return f"({text})" if bare else text
 
-    def within_f_strings(
-        self, edits: Iterable[Edit], around: Sequence[cst.FormattedString]
-    ) -> tuple[Edit, ...] | None:
-        """Edits with quotes that do not end the f-strings around them, which is how Python read
-        them before 3.12; None where all quotes are taken.
-
-        Args:
-            around: the f-strings around a node, from the innermost on.
-        """
-        taken = [each.end for each in around if len(each.end) == 1]
-        outermost = self._layout.offsets(around[-1]) if taken else None
-        if outermost is None:
-            return tuple(edits)
-        requoted: list[Edit] = []
-        for edit in edits:
-            is_inside = outermost[0] < edit.start and edit.end < outermost[1]
-            ends = [quote for quote in taken if is_inside and quote in edit.text]
-            free = [quote for quote in QUOTES if quote not in taken and quote not in edit.text]
-            if ends and not free:
-                return None
-            text = edit.text
-            for quote in ends:
-                text = text.replace(quote, free[0])
-            requoted.append(replace(edit, text=text))
-        return tuple(requoted)
-
     # ---------------------------------------------------------------------------- arguments
 
     def add_argument(self, call: cst.Call, *texts: str) -> Edit | None:
@@ -448,6 +422,33 @@ class Edits:
 
     def _edit(self, span: tuple[int, int] | None, text: str) -> Edit:
         return REFUSED if span is None else Edit(*span, text)
+
+
+def within_f_strings(
+    layout: Layout, edits: Iterable[Edit], around: Sequence[cst.FormattedString]
+) -> tuple[Edit, ...] | None:
+    """Edits with quotes that do not end the f-strings around them, which is how Python read
+    them before 3.12; None where all quotes are taken.
+
+    Args:
+        around: the f-strings around a node, from the innermost on.
+    """
+    taken = [each.end for each in around if len(each.end) == 1]
+    outermost = layout.offsets(around[-1]) if taken else None
+    if outermost is None:
+        return tuple(edits)
+    requoted: list[Edit] = []
+    for edit in edits:
+        is_inside = outermost[0] < edit.start and edit.end < outermost[1]
+        ends = [quote for quote in taken if is_inside and quote in edit.text]
+        free = [quote for quote in QUOTES if quote not in taken and quote not in edit.text]
+        if ends and not free:
+            return None
+        text = edit.text
+        for quote in ends:
+            text = text.replace(quote, free[0])
+        requoted.append(replace(edit, text=text))
+    return tuple(requoted)
 
 
 def _unit(indentation: str) -> str:
