@@ -56,8 +56,8 @@ def ended_in_time(watcher: Any, root: Path, start: float, seconds: float) -> Ite
             raise OutOfTime(text)
 
     before = signal.signal(signal.SIGALRM, ring)
-    timer(signal.ITIMER_REAL, max(start + seconds * IN_TIME - time.monotonic(), LOOK), LOOK)
     try:
+        timer(signal.ITIMER_REAL, max(start + seconds * IN_TIME - time.monotonic(), LOOK), LOOK)
         yield
     finally:
         while signal.getsignal(signal.SIGALRM) is ring:

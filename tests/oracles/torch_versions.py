@@ -1,6 +1,6 @@
 """Differences between the supported versions of torch, which `test_torch_ops` expects.
 
-The tables of `amplint/knowledge/` hold for all versions, or say "unknown".
+The tables of `amplint/knowledge/` describe torch 2.13, except for `CAST_SINCE`.
 """
 
 from __future__ import annotations
