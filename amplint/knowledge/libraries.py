@@ -83,6 +83,16 @@ TRANSPARENT_DECORATORS = frozenset(
     """.split()
 )
 
+KERNEL_DECORATORS = frozenset(
+    """
+    numba.cuda.jit numba.guvectorize numba.jit numba.njit numba.vectorize
+    taichi.func taichi.kernel triton.autotune triton.heuristics triton.jit warp.func warp.kernel
+    """.split()
+)
+"""Decorators that compile a function for another machine than Python's: its operators are those of
+the kernel's own scalars, and nothing in it waits for a device (numba.readthedocs.io,
+docs.taichi-lang.org, triton-lang.org, nvidia.github.io/warp)."""
+
 
 @dataclass(frozen=True)
 class ScalerApi:

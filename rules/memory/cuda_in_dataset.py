@@ -39,6 +39,8 @@ from amplint import (
     Host,
     Rule,
     Shows,
+    Tensor,
+    TensorTree,
     Unrun,
     Value,
     View,
@@ -90,7 +92,18 @@ def uses_gpu(call: View) -> bool:
         device = call.arg("device", 0)
     else:
         device = call.arg("device") if call.callee in FACTORIES else None
-    return device is not None and is_gpu(device.value)
+    return device is not None and not is_of_tensor(device) and is_gpu(device.value)
+
+
+def is_of_tensor(device: View) -> bool:
+    """Whether it is the `device` of a tensor, as in `torch.zeros(n, device=x.device)`.
+
+    Such a call brings nothing to the GPU: if the tensor is there, an earlier call put it there.
+    What is known of the tensor may be so from the training loop, which calls the same function.
+    """
+    read = device.origin
+    of = read.receiver if read.method == "device" else None
+    return of is not None and any(isinstance(atom, Tensor | TensorTree) for atom in of.value)
 
 
 def is_gpu(value: Value) -> bool:

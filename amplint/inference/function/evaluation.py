@@ -25,6 +25,7 @@ from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.operations import Op
 from amplint.ir.ssa import COLLATE, ENTERING
+from amplint.knowledge import libraries
 from amplint.values.atoms import (
     BOTTOM,
     CPU,
@@ -581,6 +582,8 @@ class Evaluation(FramePart):
         if decorators:
             site = self.frame.here
             self.exchange.write(Key("decorators", identity), site, join(decorators))
+        if any(map(self.compiles_kernel, node.operands)):
+            return UNKNOWN
         value = one(Function(identity))
         for decorator in reversed(decorators):
             made: list[Value] = []
@@ -592,6 +595,15 @@ class Evaluation(FramePart):
                         made.append(value)
             value = join(made) or value
         return value
+
+    def compiles_kernel(self, number: int) -> bool:
+        """Whether a node is a decorator, or makes one, that compiles what it is given."""
+        node = self.frame.graph.nodes[number]
+        decorator = self.frame.of(node.operands[0] if node.op == ops.CALL else number)
+        return any(
+            isinstance(atom, Symbol) and atom.name in libraries.KERNEL_DECORATORS
+            for atom in decorator
+        )
 
     def decorates_many(self, decorator: Function) -> bool:
         """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
