@@ -44,7 +44,8 @@ def tensor_result(
     first = operands[0] if operands else Tensor()
     # A view, and what is named by its sizes, stay where they are, wherever the sizes come from.
     stays = result.kind == "same" or result.rank == "sizes"
-    device = CPU if result.device == "cpu" else common_device(operands[: 1 if stays else None])
+    on_host = result.device == "cpu" or (not operands and is_of_numbers(arguments))
+    device = CPU if on_host else common_device(operands[: 1 if stays else None])
     dtype, evidence, half = result_dtype(name, result, operands, arguments, site)
     rank = result_rank(result.rank, operands, arguments)
     grad = result_grad(name, dtype, operands)
@@ -52,6 +53,17 @@ def tensor_result(
     of_method = name.startswith("Tensor.") and operands
     call = RankedCall(one(first), arguments) if of_method else ranks.of_function(arguments)
     return with_dims(made, ranks.of_result(name, result.rank, call))
+
+
+def is_of_numbers(arguments: Arguments) -> bool:
+    """Whether a function of torch is given numbers of the host alone: `torch.div(height, 16)`.
+
+    It takes them where a trace has made tensors of them, and these are on the CPU.
+    """
+    given = arguments.positional
+    return bool(given) and all(
+        value and all(isinstance(atom, Host) for atom in value) for value in given
+    )
 
 
 class ShownDtype(NamedTuple):
