@@ -18,7 +18,7 @@ from typing import Any
 from amplint import __version__
 from amplint.output.page import escape, escape_lines
 from amplint.rule.rule import Rule
-from amplint_verify import selftest, witnesses
+from amplint_verify import selftest, torch_range, witnesses
 from amplint_verify.backends.choice import Aspect, Backend
 from amplint_verify.compare import bench
 from amplint_verify.compare.bench import Bench, BenchPoint, Subject
@@ -153,7 +153,8 @@ def announcement(rules: Sequence[Rule], self_test: bool, backends: Sequence[Back
     what = [f"the examples of {named}"] if rules else []
     what += [f"the calls of {selftest.LISTS}"] if self_test else []
     where = "; ".join(f"{backend.name} ({backend.title})" for backend in backends)
-    return f"runs {' and '.join(what)} on {where}"
+    untried = torch_range.remark(torch_range.installed())
+    return f"runs {' and '.join(what)} on {where}" + (f"; {untried}" if untried else "")
 
 
 def as_text(checked: Checked) -> str:

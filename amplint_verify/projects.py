@@ -20,7 +20,7 @@ from amplint.output.baseline import Known
 from amplint.project.reading import text_of
 from amplint.run.request import Request
 from amplint.util.errors import Failure
-from amplint_verify import HOW_TO_GET_TORCH
+from amplint_verify import HOW_TO_GET_TORCH, torch_range
 from amplint_verify.backends import choice
 from amplint_verify.backends.choice import AUTO, Backend
 from amplint_verify.compare import lab
@@ -264,8 +264,10 @@ def announcement(request: Request, options: Options) -> str:
 
 
 def warning(options: Options) -> str:
-    """The line that says what it means to run a program."""
-    return (
-        f"amplint: this runs your code with your user rights; a run may take {options.seconds:g} s "
+    """The line that says what it means to run a program, and one on a torch that was not tried."""
+    rights = (
+        f"this runs your code with your user rights; a run may take {options.seconds:g} s "
         f"and {options.memory / 2**30:g} GiB, and is not a sandbox"
     )
+    untried = torch_range.remark(torch_range.installed())
+    return "\n".join(f"amplint: {line}" for line in (rights, untried) if line)

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from amplint_verify.backends import standin, tables
 from amplint_verify.recording.record import Recorder, waiting_functions
+from amplint_verify.torch_names import aten
 
 Kernel = Callable[..., Any]
 _torch_c: Any = torch._C
@@ -172,9 +173,10 @@ def below_autocast(kernel: Kernel) -> Kernel:
 
 
 def overload(name: str) -> Any:
-    """The operator of e.g. "softmax.int"; without a suffix, its default overload."""
+    """The operator of e.g. "softmax.int"; without a suffix, its default overload. None of an
+    operation that the installed torch does not have."""
     base, _, suffix = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), suffix or "default")
+    return getattr(getattr(aten, base), suffix or "default", None)
 
 
 @cache
@@ -189,8 +191,9 @@ def install() -> tuple[str, ...]:
     library: Any = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
     for name, policy in cuda.items():
-        if policy in KERNELS:
-            register(library, name, below_autocast(KERNELS[policy](overload(name))))
+        operator = overload(name)
+        if policy in KERNELS and operator is not None:
+            register(library, name, below_autocast(KERNELS[policy](operator)))
     for name in set(table["cpu"]) - set(cuda):
         register(library, name, torch.library.fallthrough_kernel)
     return tuple(name for name, policy in table["cuda"].items() if policy not in KERNELS)

@@ -33,8 +33,7 @@ from amplint_verify.recording.graph import leaves_of
 from amplint_verify.recording.observation import Wait
 from amplint_verify.recording.raised import OF_ANOTHER_PROCESS
 from amplint_verify.recording.record import MASKS, Recorder, on_cuda, waiting_functions
-
-aten = torch.ops.aten
+from amplint_verify.torch_names import aten
 
 # c10::DeviceType, torch/headeronly/core/DeviceType.h (c10/core/DeviceType.h before 2.9): the same
 # numbers from 1.8 to 2.13.

@@ -17,6 +17,8 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
+from amplint_verify.torch_names import present
+
 
 class NotSimulableError(Exception):
     """The program needs something that only a GPU can do."""
@@ -73,6 +75,9 @@ def _constant(value: Any) -> Callable[..., Any]:
 
 
 NAME = "no GPU: a stand-in"
+# What a program asks a region by; the old name has no argument for the device.
+ASKING = ("is_autocast_enabled", "get_autocast_dtype")
+OLD_NAME = "get_autocast_gpu_dtype"
 CUDA: dict[str, Any] = {
     "is_available": _constant(True),
     "is_bf16_supported": _constant(True),
@@ -244,9 +249,11 @@ def amp_on(target: str, default: torch.dtype) -> Iterator[None]:
     def casting(value: Any, device_type: str, dtype: torch.dtype) -> Any:
         return cast(value, instead(device_type), dtype)
 
-    names = ("is_autocast_enabled", "get_autocast_dtype")
-    asked: dict[str, Any] = {name: asking(getattr(torch, name)) for name in names}
-    asked["get_autocast_gpu_dtype"] = asked["get_autocast_dtype"]
+    asked: dict[str, Any] = {
+        name: asking(function) for name, function in present(torch, ASKING).items()
+    }
+    if hasattr(torch, OLD_NAME):
+        asked[OLD_NAME] = asked["get_autocast_dtype"]
     torch.set_autocast_dtype(target, default)
     with (
         mock.patch.object(autocast, "__init__", begin_autocast),

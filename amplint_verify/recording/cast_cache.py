@@ -19,8 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from amplint_verify.recording.half_range import HALF
 from amplint_verify.recording.sightings import UserExpression
 from amplint_verify.recording.timeline import CASTING
-
-aten = torch.ops.aten
+from amplint_verify.torch_names import aten
 
 
 class KeptCast(NamedTuple):

@@ -10,8 +10,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from amplint.knowledge.casts import NO_HALF, policy
+from amplint_verify.torch_names import aten
 
-aten = torch.ops.aten
 HALF = (torch.float16, torch.bfloat16)
 # What they return holds whatever the memory has held.
 UNWRITTEN = frozenset(

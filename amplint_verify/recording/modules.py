@@ -16,6 +16,7 @@ import torch
 from torch.nn.modules import module as hooks
 
 from amplint_verify.recording.sightings import ModulePath
+from amplint_verify.torch_names import takes
 
 Told = Callable[..., None]
 
@@ -97,9 +98,11 @@ def following(modules: ModuleCalls, entered: Told, left: Told) -> Iterator[None]
         left(module, given, output)
         modules.leave(module)
 
+    # An older torch (2.4) does not hand on keyword arguments, as none does after an error.
+    options = dict.fromkeys(takes(hooks.register_module_forward_hook, "with_kwargs"), True)
     handles = (
         hooks.register_module_forward_pre_hook(enter),
-        hooks.register_module_forward_hook(leave, with_kwargs=True, always_call=True),
+        hooks.register_module_forward_hook(leave, always_call=True, **options),
     )
     try:
         yield

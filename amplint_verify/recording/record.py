@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves
 
 from amplint_verify.recording.observation import Flag, Occurrences, OperationRow, Wait
 from amplint_verify.recording.sightings import UserExpression
+from amplint_verify.torch_names import aten, present
 
 MAX_ROWS = 200_000
 # The directories of amplint itself. (Both lie beside each other, in a checkout and when installed.)
@@ -56,7 +57,7 @@ WRAPPERS = frozenset(
     )
 )
 
-aten = torch.ops.aten
+
 SCALAR_READS = frozenset({aten._local_scalar_dense, aten.item, aten.is_nonzero})
 SHAPE_READS = frozenset({aten.equal, aten.allclose})
 INDEXED = frozenset({aten.index, aten.index_put, aten.index_put_})
@@ -448,8 +449,8 @@ def waiting_functions(recorder: Recorder, call: bool) -> Iterator[None]:
 
     functions = {"synchronize": Wait.SYNCHRONIZE, "empty_cache": Wait.EMPTY_CACHE}
     replaced: dict[str, Any] = {
-        name: counted(wait, f"torch.cuda.{name}", getattr(torch.cuda, name))
-        for name, wait in functions.items()
+        name: counted(functions[name], f"torch.cuda.{name}", function)
+        for name, function in present(torch.cuda, functions).items()
     }
     with mock.patch.multiple(torch.cuda, **replaced):
         yield

@@ -26,12 +26,13 @@ from amplint_verify.recording.modules import ModuleCalls
 from amplint_verify.recording.observation import OperationRow
 from amplint_verify.recording.record import LineFinder, frames
 from amplint_verify.recording.sightings import ModulePath
+from amplint_verify.torch_names import aten, present
 
 STEPS = 2  # that are written down; the first one stands where there is no second
 MOST_EVENTS = 5000  # of a step: fifty in each of a hundred layers; more of them nobody reads
 MOST_MODULES = 2000  # as many as the largest models of vision have
 LINES = 5  # of the calls that led to an event, which distinguish one pass of a line from another
-aten = torch.ops.aten
+
 # The functions of torch by which a program asks for a cast.
 CASTING = frozenset(
     {
@@ -347,10 +348,10 @@ def telling(note: Note) -> Iterator[None]:
             noted(torch.optim.Optimizer.zero_grad, note, EventKind.ZERO_GRAD),
         ),
     ]
-    for name, kind in OF_SCALER.items():
-        replaced.append((scaler, name, noted(getattr(scaler, name), note, kind)))
-    for name in CLIPS:
-        clip = noted(getattr(torch.nn.utils, name), note, EventKind.CLIP)
+    for name, method in present(scaler, OF_SCALER).items():
+        replaced.append((scaler, name, noted(method, note, OF_SCALER[name])))
+    for name, function in present(torch.nn.utils, CLIPS).items():
+        clip = noted(function, note, EventKind.CLIP)
         replaced += [(torch.nn.utils, name, clip), (torch.nn.utils.clip_grad, name, clip)]
     with ExitStack() as stack:
         for owner, name, value in replaced:

@@ -18,8 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from amplint_verify.runs.rng import normalised
+from amplint_verify.torch_names import aten
 
-aten = torch.ops.aten
 # These check that the scale and what is found are float32.
 OF_THE_SCALER = (aten._amp_foreach_non_finite_check_and_unscale_, aten._amp_update_scale_)
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from amplint_verify import torch_range
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.recording.observation import Observation, RunOutcome, to_json
 from amplint_verify.runs.spec import Spec
@@ -176,7 +177,7 @@ class ForkServer:
             return Observation.from_json(json.loads(line))
         self.errors.seek(0)
         said = self.errors.read()[-KEPT:].decode(errors="replace").strip().rpartition("\n")[2]
-        text = f"the back end {spec.backend} did not start: {said}"
+        text = torch_range.not_started(spec.backend, said, torch_range.installed())
         return Observation(spec.backend, "", RunOutcome.NOT_SIMULABLE, "RuntimeError", text)
 
     def close(self) -> None:

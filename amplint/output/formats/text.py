@@ -32,7 +32,9 @@ CUT = "…"
 
 def render(report: Report) -> str:
     blocks = [block(finding, report) for finding in report.outcome.findings]
-    if report.with_summary and report.outcome.files:  # that there are none is a notice
+    # That there are no files is a notice; beside an error, that there are no findings says nothing.
+    is_known = report.outcome.findings or not report.outcome.problems
+    if report.with_summary and report.outcome.files and is_known:
         blocks.append(summary(report.outcome))
     return "\n".join(blocks)
 
@@ -127,7 +129,7 @@ def summary(outcome: Outcome) -> str:
     files = counted(len(outcome.files), "file")
     left_out = "".join(f"; {phrase} left out" for phrase in outcome.left_out)
     if not outcome.findings:
-        is_all = outcome.all_texts and not (left_out or outcome.problems)
+        is_all = outcome.all_texts and not left_out
         if is_all and not is_about_torch(outcome.all_texts):
             none = "it does not import" if len(outcome.files) == 1 else "none of them imports"
             return f"{files}, no findings: {none} torch, and amplint checks only code that does"
