@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 
-LOWEST, NEWEST = "2.4.0", "2.14.1"
+LOWEST, NEWEST = "2.4.0", "2.15.0"
 """The range that was run: benchmarks/results/torch_range.json has each version with its date."""
 
 
