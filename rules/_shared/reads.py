@@ -128,7 +128,7 @@ def read_of_batches(
         return (*heat.chain, tensor.device.evidence)
     if heat.is_guess or _is_moved_below(at):
         return None
-    return (*heat.chain, at.related("nothing keeps this tensor on the CPU"))
+    return (*heat.chain, at.related("presumed on the device: nothing puts it on the CPU"))
 
 
 def tensor_of_read(call: View) -> Tensor | TensorTree | None:

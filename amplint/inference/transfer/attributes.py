@@ -187,13 +187,10 @@ def is_layer(type_name: str) -> bool:
     return type_name in MODULES or type_name == "?"
 
 
-PARAM_GROUPS = one(
-    Sequence(
-        None,
-        one(
-            Mapping(
-                UNKNOWN, (("params", one(Sequence(None, one(Tensor(None, ON_DEVICE, 1, True))))),)
-            )
-        ),
-    )
-)
+# What an optimizer is given for `lr` is a number by default, and a tensor only for `capturable`.
+GROUP = {
+    "lr": FLOAT,
+    "params": one(Sequence(None, one(Tensor(None, ON_DEVICE, 1, True)))),
+    "weight_decay": FLOAT,
+}
+PARAM_GROUPS = one(Sequence(None, one(Mapping(UNKNOWN, tuple(GROUP.items())))))

@@ -108,7 +108,7 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
         device = NO_DEVICE
     elif name == "torch.normal":
         device = device_of_moments(arguments)
-    elif facts.dtype == "data" and arguments.positional:
+    elif facts.dtype == "data" and facts.device != "cpu" and arguments.positional:
         device = device_of_data(arguments.positional[0], name)
     receiver = name.startswith("Tensor.")
     shaped = replace(arguments, positional=arguments.positional[receiver:])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from amplint.inference.transfer.kinds import FLOAT
-from amplint.values.atoms import UNKNOWN, DType, Symbol, Value, one
+from amplint.values.atoms import UNKNOWN, DType, Host, Symbol, Value, one
 
 # Names under which torch's own modules keep what they also export at the top.
 PRIVATE_MODULES = {
@@ -38,7 +39,7 @@ def symbol_attribute(name: str, attribute: str) -> Value:
     if full.startswith("torch.") and full.count(".") == 1 and attribute in DTYPES:
         return one(DType(DTYPES[attribute]))
     if full in MATH_CONSTANTS:
-        return FLOAT
+        return INFINITY if attribute == "inf" else FLOAT
     if full.count(".") > 8:
         return UNKNOWN  # a chain that a loop keeps growing
     return one(Symbol(full))
@@ -47,6 +48,9 @@ def symbol_attribute(name: str, attribute: str) -> Value:
 MATH_CONSTANTS = frozenset(
     {f"{m}.{n}" for m in ("math", "numpy") for n in ("inf", "nan", "pi", "e")} | {"torch.inf"}
 )
+
+
+INFINITY = one(Host("float", math.inf, True))
 
 
 DTYPES = {
