@@ -55,7 +55,7 @@ ASKS_FINITE = frozenset({"isfinite", "isinf", "isnan"})
 
 
 def use_of_read(read: View) -> Use | None:
-    """What becomes of the value that a call has read, where that decides what to do."""
+    """The use of the value that a call has read, where that decides what to do."""
     if read.ask(PackedLengths):
         return Use.PACKED
     numbers = reachable([read], lambda each: filter(is_number_of, each.uses))
@@ -129,7 +129,7 @@ def is_library(call: View) -> bool:
 
 
 def use_of_test(test: View) -> Use | None:
-    """What a test does where a number or a tensor is not finite."""
+    """The use of a test whether a number or a tensor is finite, by what follows where it is not."""
     src, inner = test.source, test.cst
     for around in src.ancestors(inner):
         if isinstance(around, cst.Assert):
