@@ -142,12 +142,13 @@ def in_training(name: str, learns: bool, of_module: bool = False) -> HotDefiniti
     computes = name == "forward" or COMPUTES_LOSS.search(name) is not None
     kind = Shows.FORWARD if of_module and computes else Shows.STEP
     reach = REACH_OF_LEARNING if learns else REACH_OF_DEFINITION
-    return HotDefinition(f"hot: `{name}` runs for every batch", reach, kind=kind)
+    of_model = "a model's " if of_module and name == "forward" else ""
+    return HotDefinition(f"{of_model}`{name}`, once per training batch", reach, kind=kind)
 
 
 def in_evaluation(name: str) -> HotDefinition:
     """The hotness of a method that runs for every batch of evaluation."""
-    text = f"`{name}` runs for every batch of evaluation"
+    text = f"`{name}`, once per evaluation batch"
     return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
 
 
@@ -641,11 +642,11 @@ class Hotness(PlaceFact[Heat]):
         if step.kind == LOOP:
             place = Place(facts.path, *_head(graph.blocks[step.number]))
             is_training = step.temperature == TRAINING
-            text = "hot: this loop runs for every batch"
-            of_evaluation = "this loop runs for every batch of evaluation"
+            text = "the training loop, once per batch"
+            of_evaluation = "the evaluation loop, once per batch"
             return Evidence(place, text if is_training else of_evaluation, Shows.LOOP)
-        per = "every batch" if step.temperature == TRAINING else "every batch of evaluation"
-        return self.why(step.function, step.number, f"hot: called here for {per}", Shows.CALL)
+        called = f"called here, once per {step.temperature} batch"
+        return self.why(step.function, step.number, called, Shows.CALL)
 
     def _hot_among(self, calls: Iterable[tuple[int, str]], caller: str) -> list[tuple[int, str]]:
         """Those of the calls in a function that stand in hot blocks: few do."""
@@ -661,23 +662,31 @@ class Hotness(PlaceFact[Heat]):
         """The hotness of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
         reasons: tuple[tuple[Callable[[str], bool], str, int], ...] = (
-            (self._is_training_step, "a step of training", REACH_OF_LOOP),
-            (self._clips_gradients, "gradients are clipped in every step", REACH_OF_LOOP),
-            (self._hooks.__contains__, "a hook runs for every batch", REACH_OF_HOOK),
-            (self._is_part_of_forward, "part of a forward pass", REACH_OF_DEFINITION),
+            (self._is_training_step, "a training step, once per batch", REACH_OF_LOOP),
+            (self._clips_gradients, "gradients are clipped here, once per step", REACH_OF_LOOP),
+            (self._hooks.__contains__, "a hook, once per training batch", REACH_OF_HOOK),
+            (
+                self._is_part_of_forward,
+                "part of a forward pass, once per batch",
+                REACH_OF_DEFINITION,
+            ),
             (
                 self._differentiated.__contains__,
-                "part of an operator with a gradient",
+                "part of an operator with a gradient, once per batch",
                 REACH_OF_LEARNING,
             ),
-            (self._is_loss_of_users, "a loss is computed for every batch", REACH_OF_LEARNING),
-            (self._is_optimizer_step, "an optimizer's step runs for every batch", REACH_OF_LOOP),
-            (self._is_named_step, f"`{facts.name}` runs for every batch", REACH_OF_LEARNING),
-            (self._was_seen_in_every_step, "a run called it in every step", REACH_OF_LOOP),
+            (self._is_loss_of_users, "a loss is computed here, once per batch", REACH_OF_LEARNING),
+            (self._is_optimizer_step, "an optimizer's step, once per batch", REACH_OF_LOOP),
+            (self._is_named_step, f"`{facts.name}`, once per training batch", REACH_OF_LEARNING),
+            (
+                self._was_seen_in_every_step,
+                "a recorded run called this in every training step",
+                REACH_OF_LOOP,
+            ),
         )
         for holds, text, reach in reasons:
             if holds(function):
-                return HotDefinition(f"hot: {text}", reach)
+                return HotDefinition(text, reach)
         return self._of_method(function, facts.cls) if facts.cls is not None else None
 
     def _of_method(self, function: str, cls: str) -> HotDefinition | None:
@@ -691,7 +700,7 @@ class Hotness(PlaceFact[Heat]):
         if model is not None and model.called == "evaluation-batch":
             return in_evaluation(facts.name)
         if is_function:
-            text = f"hot: the `{facts.name}` of a Function runs for every batch"
+            text = f"the `{facts.name}` of an autograd function, once per batch"
             kind = Shows.FORWARD if facts.name == "forward" else Shows.STEP
             steps = facts.name in ("forward", "backward")
             return HotDefinition(text, REACH_OF_LEARNING, kind=kind) if steps else None
@@ -706,7 +715,7 @@ class Hotness(PlaceFact[Heat]):
             is_loss = self._is_loss_of_module(function)
             return in_training(name, learns=True, of_module=True) if is_loss else None
         if infer.hierarchy.is_metric(cls):
-            text = "a metric is computed for every batch of evaluation"
+            text = "a metric, computed once per evaluation batch"
             return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
         if self._steps_in_loop(function):
             return None  # a trainer that is a module: its `forward` is the whole of the training

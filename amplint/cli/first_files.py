@@ -216,8 +216,8 @@ def by_source(step: FileStep, source: CloneSource | None) -> FileStep:
     if source is not None:
         return step
     why = (
-        "it is not known where amplint can be cloned from: fill in ADDRESS and COMMIT, "
-        "or pass --from ADDRESS@COMMIT"
+        "amplint was not installed from git, so its address is unknown: fill in "
+        "ADDRESS and COMMIT, or pass --from ADDRESS@COMMIT"
     )
     return replace(step, way=FileWay.BY_HAND, why=why)
 

@@ -15,7 +15,7 @@ SETTINGS = """\
 # target-torch = "2.4"               # the lowest torch that you support
 # exclude = ["third_party/"]         # as in .gitignore
 # ignore = ["AMP601"]                # rules that are not reported
-# preview = true                     # also rules whose findings are still being read
+# preview = true                     # also new rules, which may still report too much
 """
 
 HOOK = """\

@@ -76,7 +76,7 @@ _TABLE = (
     _backend("cuda", "CUDA autocast on a GPU", "cuda", "y y y y y y y y"),
     _backend(
         "sim",
-        "simulated CUDA autocast: PyTorch's CUDA autocast kernels over tensors without values",
+        "a simulated GPU, dtypes and devices only: nothing is computed",
         "cuda",
         "n n y p y y y n",
         values="tensors have no values; values that the host reads are guessed",
@@ -86,7 +86,7 @@ _TABLE = (
     ),
     _backend(
         "policy",
-        "CUDA's autocast policy over CPU kernels, with values",
+        "a simulated GPU with values: CUDA's autocast, computed on the CPU",
         "cpu",
         "y y y y n n y n",
         errors="as the CPU's kernels raise them",

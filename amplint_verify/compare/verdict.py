@@ -49,7 +49,7 @@ MEANINGS: Mapping[Verdict, Meaning] = {
     Verdict.IMPROVED: Meaning(
         "improved",
         "The original raised an error and the fixed program runs; or results are rounded "
-        "otherwise, and are no further from a run in float64 than before.",
+        "differently, but are no less accurate than before (measured against float64).",
     ),
     Verdict.DECLARED_CHANGE: Meaning(
         "changed, as the rule says it must",

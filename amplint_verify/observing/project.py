@@ -192,8 +192,8 @@ def notices(observation: Observation, others: Sequence[Observation]) -> Iterator
             )
     if observation.guesses:
         yield (
-            f"{counted(observation.guesses, 'value')} that only a device knows "
-            "were assumed to be 0 or False, so a branch may have been missed"
+            f"without a GPU, {counted(observation.guesses, 'value')} were taken as 0 or False, "
+            "so a branch may have been missed"
         )
     if observation.steps < 2:
         yield "mistakes that count only in every step need at least two steps to be seen"

@@ -12,6 +12,7 @@ from typing import Any
 from amplint import __version__
 from amplint.output.formats.html_finding import code, diff, source
 from amplint.output.page import escape, escape_lines, prose
+from amplint.util.wording import counted
 from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown, Backend
 from amplint_verify.compare import bench
 from amplint_verify.compare.bench import BenchPoint
@@ -176,7 +177,10 @@ def notes(report: ReportMaterial) -> list[str]:
     notes = {note for pair in report.verified.runs.values() for run in pair for note in run.notes}
     for name, (_, after) in report.verified.runs.items():
         if after.guesses:
-            notes.add(f"{after.guesses} values that the program read on {name} were guessed")
+            notes.add(
+                f"{counted(after.guesses, 'value')} on {name} were guessed, as nothing is computed "
+                "without a GPU"
+            )
         if after.dropped:
             notes.add(f"{after.dropped} operations on {name} were not recorded")
     if report.linked:

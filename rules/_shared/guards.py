@@ -64,7 +64,7 @@ def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     Ex) try: return torch.amp.autocast("cuda") except AttributeError: pass
     """
     if isinstance(statement, cst.If):
-        return _leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
+        return leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
     if isinstance(statement, cst.Try):
         caught = any(_catches_missing(each, src) for each in statement.handlers)
     elif isinstance(statement, cst.With):
@@ -75,10 +75,10 @@ def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     else:
         return False
     body = statement.body
-    return caught and _leaves(body) and NEW_NAME.search(src.text(body)) is not None
+    return caught and leaves(body) and NEW_NAME.search(src.text(body)) is not None
 
 
-def _leaves(body: cst.BaseSuite) -> bool:
+def leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving what it stands in, for another reason than an error."""
     last = body.body[-1] if body.body else None
     if isinstance(last, cst.SimpleStatementLine):
@@ -120,7 +120,7 @@ def tests_before(at: View) -> Iterator[View]:
     Ex) if device.type != "cuda": return model(x); <node>
     """
     for each in _statements_before(at):
-        if isinstance(each, cst.If) and (_leaves(each.body) or _raises(each.body, at.source)):
+        if isinstance(each, cst.If) and (leaves(each.body) or raises(each.body, at.source)):
             yield at.of(each.test)
 
 
@@ -146,7 +146,7 @@ def _statements_before(at: View) -> Iterator[cst.CSTNode]:
         inner = ancestor
 
 
-def _raises(body: cst.BaseSuite, src: Source) -> bool:
+def raises(body: cst.BaseSuite, src: Source) -> bool:
     """Whether a block ends with an error, or with the process."""
     last = body.body[-1] if body.body else None
     if not isinstance(last, cst.SimpleStatementLine):

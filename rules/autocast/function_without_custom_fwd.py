@@ -108,7 +108,7 @@ def check(saving: View) -> Iterator[Finding]:
         return
     clash = clashing(backward, saving)
     if clash is not None:
-        message = "`backward` runs outside of the region of this, and raises: half meets float32"
+        message = "its `backward` runs outside the autocast region: half meets float32, and raises"
         because = (src.related_node(clash, "half with float32"), region.evidence)
         yield saving.finding(message, because, place=forward.name)
 
@@ -131,7 +131,7 @@ def check_kernel(call: View) -> Iterator[Finding]:
         return
     if casts(forward, src) or casts(backward, src):
         return
-    message = f"nothing casts for `{call.called.brief}`: in the region, half meets float32"
+    message = f"autocast casts nothing for `{call.called.brief}`, which gets half and float32 mixed"
     because = (wide.related("float32"), region.evidence)
     yield call.finding(message, because, place=forward.name)
 

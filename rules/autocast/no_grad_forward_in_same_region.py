@@ -59,7 +59,7 @@ def check(call: View) -> Iterator[Finding]:
     if call.mentions("clear_autocast_cache") or call.mentions("cache_enabled"):
         return
     if not is_frozen(call, lost.name, lost.by_name):
-        message = f"the casts of this pass leave `{later.brief}` without gradients"
+        message = f"`{later.brief}` gets no gradients: it reuses the casts of this `no_grad` pass"
         yield call.finding(message, lost.because)
 
 

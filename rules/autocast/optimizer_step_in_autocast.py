@@ -74,7 +74,8 @@ def check(call: View) -> Iterator[Finding]:
     region = call.enabled_region
     if region is None or region.inherited:
         return
-    message = f"`{call.brief}` updates the weights inside autocast, which keeps old casts"
+    keeps = "which may go on using casts of the old ones"
+    message = f"`{call.brief}` updates the weights inside autocast, {keeps}"
     yield call.finding(message, [region.evidence], leave(call, stepper))
 
 

@@ -78,7 +78,7 @@ def check(context: View) -> Iterator[Finding]:
     if stale is None:
         yield from check_overwritten(context)
         return
-    message = f"training is frozen: `{context.brief}` keeps the first casts of the weights"
+    message = f"training is frozen: `{context.brief}` reuses the weights as it first cast them"
     places = (stale.loop, stale.update, stale.forward, *stale.backwards)
     if stale.nested:
         yield context.finding(message, places, help=REMOVE_OUTER)
@@ -91,7 +91,7 @@ def check_overwritten(context: View) -> Iterator[Finding]:
     changed = context.overwritten
     if changed is None or context.mentions("clear_autocast_cache"):
         return
-    message = f"`{context.brief}` keeps the first casts of `{changed.name}`, which is overwritten"
+    message = f"`{context.brief}` keeps its cast of the old `{changed.name}`, which is overwritten"
     alone = sum(map(opens_region, context.contexts)) == 1
     fix = keep_no_casts(context) if alone else None
     yield context.finding(message, changed.because, fix, help=OPEN_INNER)

@@ -29,7 +29,7 @@ result of an unknown function) is not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -42,7 +42,6 @@ from amplint import (
     Group,
     HandedReads,
     Host,
-    PackedLengths,
     ReadBack,
     ReadsOfCallers,
     Rule,
@@ -52,28 +51,16 @@ from amplint import (
     View,
     calls_of,
     only,
-    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
-from amplint.knowledge.host_reads import takes_size
 
 from .._shared.reads import LOGS, READS, read_of_training, tensor_of_read
 from .._shared.tensors import without_graph
+from .._shared.uses import ADVICE, use_of_read
 
 if TYPE_CHECKING:
     from amplint import Source
-
-# `pack_padded_sequence` takes them from the CPU alone, so that one read at the end is no way out.
-OF_LENGTHS = "keep the lengths on the CPU from the start: `pack_padded_sequence` reads them there"
-# A size is needed before the result is allocated, so that no later read does.
-OF_SIZE = (
-    "take the size from the host: lengths that the loader keeps on the CPU, or a fixed maximum"
-)
-# What makes a number of numbers.
-OF_NUMBERS = frozenset({"builtins.int", "builtins.min", "builtins.max"})
-ARITHMETIC = frozenset({"binop", "unary"})
-
 
 rule = Rule(
     "AMP101",
@@ -94,7 +81,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if call.ask(ReadBack) and isinstance(call.source.parent(call.cst), cst.Return):
         return  # the caller reads it anyway
-    yield call.finding(told(call), reasons, keep_on_device(call), advice_on(call))
+    yield call.finding(told(call), reasons, keep_on_device(call), ADVICE[use_of_read(call)])
 
 
 @rule.on(calls_of(Function) & HOT)
@@ -106,47 +93,11 @@ def check_reader(call: View) -> Iterator[Finding]:
     (_, _, given), *_ = call.arguments
     reasons = read_of_training(call, given.tensor)
     if reasons is not None:
-        yield call.finding(told(call), (read, *reasons))
+        yield call.finding(told(call), (read, *reasons), help=ADVICE[use_of_read(call)])
 
 
 def told(call: View) -> str:
     return f"`{call.brief}` makes the host wait for the device in every iteration"
-
-
-def advice_on(call: View) -> str:
-    """The help for a read that is needed at once, so that the tensor cannot stay on the device."""
-    if call.ask(PackedLengths):
-        return OF_LENGTHS
-    return OF_SIZE if becomes_size(call) else ""
-
-
-def becomes_size(number: View) -> bool:
-    """Ex) n = lengths.max().item(), then x.new_zeros(n, 8)"""
-    numbers = reachable([number], lambda each: filter(is_number_of, each.uses))
-    return any(is_size(each, use) for each in numbers for use in each.uses)
-
-
-def is_number_of(use: View) -> bool:
-    """Ex) int(n), min(n, 3), n + 1"""
-    return use.callee in OF_NUMBERS or use.op in ARITHMETIC
-
-
-def is_size(number: View, use: View) -> bool:
-    """Ex) n of x.new_zeros(n, 8), of x.view((n, -1)), of torch.arange(n), of x[:n]"""
-    if use.op in ("subscript", "put"):
-        index = use.operands[1]
-        slices = (each for each in within(index) if each.op == "slice")
-        return any(number.is_same(bound) for each in slices for bound in each.operands)
-    return any(
-        number.is_same(each) and takes_size(use.callee or "", position, keyword)
-        for position, keyword, given in use.arguments
-        for each in within(given)
-    )
-
-
-def within(at: View) -> Sequence[View]:
-    """The elements of a tuple or a list; else an expression itself."""
-    return at.operands if at.op in ("tuple", "list") else (at,)
 
 
 def keep_on_device(call: View) -> Fix | None:

@@ -63,6 +63,8 @@ from .._shared.tensors import is_surely_tensor, operands_of_tensor
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
 BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
 PAIRWISE = {"max": "maximum", "min": "minimum"}
+# What else than comparing a builtin does.
+DOES = {"all": "tests", "any": "tests", "map": "reads"}
 
 
 rule = Rule(
@@ -94,10 +96,16 @@ def check(call: View) -> Iterator[Finding]:
         tensor = iterated(operand, name) if alone else without_dimensions(operand.value)
         reasons = read_of_training(call, tensor)
         if reasons is not None and operand.ask(TensorCertainty):
-            what = "every element of" if alone else "the result of comparing"
-            message = f"`{name}` reads {what} `{operand.brief}` in every iteration"
-            yield call.finding(message, reasons, on_device(name, call, operand))
+            yield call.finding(told(name, operand, alone), reasons, on_device(name, call, operand))
             return
+
+
+def told(name: str, operand: View, alone: bool) -> str:
+    if not alone:
+        return f"Python's `{name}` compares `{operand.brief}`: one wait in every iteration"
+    many = isinstance(only(operand.value), Sequence)
+    what = "device tensors" if many else "the elements of a device tensor"
+    return f"Python's `{name}` {DOES.get(name, 'compares')} {what}: one wait for each"
 
 
 def operands_read(name: str, call: View) -> list[View]:

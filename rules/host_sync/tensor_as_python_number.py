@@ -53,9 +53,10 @@ from amplint import (
     nodes,
     only,
 )
-from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number
+from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number, takes_size
 
 from .._shared.reads import device_tensor, read_of_training
+from .._shared.uses import ADVICE, Use
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
@@ -163,7 +164,9 @@ def in_brackets(container: View, index: View) -> Iterator[NumberUse]:
     for part in index.operands if index.op == "tuple" else (index,):
         if part.op == "slice":
             for bound in part.operands:
-                yield NumberUse(bound, integer_read(joined(bound)), "a slice bound")
+                yield NumberUse(
+                    bound, integer_read(joined(bound)), "a slice bound", ADVICE[Use.SIZE]
+                )
         elif (tensor := integer_read(joined(part))) is not None:
             held = container.value
             yield NumberUse(part, index_read(tensor, held), "an index", help_for_index(held))
@@ -175,12 +178,14 @@ def in_arguments(call: View) -> Iterator[NumberUse]:
     for position, keyword, given in call.arguments:
         argument = given.operands[0] if given.op == "starred" else given
         if name in INTEGER_BUILTINS:
-            yield NumberUse(argument, integer_read(joined(argument)), "a number")
+            size = name == "builtins.range"
+            help = ADVICE[Use.SIZE if size else None]
+            yield NumberUse(argument, integer_read(joined(argument)), "a number", help)
         elif name in OF_ONE_NUMBER or takes_number(name, position, keyword):
             for number in argument.operands if argument.op in ("tuple", "list") else (argument,):
-                yield NumberUse(
-                    number, number_read(joined(number)), "a number", FACTORS.get(keyword or "", "")
-                )
+                size = takes_size(name, position, keyword)
+                help = FACTORS.get(keyword or "", ADVICE[Use.SIZE if size else None])
+                yield NumberUse(number, number_read(joined(number)), "a number", help)
 
 
 def help_for_index(container: Value) -> str:

@@ -44,6 +44,7 @@ from amplint.knowledge.host_reads import COMPARING
 
 from .._shared.conditions import BOOL, may_be_size, others_asked, tested_by_bool
 from .._shared.reads import hot_tensor, last_operand, read_of_training
+from .._shared.uses import ADVICE, tests_finite, use_of_test
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
@@ -76,7 +77,8 @@ def check(at: View) -> Iterator[Finding]:
         return  # what has to be changed is the condition as a whole
     also = [each.related("and here") for each in later if reading(each) is not None]
     message = f"testing `{test.brief}` makes the host wait in every iteration"
-    yield test.finding(message, (*reasons, *also))
+    advice = ADVICE[use_of_test(test) if tests_finite(test) else None]
+    yield test.finding(message, (*reasons, *also), help=advice)
 
 
 @rule.on(calls(*COMPARING, *(f".{name[6:]}" for name in COMPARING)) & HOT)

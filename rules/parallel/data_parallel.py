@@ -62,7 +62,7 @@ def check(call: View) -> Iterator[Finding]:
     if call.callee in DATA_PARALLEL | FUNCTIONS:
         what = ""
     elif derives_from_parallel(call.called):
-        what = ", a DataParallel,"
+        what = " (a subclass of DataParallel)"
     else:
         return
     message = f"`{call.called.text}`{what} copies the model to all devices in every step"

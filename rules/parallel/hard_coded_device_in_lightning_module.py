@@ -74,7 +74,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if any(mentions_gpu(each, several=True) for each in constructor_around(call)):
         return
-    message = f"`{call.brief}` names a GPU, and raises if Lightning uses another device"
+    message = f"`{call.brief}` hard-codes CUDA: fails when Lightning uses another device"
     yield call.finding(message, way, as_module(call, named))
 
 

@@ -81,7 +81,7 @@ def check(call: View) -> Iterator[Finding]:
     # Whether it is the current GPU or another one (`.cuda(args.gpu)`) makes no difference here.
     if call.method != "cuda" and ((move := move_of(call)) is None or move.dtype is not None):
         return
-    message = f"`{call.brief}` waits for a copy from pinned memory"
+    message = f"`{call.brief}` blocks, although the loader pins its batches"
     fix = without_waiting(call, batch)
     yield call.finding(message, (*heat.chain, batch.device.evidence), fix)
 
@@ -109,7 +109,7 @@ def without_waiting(call: View, value: Tensor | TensorTree) -> Fix | None:
         UNWRITTEN: is_unwritten(batch),
         COLLATED: not value.device.pinned_within,
     }
-    return Fix.safe_if("Do not wait for the copy", (added,), conditions)
+    return Fix.safe_if("Pass `non_blocking=True`", (added,), conditions)
 
 
 def is_fresh(batch: View) -> bool:

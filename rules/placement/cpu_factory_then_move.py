@@ -159,7 +159,8 @@ def moved_constant(call: View, copy: Copy) -> Iterator[Finding]:
             LEAF: copy.made.arg("requires_grad") is None,
             CERTAIN: filled.is_placed is True,
         }
-        fix = Fix.safe_if("Fill the number in on the device", filled.edits, conditions)
+        what = "scalar" if constant.shape == "()" else "tensor"
+        fix = Fix.safe_if(f"Create the {what} on the device", filled.edits, conditions)
     yield copy.made.finding(f"`{copy.made.brief}` is built on the CPU and then moved", fix=fix)
 
 
@@ -210,7 +211,7 @@ def add_device(made: View, move: Move) -> Edit | None:
 
 def title(name: str) -> str:
     if FACTORIES[name].values == "random":
-        return "Create the tensor on the device (other random numbers)"
+        return "Create the tensor on the device (draws different random numbers)"
     return "Create the tensor on the device"
 
 

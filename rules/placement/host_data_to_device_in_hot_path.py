@@ -286,7 +286,7 @@ def filled_in(copy: Copy) -> Fix | None:
         LEAF: None if copy.move is None else not wants_grad,
     }
     needed = {name: holds for name, holds in conditions.items() if holds is not None}
-    fix = Fix.safe_if("Fill the number in on the device", filled.edits, needed)
+    fix = Fix.safe_if("Create the scalar on the device", filled.edits, needed)
     # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
     return fix.demoted() if wants_grad and made.mentions("jit") else fix
 

@@ -136,7 +136,7 @@ def check_constant(call: View) -> Iterator[Finding]:
         return
     made, fix = filling(copy, constant), None
     if made is not None:
-        fix = Fix("Fill the number in where it is used", made.edits, Safety.UNSAFE)
+        fix = Fix("Create the scalar on the device, in its dtype", made.edits, Safety.UNSAFE)
     what = f"is built on the CPU, then cast and moved to match `{target.brief}`"
     yield copy.made.finding(f"`{copy.made.brief}` {what}", fix=fix)
 
@@ -247,7 +247,7 @@ def title(made: Built, like: str) -> str:
         return f"Build it with `{like}.{NEW[made.name]}`"
     if made.name in TAKE_DTYPE:
         return f"Build it with the dtype and on the device of `{like}`"
-    other = " (other random numbers)" if FACTORIES[made.name].values == "random" else ""
+    other = " (draws different random numbers)" if FACTORIES[made.name].values == "random" else ""
     return f"Build it on the device of `{like}`{other}"
 
 

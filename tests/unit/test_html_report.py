@@ -277,11 +277,11 @@ def test_the_way_leads_down_to_the_finding() -> None:
     related = (
         Related(PATH, spot("loss ="), "called here", leads=True),
         Related(PATH, spot("print"), "beside it"),
-        Related(PATH, spot("for"), "hot: this loop runs for every batch", leads=True),
+        Related(PATH, spot("for"), "the training loop, once per batch", leads=True),
     )
     page = shown(replace(ONE, related=related))
     assert page.texts("ol", "chain") == [
-        f"hot: this loop runs for every batch {PATH}:1:1for batch in loader:"
+        f"the training loop, once per batch {PATH}:1:1for batch in loader:"
         f"called here {PATH}:2:5loss = step(batch)"
         "heretotal += loss.item()"
     ]
@@ -468,8 +468,8 @@ def test_the_way_is_drawn_from_the_loop_down(
     for _ in range(2):  # the second time from the cache
         page = Page(Amplint(capfd)(*arguments).out)
         assert page.texts("ol", "chain") == [
-            "hot: this loop runs for every batch a.py:7:5for x, y in loader:"
-            "hot: called here for every batch a.py:11:9report(loss)"
+            "the training loop, once per batch a.py:7:5for x, y in loader:"
+            "called here, once per training batch a.py:11:9report(loss)"
             "hereprint(loss.item())"
         ]
         assert page.texts("ul", "beside") == ["backpropagated here a.py:9:9loss.backward()"]

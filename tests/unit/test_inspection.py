@@ -70,7 +70,7 @@ def test_a_line_with_a_finding(amplint: Amplint) -> None:
     assert "a.py:8: moved to the device here" in values or any("a.py:10" in v for v in values)
     assert section(ran.out, "runs") == [
         "for every batch of training",
-        "a.py:7: hot: this loop runs for every batch",
+        "a.py:7: the training loop, once per batch",
     ]
     assert section(ran.out, "region") == ["none is known"]
     told = [line for line in section(ran.out, "rules") if line.startswith("AMP101")]
@@ -249,7 +249,7 @@ def test_what_is_known_of_a_notebook_is_placed_in_its_cells(
     write_notebook(project / "n.ipynb", f"%time 1\n{first}\nfrom helper import read", "", train)
     assert section(amplint("explain", "--at", "n.ipynb:3:10").out, "runs") == [
         "for every batch of training",
-        "n.ipynb:cell 3:4: hot: this loop runs for every batch",
+        "n.ipynb:cell 3:4: the training loop, once per batch",
     ]
     there = section(amplint("explain", "--at", "helper.py:2").out, "runs")
     assert there[1].startswith("n.ipynb:cell 3:11: ")

@@ -55,7 +55,7 @@ def helps(code: str, source: str, directory: Path) -> list[str]:
 def test_a_size_comes_from_the_host(line: str, tmp_path: Path) -> None:
     """Reading it after the loop, as AMP101 advises elsewhere, is no way out."""
     found = helps("AMP101", LOOP.format(line=line), tmp_path)
-    assert found and all(each.startswith("take the size from the host") for each in found)
+    assert found and all(each.startswith("keep lengths on the host as a list") for each in found)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,55 @@ def test_a_size_comes_from_the_host(line: str, tmp_path: Path) -> None:
 def test_a_number_that_is_no_size_is_read_later(line: str, tmp_path: Path) -> None:
     found = helps("AMP101", LOOP.format(line=line), tmp_path)
     assert found and all(each.startswith("keep it on the device") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "beginning"),
+    [
+        ("AMP101", "print(norm.item())", "keep it on the device"),
+        ("AMP101", "print(np.mean(x.cpu().numpy()))", "keep it on the device"),
+        ("AMP101", "linear_sum_assignment(x.cpu().numpy())", "this wait is needed here"),
+        ("AMP101", "maximum_path(x.detach().cpu().numpy().copy(), 2)", "this wait is needed here"),
+        ("AMP101", "c = np.exp(x.cpu().numpy()); linear_sum_assignment(c)", "this wait is needed"),
+        ("AMP101", "wandb.log({'x': x.cpu().numpy()})", "keep it on the device"),
+        ("AMP101", "for i in range(norm.long().item()): pass", "keep lengths on the host"),
+        (
+            "AMP101",
+            "if not math.isfinite(norm.item()):\n            sys.exit(1)",
+            "check every N steps",
+        ),
+        ("AMP101", "value = norm.item(); assert math.isfinite(value)", "check every N steps"),
+        ("AMP101", "print(math.isfinite(norm.item()))", "keep it on the device"),
+        ("AMP103", "if torch.isnan(norm):\n            raise ValueError", "check every N steps"),
+        ("AMP103", "assert norm.isfinite()", "check every N steps"),
+        ("AMP103", "if not torch.isfinite(norm): continue", "this wait is the price"),
+        ("AMP103", "bad = x.isnan().any()\n        if bad: continue", "this wait is the price"),
+        ("AMP103", "if norm > 5: continue", "decide on the device"),
+        ("AMP103", "if torch.isnan(norm): print('nan')", "decide on the device"),
+    ],
+)
+def test_the_advice_is_by_what_happens_with_the_value(
+    code: str, line: str, beginning: str, tmp_path: Path
+) -> None:
+    imports = """
+import math, sys
+import numpy as np
+import wandb
+from scipy.optimize import linear_sum_assignment
+from align.core import maximum_path
+"""
+    source = imports + LOOP.format(line=f"norm = x.norm()\n        {line}")
+    found = helps(code, source, tmp_path)
+    assert found and all(each.startswith(beginning) for each in found)
+
+
+def test_a_scaler_in_reach_skips_the_step(tmp_path: Path) -> None:
+    source = LOOP.format(line="norm = x.norm()\n        if norm.isnan(): continue")
+    scaled = source.replace("loss.backward()", "scaler.scale(loss).backward()").replace(
+        "    for x", "    scaler = torch.amp.GradScaler()\n    for x"
+    )
+    found = helps("AMP103", scaled, tmp_path)
+    assert found and all(each.startswith("let the scaler skip the step") for each in found)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +197,8 @@ def test_a_miscalled_autocast_names_its_error(
             "choose the module by a Python integer",
         ),
         ("y = [x, 2 * x][lengths.max()]", "choose by a Python integer, or stack"),
-        ("y = x[: lengths.max()]", "compute the number on the host"),
+        ("y = x[: lengths.max()]", "keep lengths on the host as a list"),
+        ("y = x[lengths.max()]", "compute the number on the host"),
     ],
 )
 def test_what_a_tensor_is_a_number_for(line: str, help: str, tmp_path: Path) -> None:

@@ -368,7 +368,7 @@ def test_findings_of_a_file_name_the_cell_that_makes_it_hot(
         status, out, _ = amplint(capfd, "check", "helpers.py")
         assert status == 1
         assert "helpers.py:2:11 AMP101" in out
-        assert "  a.ipynb:cell 2:2:1: hot: this loop runs for every batch" in out
+        assert "  a.ipynb:cell 2:2:1: the training loop, once per batch" in out
 
 
 def test_fixes_leave_all_else_as_it_was(project: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ def test_without_torch_there_is_no_back_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_simulated_is_not_called_real() -> None:
     assert "real" not in choice.table()
-    assert "simulated CUDA autocast" in choice.table()
+    assert "a simulated GPU, dtypes and devices only" in choice.table()
 
 
 def test_the_table_stands_in_the_documentation() -> None:

@@ -81,7 +81,7 @@ def test_a_plot_for_each_back_end_that_has_the_metric() -> None:
     ]
     text = "".join(report.measured_html(points))
     assert "time per step: not measured: policy, sim does not show it." in text
-    assert "simulated CUDA autocast" in text
+    assert "a simulated GPU, dtypes and devices only" in text
 
 
 def test_on_a_gpu_there_is_all_of_it() -> None:

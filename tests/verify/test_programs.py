@@ -117,7 +117,7 @@ def test_report(tmp_path: Path) -> None:
     data = json.loads((tmp_path / "verify.json").read_text())
     assert data["status"] == 3
     assert data["program"] == "python train.py"
-    assert data["backends"]["sim"]["title"].startswith("simulated CUDA autocast")
+    assert data["backends"]["sim"]["title"].startswith("a simulated GPU, dtypes and devices only")
     assert [fix["verdict"] for fix in data["fixes"]].count(Verdict.NOT_EXECUTED.value) == 3
     waits = data["runs"]["sim"]
     assert (
