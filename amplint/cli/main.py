@@ -262,7 +262,7 @@ def check(
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
     from_stdin = STDIN in given["paths"]
     if write or diff:
-        refuse_with("--fix and --diff", {"--new-since": adoption.new_since, **limits})
+        refuse_with("--fix and --diff", {**adoption.revisions, **limits})
         if diff or from_stdin:  # what goes to standard output is no report
             refuse_with("--diff" if diff else "--fix and `-`", reports)
     if watch:
@@ -397,8 +397,8 @@ def explain(
 ) -> int:
     """Explain a rule, a framework, a line or a word.
 
-    RULE is a code or a name, or a word of the reports, such as `hot`. With --at, only this rule is explained; without RULE, all rules that
-    look at the line.
+    RULE is a code or a name, or a word of the reports, such as `hot`. With --at, only this rule is
+    explained; without RULE, all rules that look at the line.
     """
     if every:
         refuse_with("--all", {"RULE": rule, "--at": place})

@@ -245,7 +245,7 @@ def test_comments_to_other_tools_are_left_alone(comment: str) -> None:
 @pytest.mark.parametrize(
     ("comment", "message"),
     [
-        ("# amplint: ignore[AMP110]", "there is no rule `AMP110`; near it: AMP1"),
+        ("# amplint: ignore[AMP110]", "there is no rule `AMP110`; did you mean `AMP101`?"),
         ("# amplint: ignore[host-raed]", "there is no rule `host-raed`; did you mean `host-read`?"),
         ("# noqa: AMP999", "there is no rule `AMP999`"),
         ("# amplint: ignor[AMP101]", "is not understood; did you mean `ignore`?"),
