@@ -1,8 +1,9 @@
 """These pages as a site: its navigation, the links that leave docs/, the pages of the rules.
 
 mkdocs calls the functions that begin with `on_`. The pages are written for the repository, where
-`../README.md` is a file. The site has each such file as a page below `repository/`; a link to the
-repository's host was no choice, since amplint is published nowhere yet.
+`../README.md` is a file. The site has each such page below `repository/`, and a link to any other
+file is its path; a link to the repository's host was no choice, since amplint is published nowhere
+yet.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ FAMILIES = {
 READER = re.compile(r"\*\*(.+)\*\*$")
 ENTRY = re.compile(r"- \[(.+?)\]\((\S+?)\)")
 LINK = re.compile(r"(?<=\]\()[^)\s#]+")
+WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s#]+)[^)]*\)")
 LABEL = re.compile(rf"^({'|'.join(LABELS)}):(?: |\n\n)(\w?)", re.MULTILINE)
 EXAMPLES = ("Bad", "Good")
 INDENTED = re.compile(r"^ {4}.*\n(?:(?: {4}.*)?\n)*", re.MULTILINE)
 LANGUAGE = re.compile(r"^(```\w+) .*$", re.MULTILINE)  # mkdocs knows no second word
 CHANGED = re.compile(r"^[-+]", re.MULTILINE)
-LANGUAGES = {".py": "python", ".yml": "yaml", ".json": "json"}
 
 
 # ------------------------------------------------------------------------------ called by mkdocs
@@ -56,20 +57,20 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside of docs/ that pages link to, and those that these link to."""
+    """Add the pages outside of docs/ that pages link to, and those that these link to."""
     waiting = [repository_path(file.src_uri) for file in files.documentation_pages()]
     known = set(waiting)
     while waiting:
         page = waiting.pop()
-        new = sorted(set(linked(page)) - known)
+        new = sorted(path for path in set(linked(page)) - known if path.endswith(".md"))
         known.update(new)
-        waiting += [path for path in new if path.endswith(".md")]
+        waiting += new
         for path in new:
             if not is_page(path):
                 files.append(
                     File.generated(
                         *(config, site_path(path)),
-                        content=page_of(path),
+                        content=(ROOT / path).read_text(encoding="utf-8"),
                         inclusion=InclusionLevel.NOT_IN_NAV,
                     )
                 )
@@ -87,7 +88,21 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return link[0]
         return posixpath.relpath(site_path(target(path, link[0])), here or ".")
 
-    moved_links = (LINK.sub(moved, line) if prose else line for line, prose in lines(markdown))
+    def named(link: re.Match[str]) -> str:
+        there = target(path, link[2])
+        if (
+            "://" in link[2]
+            or link[2].startswith("mailto:")
+            or there.endswith(".md")
+            or is_page(there)
+        ):
+            return link[0]
+        return link[1] if posixpath.basename(there) in link[1] else f"{link[1]} (`{there}`)"
+
+    moved_links = (
+        LINK.sub(moved, WHOLE_LINK.sub(named, line)) if prose else line
+        for line, prose in lines(markdown)
+    )
     return LANGUAGE.sub(r"\1", "".join(moved_links))
 
 
@@ -123,10 +138,8 @@ def repository_path(source: str) -> str:
 
 
 def site_path(path: str) -> str:
-    """The inverse; a file that is no page stands on a page of its own."""
-    if is_page(path):
-        return path.removeprefix(DOCS)
-    return REPOSITORY + path + ("" if path.endswith(".md") else ".md")
+    """The inverse."""
+    return path.removeprefix(DOCS) if is_page(path) else REPOSITORY + path
 
 
 def is_page(path: str) -> bool:
@@ -153,15 +166,6 @@ def lines(markdown: str) -> Iterator[tuple[str, bool]]:
         fence = line.lstrip().startswith("```")
         fenced ^= fence
         yield line, not (fence or fenced or line.startswith("    "))
-
-
-def page_of(path: str) -> str:
-    """A file of the repository as a page: Markdown as it is, other text as code."""
-    text = (ROOT / path).read_text(encoding="utf-8")
-    if path.endswith(".md"):
-        return text
-    language = LANGUAGES.get(Path(path).suffix, "")
-    return f"---\nsearch: {{exclude: true}}\n---\n# `{path}`\n\n````{language}\n{text}\n````\n"
 
 
 # ------------------------------------------------------------------------------ rules

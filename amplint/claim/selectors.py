@@ -83,15 +83,27 @@ def beginnings(code: str) -> tuple[str, ...]:
 
 
 def near_codes(text: str, codes: Collection[str]) -> list[str]:
-    """The codes that begin with as much as possible of a code that no rule has, or of its
-    beginning; none for what is neither."""
+    """The codes that begin as a code that no rule has, or its beginning, does up to its last digit;
+    none for what is neither."""
     if not CODE_OR_BEGINNING.fullmatch(text):
         return []
-    for end in range(len(text), len(letters_of(text)) - 1, -1):
+    for end in range(len(text), max(len(letters_of(text)), len(text) - 1) - 1, -1):
         near = sorted(code for code in codes if code.startswith(text[:end]))
         if near:
             return near
     return []
+
+
+def is_slip(text: str, word: str) -> bool:
+    """Whether a text is a word with one other character, one too many or too few, or two
+    neighbours swapped."""
+    if abs(len(text) - len(word)) > 1:
+        return False
+    pairs = zip(text, word, strict=False)
+    start = next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(text), len(word)))
+    one, other = text[start:], word[start:]
+    swapped = one[:2] == other[1::-1] and one[2:] == other[2:]
+    return swapped or one[1:] == other[1:] or one[1:] == other or one == other[1:]
 
 
 MISREAD = str.maketrans("oil", "011")  # AMP1O1 is AMP101, and not a slip for AMP11
@@ -100,14 +112,16 @@ MISREAD = str.maketrans("oil", "011")  # AMP1O1 is AMP101, and not a slip for AM
 def did_you_mean(text: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: the nearest known one, if any is near.
 
-    For a code that is another code, and not the beginning of many. If no rule has its letters, it
-    is taken for one of a package that is not installed, and not for a slip of the pen.
+    For a code that is another code with one other digit, or with two of them swapped, and not the
+    beginning of many. If no rule has its letters, it is taken for one of a package that is not
+    installed, and not for a slip of the pen.
     """
     if CODE.fullmatch(text.upper()):
         letters = letters_of(text.upper())
         known = [word for word in known if CODE.fullmatch(word) and letters_of(word) == letters]
         if not known:
             return f"; no package with rules {letters} is installed beside amplint"
+        known = [word for word in known if is_slip(text.upper(), word)]
     spelled = {word.lower(): word for word in known}
     misread = {word.translate(MISREAD): word for word in spelled}
     alike = misread.get(text.lower().translate(MISREAD))

@@ -20,6 +20,7 @@ from amplint.output.console import CLEAN, ENDED_BY, FAILED, FINDINGS, STDIN
 
 if TYPE_CHECKING:
     from amplint.output.baseline import Known
+    from amplint.project.git import Changes
     from amplint.run.request import Outcome, Request
     from amplint.run.supervision import Limit
 
@@ -63,6 +64,12 @@ def adoption_options(command: Command) -> Command:
             help="Report findings on, or caused by, lines changed since this git revision.",
         ),
         click.option(
+            "--caused-since",
+            metavar="REF",
+            help="Also report findings elsewhere that the named files' changes since this git "
+            "revision cause.",
+        ),
+        click.option(
             "--add-ignores",
             metavar="REASON",
             help="Write a suppression comment, with this reason, at each finding.",
@@ -95,6 +102,7 @@ class Adoption:
 
     no_baseline: bool
     new_since: str | None
+    caused_since: str | None
     add_ignores: str | None
     exit_zero: bool
     fail_on: frozenset[Group]
@@ -106,15 +114,21 @@ class Adoption:
         taken = cls(**{name: given.pop(name) for name in cls.__dataclass_fields__})
         if taken.no_baseline and given["baseline"]:
             raise click.UsageError("--baseline and --no-baseline cannot be combined")
-        if STDIN in given["paths"] and (
-            taken.new_since is not None or taken.add_ignores is not None
-        ):
-            raise click.UsageError("--new-since and --add-ignores need files, not `-`")
+        if None not in taken.revisions.values():
+            raise click.UsageError("--new-since and --caused-since cannot be combined")
+        for option, value in {**taken.revisions, "--add-ignores": taken.add_ignores}.items():
+            if value is not None and STDIN in given["paths"]:
+                raise click.UsageError(f"{option} needs files, not `-`")
         if taken.add_ignores is not None:
             from amplint.fix import ignoring
 
             taken = replace(taken, add_ignores=ignoring.check_reason(taken.add_ignores))
         return taken
+
+    @property
+    def revisions(self) -> dict[str, str | None]:
+        """The options that name a revision."""
+        return {"--new-since": self.new_since, "--caused-since": self.caused_since}
 
     def run(
         self,
@@ -163,7 +177,10 @@ class Adoption:
         from amplint.output import baseline
         from amplint.run import supervision
 
-        new = self._new_alone(request)
+        changes = self._changes(request)
+        new = self._new_alone(changes)
+        if changes is not None and not request.project.reported.issuperset(request.project.files):
+            return self._with_caused(request, known, changes, limit)
         ledgers = baseline.Ledgers(request.project.root, known)
 
         def found_in_file(outcome: Outcome) -> None:
@@ -173,15 +190,38 @@ class Adoption:
         outcome = supervision.run(request, limit, found and found_in_file)
         return new(baseline.without_known(outcome, known, request))
 
-    def _new_alone(self, request: Request) -> Callable[[Outcome], Outcome]:
-        """Leaves out findings that are older than the revision, if one is named."""
-        revision = self.new_since
-        if revision is None:
-            return lambda outcome: outcome
-        from amplint.output import changed
+    def _with_caused(
+        self, request: Request, known: Known, changes: Changes, limit: Limit | None
+    ) -> Outcome:
+        """The outcome of the named files, with the findings that their changes cause elsewhere."""
+        from amplint.output import baseline, causes
+        from amplint.run import supervision
+
+        whole = causes.of_whole_project(request)
+        named, elsewhere = causes.divided(supervision.run(whole, limit), request)
+        elsewhere = causes.new_elsewhere(elsewhere, request, changes, limit)
+        named = self._new_alone(changes)(baseline.without_known(named, known, request))
+        if elsewhere.findings:
+            elsewhere = baseline.only_new(elsewhere, self.known(whole))
+        return causes.joined(named, elsewhere)
+
+    def _changes(self, request: Request) -> Changes | None:
+        """The changes since the revision that is named, if one is. The hook names HEAD, which is
+        not there before the first commit: then nothing is caused."""
         from amplint.project import git
 
-        changes = git.changes_since(revision, request.project.root)
+        revision, root = self.new_since, request.project.root
+        if revision is None and self.caused_since is not None and git.has_commit(root):
+            revision = self.caused_since
+        return None if revision is None else git.changes_since(revision, root)
+
+    def _new_alone(self, changes: Changes | None) -> Callable[[Outcome], Outcome]:
+        """Leaves out findings that are older than the revision of `--new-since`, if it is given."""
+        revision = self.new_since
+        if revision is None or changes is None:
+            return lambda outcome: outcome
+        from amplint.output import changed
+
         return lambda outcome: changed.since(outcome, changes, revision)
 
     def _suppressed(self, outcome: Outcome, request: Request, known: Known) -> Outcome:

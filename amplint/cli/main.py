@@ -262,7 +262,7 @@ def check(
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
     from_stdin = STDIN in given["paths"]
     if write or diff:
-        refuse_with("--fix and --diff", {"--new-since": adoption.new_since, **limits})
+        refuse_with("--fix and --diff", {**adoption.revisions, **limits})
         if diff or from_stdin:  # what goes to standard output is no report
             refuse_with("--diff" if diff else "--fix and `-`", reports)
     if watch:
@@ -395,10 +395,10 @@ def explain(
     settings_schema: bool,
     place: str | None,
 ) -> int:
-    """Print the page of a rule or framework, or explain a line.
+    """Explain a rule, a framework, a line or a word.
 
-    RULE is a code or a name. With --at, only this rule is explained; without RULE, all rules that
-    look at the line.
+    RULE is a code or a name, or a word of the reports, such as `hot`. With --at, only this rule is
+    explained; without RULE, all rules that look at the line.
     """
     if every:
         refuse_with("--all", {"RULE": rule, "--at": place})
@@ -426,11 +426,16 @@ def explain(
         except ModelError as error:
             raise Failure(str(error)) from error
         return CLEAN
+    from amplint.knowledge.glossary import GLOSSARY
     from amplint.output import rule_list
     from amplint.rule import registry
 
     if rule is None and place is None and not every:
         raise click.UsageError("Missing argument 'RULE', or --all, or --at, or --model.")
+    word = rule.lower() if rule is not None else ""
+    if word in GLOSSARY and place is None and format_ is None:
+        click.echo(click.wrap_text(f"{word}: {GLOSSARY[word]}", 80))
+        return CLEAN
     known = registry.all_rules()
     try:
         found = registry.find(rule, known) if rule is not None else None

@@ -465,7 +465,8 @@ def files_and_settings(
 
     paths = paths or (".",)
     settings = hierarchy(paths, config, options)
-    return discover.project(paths, settings, force_exclude), settings
+    project = discover.project(paths, settings, force_exclude)
+    return replace(project, notices=(*project.notices, *settings.notices)), settings
 
 
 def hierarchy(

@@ -393,6 +393,16 @@ def only_new(outcome: Outcome, known: Known) -> Outcome:
     return Ledgers(outcome.root, known).without_known(outcome) if known else outcome
 
 
+def new_since(outcome: Outcome, before: Outcome) -> Outcome:
+    """The outcome with the findings that an earlier one of the same files does not have."""
+    file = outcome.root / NAME
+    earlier = Ledgers(before.root, dict.fromkeys(before.files, Baseline(file, {})))
+    earlier.without_known(before)
+    known = Baseline(file, total(ledger.new for ledger in earlier.all))
+    new = Ledgers(outcome.root, dict.fromkeys(outcome.files, known)).without_known(outcome)
+    return replace(outcome, findings=new.findings)
+
+
 def without_known(outcome: Outcome, known: Known, request: Request) -> Outcome:
     """The outcome without the known findings; a notice says if some of them are gone."""
     if not known:

@@ -17,7 +17,14 @@ import pathspec
 
 from amplint.claim.claim import Claim
 from amplint.claim.finding import Finding, Group, RuleName
-from amplint.claim.selectors import UNREADABLE, AnyClaim, beginnings, did_you_mean, for_target
+from amplint.claim.selectors import (
+    UNREADABLE,
+    AnyClaim,
+    beginnings,
+    did_you_mean,
+    for_target,
+    is_slip,
+)
 from amplint.project.patterns import is_pattern, spec
 from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.torch_floor import ANY, Floor
@@ -26,6 +33,7 @@ from amplint.util.errors import Failure
 from amplint.util.paths import lies_in, seen_from, slashes, without_drive
 from amplint.util.toml import loads
 
+TOOL = "amplint"  # the name of its table
 COMMAND_LINE = "the command line"
 AND_COMMAND_LINE = f" and {COMMAND_LINE}"  # where that adds to what a file has
 INLINE = "--config"  # where a setting is written on the command line as in a file
@@ -61,6 +69,7 @@ class Settings:
         extend_select: selectors added to `select`.
         preview: whether rules that are in preview judge as the others do, and not at all.
         exclude: patterns, written as in .gitignore, of files not to look at.
+        extend_exclude: patterns added to `exclude`.
         roots: patterns, a name or a `*` for each level, of directories that are analysed as
             projects of their own; None for those that have a pyproject.toml or a .git.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
@@ -86,6 +95,7 @@ class Settings:
     extend_select: tuple[str, ...] = ()
     preview: bool = False
     exclude: tuple[str, ...] = ()
+    extend_exclude: tuple[str, ...] = ()
     roots: tuple[str, ...] | None = None
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
@@ -184,10 +194,12 @@ class Settings:
         )
 
     def excludes(self, path: str, is_directory: bool) -> bool:
-        """Whether `exclude` leaves out this (absolute) path."""
-        if not self.exclude:
-            return False
-        return self._excluded.match_file(self.relative(path, "exclude") + "/" * is_directory)
+        """Whether `exclude`, or what is added to it, leaves out this (absolute) path."""
+        for key, excluded in self._excluded:
+            verdict = excluded.check_file(self.relative(path, key) + "/" * is_directory).include
+            if verdict is not None:
+                return verdict
+        return False
 
     def root_of(self, directory: str) -> str | None:
         """The directory that `roots` has a file of this (absolute) directory analysed with: the
@@ -211,8 +223,10 @@ class Settings:
         return re.sub(r"^(\.\./)+", "", without_drive(seen_from(self.base_of(key), file)))
 
     @cached_property
-    def _excluded(self) -> pathspec.GitIgnoreSpec:
-        return spec(self.exclude)
+    def _excluded(self) -> tuple[tuple[str, pathspec.GitIgnoreSpec], ...]:
+        """The patterns by key, the last word first."""
+        patterns = {"extend-exclude": self.extend_exclude, "exclude": self.exclude}
+        return tuple((key, spec(each)) for key, each in patterns.items() if each)
 
     @cached_property
     def _per_file(self) -> tuple[tuple[PathMatch, tuple[str, ...]], ...]:
@@ -345,6 +359,14 @@ def table_of(file: Path) -> dict[str, object] | None:
     return table
 
 
+def misspelled_table(file: Path) -> str | None:
+    """The table of a pyproject.toml whose name is that of amplint's with one slip, if it has one.
+    Raises ConfigError."""
+    tool = document_of(file).get("tool", {})
+    names = tool if isinstance(tool, dict) else ()
+    return next((name for name in names if name != TOOL and is_slip(name, TOOL)), None)
+
+
 def document_of(file: Path) -> dict[str, object]:
     """A TOML file. Raises ConfigError."""
     try:
@@ -375,8 +397,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             given[key.replace("-", "_")] = strings(value, where)
         elif key == "preview":
             given["preview"] = true_or_false(value, where)
-        elif key == "exclude":
-            given["exclude"] = patterns(value, where)
+        elif key in ("exclude", "extend-exclude"):
+            given[key.replace("-", "_")] = patterns(value, where)
         elif key == "roots":
             given["roots"] = directories(value, where)
         elif key == "per-file-ignores":
@@ -401,14 +423,23 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
 
 
 KEYS = (
-    "select", "ignore", "extend-select", "preview", "exclude", "roots", "per-file-ignores",
-    "target-torch", "assume-autocast", "models", "baseline", "observations",
+    "select", "ignore", "extend-select", "preview", "exclude", "extend-exclude", "roots",
+    "per-file-ignores", "target-torch", "assume-autocast", "models", "baseline", "observations",
     "hints",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
 # The options that add to the value of a key, which other options replace.
-ADDED = {"extend-select": "extend-select", "extend-ignore": "ignore", "extend-exclude": "exclude"}
-PATTERNS = ("exclude", "roots", "per-file-ignores")  # the keys whose patterns have a base
+ADDED = {
+    "extend-select": "extend-select",
+    "extend-ignore": "ignore",
+    "extend-exclude": "extend-exclude",
+}
+PATTERNS = (
+    "exclude",
+    "extend-exclude",
+    "roots",
+    "per-file-ignores",
+)  # the keys whose patterns have a base
 
 
 shortened = reprlib.repr  # a value may be as long as the file

@@ -65,11 +65,13 @@ class Changes:
         tracked: the files that git knows, relative to it.
         rows: of each file that is not as it was, the rows that are new or stand next to deleted
             ones.
+        start: the commit that they are since.
     """
 
     top: Path
     tracked: frozenset[str]
     rows: Mapping[str, frozenset[int]]
+    start: str = "HEAD"
     _names: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def touch(self, file: Path, span: Span) -> bool:
@@ -79,6 +81,16 @@ class Changes:
             return True
         rows = self.rows.get(name, frozenset())
         return not rows.isdisjoint(range(span.start.row, span.end.row + 1))
+
+    def has(self, file: Path) -> bool:
+        """Whether the file is not as it was."""
+        name = self._name(file)
+        return name not in self.tracked or name in self.rows
+
+    def former(self, file: Path) -> bytes | None:
+        """The content that the file had; None where it was not there."""
+        done = _git(self.top, (), "cat-file", "blob", f"{self.start}:{self._name(file)}")
+        return None if done.returncode else done.stdout
 
     def _name(self, file: Path) -> str:
         key = str(file)
@@ -112,6 +124,7 @@ def changes_since(revision: str, directory: Path) -> Changes:
         Path(os.path.realpath(top)),
         frozenset(os.fsdecode(name) for name in tracked.split(b"\0") if name),
         {name: frozenset(rows) for name, rows in changed_rows(patch).items()},
+        start,
     )
 
 
@@ -122,6 +135,11 @@ def answer(directory: Path, *arguments: str) -> str:
     except GitError:
         return ""
     return "" if done.returncode else os.fsdecode(done.stdout).rstrip("\r\n")
+
+
+def has_commit(directory: Path) -> bool:
+    """Whether there is a repository around a directory, with a commit."""
+    return bool(answer(directory, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"))
 
 
 def changed_rows(patch: bytes) -> dict[str, set[int]]:

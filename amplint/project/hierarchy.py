@@ -18,10 +18,12 @@ from amplint.project.config import (
     INLINE,
     NOTHING,
     PATTERNS,
+    TOOL,
     ConfigError,
     Configuration,
     Settings,
     WrittenSettings,
+    misspelled_table,
     parse,
     table_of,
     written_in,
@@ -58,6 +60,7 @@ class SettingsHierarchy:
         self._inline = inline or {}
         self._options = {key: value for key, value in (options or {}).items() if key not in ADDED}
         self._added = {ADDED[key]: value for key, value in (options or {}).items() if key in ADDED}
+        self.notices: list[str] = []  # on files that were looked at for settings
         self._config = config
         self._start = start
         self._places = Directories()
@@ -167,6 +170,10 @@ class SettingsHierarchy:
             return None
         file = Path(directory, PYPROJECT)
         try:
+            if slip := misspelled_table(file):
+                self.notices.append(
+                    f"{file}: [tool.{slip}] is not read; amplint reads [tool.{TOOL}]"
+                )
             return None if table_of(file) is None else file
         except ConfigError:
             if self._is_a_template(directory):

@@ -84,6 +84,8 @@ JSON_CHARACTER = re.compile(
 class NotANotebookError(UndecodableError):
     """The file is no notebook, or none that can be read."""
 
+    remedy = ""
+
 
 class JsonValue(NamedTuple):
     """A value in a JSON document, which stands at [start, end)."""

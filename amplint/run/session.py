@@ -123,7 +123,7 @@ def decoded(reading: Reading, request: Request) -> tuple[dict[str, Text], Analys
         except UndecodableError as error:
             at = Position(error.row, error.column)
             what = "notebook" if isinstance(error, NotANotebookError) else "file"
-            seen[path] = Seen((unparsable(path, at, error.reason, what),))
+            seen[path] = Seen((unparsable(path, at, error.reason, what, remedy=error.remedy),))
         else:
             refused = texts[path].refused
             if refused:

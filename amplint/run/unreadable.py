@@ -12,7 +12,7 @@ from amplint.rule.of_engine import UNPARSABLE
 from amplint.run.seen import Seen
 from amplint.util.errors import describe
 from amplint.util.positions import Position, Span
-from amplint.util.text import why_python_refuses
+from amplint.util.text import SAVE_AS_UTF8, why_python_refuses
 
 
 def why_unread(
@@ -27,7 +27,9 @@ def why_unread(
     if refusal is None:
         return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
     newer = newer_syntax(text)
-    return Seen(findings=(unparsable(path, *refusal, newer=newer, lowest=lowest),))
+    remedy = SAVE_AS_UTF8 if "\0" in text else ""
+    finding = unparsable(path, *refusal, newer=newer, lowest=lowest, remedy=remedy)
+    return Seen(findings=(finding,))
 
 
 PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
@@ -40,14 +42,16 @@ def unparsable(
     what: str = "file",
     newer: Newer | None = None,
     lowest: tuple[str, str] | None = None,
+    remedy: str = "",
 ) -> Finding:
     """The finding of what Python cannot read.
 
     Args:
         newer: the syntax that it is refused for, where nothing is wrong with that.
         lowest: see `Task.lowest_python`.
+        remedy: what to do, where it is not the syntax that is wrong.
     """
-    message, advice = f"{PYTHON} cannot read this {what}: {reason}", UNPARSABLE.help
+    message, advice = f"{PYTHON} cannot read this {what}: {reason}", remedy or UNPARSABLE.help
     if newer is not None:
         message = f"this {what} is not checked: {too_new(newer)}"
         advice = f"run amplint with {advised(newer, lowest)}; nothing is wrong with the {what}"

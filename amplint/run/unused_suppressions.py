@@ -107,8 +107,17 @@ def _complaints(
     if idle:
         codes = ", ".join(f"`{word.text}`" for word in idle)
         verb = "suppresses" if len(idle) == 1 else "suppress"
-        message = f"{codes} {verb} nothing here"
+        message = f"{codes} {verb} nothing here{_beside(suppressions, one, covered)}"
         yield Complaint(one.start, one.end, message, tuple(removal(text, one, idle)))
+
+
+def _beside(suppressions: Suppressions, one: Suppression, covered: Sequence[Finding]) -> str:
+    """The end of a sentence about codes that a comment names to no effect: those that its line
+    has instead."""
+    left = {finding.code for finding in covered if not suppressions.suppresses(finding)}
+    if one.rows is None or not left:
+        return ""
+    return f": this line has {', '.join(sorted(left))}"
 
 
 def _what_was_meant(written: str) -> str:

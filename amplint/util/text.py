@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Dense code takes a kilobyte of memory for each of its characters while it is analysed. The longest
 # module of the packages that amplint is tried on has 1.4 million.
 MOST_CHARACTERS = 4_000_000
+SAVE_AS_UTF8 = "save it as UTF-8"
 DEEPEST = 3_000  # levels of a tree: what Python 3.11 builds at the usual recursion limit
 LINE_END = re.compile(r"\r\n|\r|\n")
 # Comments and strings of several lines; other strings are named only to be passed over. What an
@@ -50,7 +51,12 @@ OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
 class UndecodableError(Exception):
-    """The bytes are not text in the encoding that the file declares; row and column from 1."""
+    """The bytes are not text in the encoding that the file declares; row and column from 1.
+
+    `remedy`: what to do; empty where it is as for wrong syntax.
+    """
+
+    remedy = SAVE_AS_UTF8
 
     def __init__(self, row: int, column: int, reason: str) -> None:
         super().__init__(reason)
@@ -61,6 +67,8 @@ class UndecodableError(Exception):
 
 class TooLargeError(UndecodableError):
     """There is more text than amplint analyses."""
+
+    remedy = ""
 
     def __init__(self) -> None:
         super().__init__(1, 1, f"it has more than {MOST_CHARACTERS:,} characters")

@@ -31,8 +31,9 @@ def commit(repository: Path) -> None:
 
 
 def copy_checkout(copy: Path) -> None:
-    """amplint as a repository of one commit: what the checkout holds now, committed or not."""
-    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).stdout
+    """amplint as a repository of one commit: the files that git tracks, as the checkout has them
+    now. What else lies there may be a virtual environment, whatever its name is."""
+    listing = run("git", "ls-files", cwd=ROOT).stdout
     for name in listing.splitlines():
         if (ROOT / name).is_file() and not name.startswith("tests/"):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)

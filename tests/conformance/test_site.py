@@ -56,6 +56,19 @@ def test_links_lead_to_pages_that_are_there(site: Path) -> None:
                 assert (there / "index.html" if there.is_dir() else there).is_file(), (page, link)
 
 
+def test_the_site_holds_pages_and_no_sources(site: Path) -> None:
+    added = {
+        page.parent.relative_to(site / "repository").as_posix()
+        for page in (site / "repository").rglob("index.html")
+    }
+    assert "CHANGELOG" in added
+    for page in added - {"."}:  # the README is the index of its directory
+        assert (
+            any((ROOT / page).parent.glob(f"{Path(page).name}*.md"))
+            or (ROOT / page / "README.md").is_file()
+        ), page
+
+
 def test_a_page_loads_nothing_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         fetched = FETCHED.findall(page.read_text(encoding="utf-8"))

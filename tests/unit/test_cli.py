@@ -388,7 +388,7 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--select", "AMP7O1"], "there is no rule `AMP7O1`; did you mean `AMP701`?"),
         (["check", "--target-torch", "two"], "`target-torch` must be a version such as 2.4, not"),
         (["check", "--target-torch", "99"], "must be a version such as 2.4, not '99'\n"),
-        (["check", "--select", "AMP777"], "there is no rule `AMP777`; did you mean `AMP807"),
+        (["check", "--select", "AMP777"], "there is no rule `AMP777`\n"),
         (["check", ""], "'': there is no such file or directory"),
         (["check", "--select", " , "], "Invalid value for '--select': names no rule"),
         (["check", "--fail-on", "perf"], "there is no group `perf`; did you mean `performance`?"),
@@ -417,7 +417,10 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
             ["explain", "AMP90"],
             "there is no rule `AMP90`; near it: AMP901, AMP902, AMP903, AMP904 (",
         ),
-        (["explain", "amp999"], "AMP904, AMP911, AMP912, AMP913 ("),
+        (["explain", "amp999"], "there is no rule `amp999`\n"),
+        (["check", "--select", "AMP999"], "there is no rule `AMP999`\n"),
+        (["check", "--select", "AMP706"], "there is no rule `AMP706`; did you mean `AMP"),
+        (["check", "--select", "AMP177"], "there is no rule `AMP177`; did you mean `AMP1"),
         (["explain", "AMP4"], "AMP412 and 8 more (`amplint rules` lists all)"),
         (["explain", "data-paralel"], "did you mean `data-parallel`?"),
     ],
@@ -524,6 +527,7 @@ def test_files_that_cannot_be_read_are_findings_and_the_rest_goes_on(project: Pa
         assert reason in line
     assert any(line.startswith("good.py:3:6 AMP701") for line in lines)
     assert "7 files, 7 findings (6 correctness, 1 migration)" in lines[-1]
+    assert ran.out.count("help: save it as UTF-8") == 3, "NUL, bytes of Latin-1, unknown encoding"
 
 
 def test_what_python_can_just_read_is_checked(project: Path) -> None:

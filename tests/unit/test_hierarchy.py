@@ -445,3 +445,33 @@ def test_the_settings_of_one_file_are_shown(amplint: Amplint, mono: Path) -> Non
     assert [block.splitlines()[1] for block in all_of_them] == [
         f"# root of the project: {name}" for name in ("new", "old", ".")
     ]
+
+
+def test_a_table_with_a_slip_in_its_name_is_said(
+    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    settings = tmp_path / "pyproject.toml"
+    for name in ("amplnt", "ampliint", "amplnit"):
+        settings.write_text(f"[tool.{name}]\n")
+        ran = amplint("check")
+        assert ran.status == 0
+        assert f"[tool.{name}] is not read; amplint reads [tool.amplint]" in ran.err
+    for text in ("[tool.amplint]\n", "[tool.lint]\n", "tool = 1\n"):
+        settings.write_text(text)
+        assert "is not read" not in amplint("check").err
+
+
+def test_extend_exclude_adds_to_what_is_extended(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "base.toml").write_text('exclude = ["gen/"]\n')
+    (tmp_path / "sub" / "amplint.toml").write_text(
+        'extend = "../base.toml"\nextend-exclude = ["old/"]\n'
+    )
+    found = SettingsHierarchy().at(str(tmp_path / "sub"))
+    assert found.excludes(str(tmp_path / "sub" / "gen"), True)
+    assert found.excludes(str(tmp_path / "sub" / "old"), True)
+    assert dict(found.bases) == {"exclude": tmp_path}, "each is relative to its own file"
+    again = SettingsHierarchy({"extend-exclude": ["!gen/"]}).at(str(tmp_path / "sub"))
+    assert not again.excludes(str(tmp_path / "sub" / "gen"), True)

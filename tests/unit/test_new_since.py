@@ -208,6 +208,81 @@ def test_inside_of_a_hook(
     assert reported(amplint("check", "inner", "--new-since", "HEAD")) == ["inner/a.py AMP702"]
 
 
+# ------------------------------------------------------------------------------ caused elsewhere
+
+READS = CALLS.replace("        log(loss)\n", "        print(float(log(loss)))\n")
+OF_HOOK = ("check", "--force-exclude", "--caused-since", "HEAD")
+
+
+@pytest.fixture
+def caused(repository: Repository) -> Repository:
+    """A commit of lib.py alone would make a finding in train.py."""
+    (repository.top / "lib.py").write_text("def log(loss):\n    return 1.0\n")
+    (repository.top / "train.py").write_text(READS)
+    repository.commit()
+    (repository.top / "lib.py").write_text("def log(loss):\n    return loss\n")
+    return repository
+
+
+@pytest.mark.usefixtures("caused")
+@pytest.mark.parametrize("command", [OF_HOOK, ("check", "--new-since", "HEAD")])
+def test_what_a_change_causes_elsewhere_is_reported(
+    amplint: Amplint, command: tuple[str, ...]
+) -> None:
+    assert reported(amplint("check", "lib.py")) == []
+    for _ in range(2):  # the second one finds all in the cache
+        ran = amplint(*command, "lib.py")
+        assert reported(ran) == ["train.py AMP101"], "not AMP702, which is older"
+        assert "2 files, 1 finding" in ran.out
+
+
+def test_what_was_there_before_is_not_caused(amplint: Amplint, repository: Repository) -> None:
+    (repository.top / "lib.py").write_text("def log(loss):\n    return loss\n")
+    (repository.top / "train.py").write_text(READS)
+    repository.commit()
+    (repository.top / "lib.py").write_text("def log(loss):\n    loss = loss * 1\n    return loss\n")
+    ran = amplint(*OF_HOOK, "lib.py")
+    assert (ran.status, reported(ran)) == (0, [])
+
+
+def test_a_new_file_causes_what_it_brings_up(amplint: Amplint, repository: Repository) -> None:
+    (repository.top / "train.py").write_text(READS)
+    (repository.top / "lib.py").unlink()
+    repository.commit()
+    (repository.top / "lib.py").write_text("def log(loss):\n    return loss\n")
+    found = reported(amplint(*OF_HOOK, "lib.py"))
+    assert set(found) <= {"train.py AMP101"}
+
+
+@pytest.mark.usefixtures("caused")
+def test_all_findings_of_the_named_files_count_for_the_hook(amplint: Amplint) -> None:
+    assert reported(amplint(*OF_HOOK, "train.py")) == ["train.py AMP101", "train.py AMP702"]
+    assert reported(amplint(*OF_HOOK, "train.py", "lib.py")) == [
+        "train.py AMP101",
+        "train.py AMP702",
+    ]
+
+
+def test_a_baseline_and_exclude_hold_elsewhere(amplint: Amplint, caused: Repository) -> None:
+    settings = caused.top / "pyproject.toml"
+    settings.write_text('[tool.amplint]\nexclude = ["train.py"]\n')
+    assert reported(amplint(*OF_HOOK, "lib.py")) == []
+    settings.write_text("")
+    assert amplint("baseline").status == 0
+    assert reported(amplint(*OF_HOOK, "lib.py")) == []
+
+
+def test_before_the_first_commit_nothing_is_caused(amplint: Amplint, caused: Repository) -> None:
+    caused("update-ref", "-d", "HEAD")
+    assert amplint(*OF_HOOK, "lib.py").status == 0
+
+
+@pytest.mark.usefixtures("caused")
+def test_the_two_revisions_cannot_be_combined(amplint: Amplint) -> None:
+    ran = amplint(*OF_HOOK, "--new-since", "HEAD", "lib.py")
+    assert (ran.status, ran.out) == (2, "")
+
+
 # ------------------------------------------------------------------------------ what is refused
 
 

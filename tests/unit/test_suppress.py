@@ -228,6 +228,15 @@ def test_nothing_is_said_of_rules_that_did_not_run() -> None:
     assert unused(text, ran=RULES[:2], all_ran=False) == []
 
 
+def test_what_a_comment_does_not_name_on_its_line_is_said() -> None:
+    (one,) = unused("a = 1  # amplint: ignore[AMP103]\n", [finding(1)])
+    assert one.message == "`AMP103` suppresses nothing here: this line has AMP101"
+    (one,) = unused("a = 1  # amplint: ignore[AMP101, AMP103]\n", [finding(1)])
+    assert one.message == "`AMP103` suppresses nothing here", "the other one is suppressed"
+    (one,) = unused("# amplint: ignore-file[AMP103]\na = 1\n", [finding(2)])
+    assert one.message == "`AMP103` suppresses nothing here", "it is about no line"
+
+
 @pytest.mark.parametrize("comment", ["# noqa", "# noqa: E501", "# noqa: E501, W291 text"])
 def test_comments_to_other_tools_are_left_alone(comment: str) -> None:
     assert unused(f"a = 1  {comment}\n") == []
@@ -236,7 +245,7 @@ def test_comments_to_other_tools_are_left_alone(comment: str) -> None:
 @pytest.mark.parametrize(
     ("comment", "message"),
     [
-        ("# amplint: ignore[AMP110]", "there is no rule `AMP110`; near it: AMP1"),
+        ("# amplint: ignore[AMP110]", "there is no rule `AMP110`; did you mean `AMP101`?"),
         ("# amplint: ignore[host-raed]", "there is no rule `host-raed`; did you mean `host-read`?"),
         ("# noqa: AMP999", "there is no rule `AMP999`"),
         ("# amplint: ignor[AMP101]", "is not understood; did you mean `ignore`?"),
