@@ -98,6 +98,7 @@ class Fix:
         proven: of a safe fix, the conditions that make it one, which hold here; else none.
         newer: the fix to offer in its place where the lowest torch that has to do is no older than
             the one that the rule's fixes are for (`Rule.fixes_torch`).
+        needs_torch: the version of torch that it needs, where the project may have an older one.
     """
 
     title: str
@@ -105,6 +106,7 @@ class Fix:
     safety: Safety
     proven: tuple[str, ...] = ()
     newer: Fix | None = None
+    needs_torch: str | None = None
 
     def __post_init__(self) -> None:
         if (self.safety is Safety.SAFE) != bool(self.proven):
@@ -120,6 +122,11 @@ class Fix:
     def demoted(self) -> Fix:
         """The same fix, no longer safe."""
         return replace(self, safety=Safety.UNSAFE, proven=())
+
+    def waiting(self, torch: str, why: str = "") -> Fix:
+        """The same fix where it is not known that the project has the torch that it needs."""
+        title = f"{self.title}, which needs torch {torch}{why}"
+        return replace(self.demoted(), title=title, needs_torch=torch)
 
 
 @dataclass(frozen=True)
