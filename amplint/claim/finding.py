@@ -123,11 +123,6 @@ class Fix:
         """The same fix, no longer safe."""
         return replace(self, safety=Safety.UNSAFE, proven=())
 
-    def waiting(self, torch: str, why: str = "") -> Fix:
-        """The same fix where it is not known that the project has the torch that it needs."""
-        title = f"{self.title}, which needs torch {torch}{why}"
-        return replace(self.demoted(), title=title, needs_torch=torch)
-
 
 @dataclass(frozen=True)
 class Related:

@@ -18,6 +18,14 @@ SETTINGS = """\
 # preview = true                     # also rules whose findings are still being read
 """
 
+UNSET = re.compile(r"^# target-torch = \S+", re.MULTILINE)
+
+
+def with_torch(settings: str, version: str) -> str:
+    """The settings with the lowest torch of the project."""
+    return UNSET.sub(f'target-torch = "{version}"', settings)
+
+
 HOOK = """\
 repos:
   - repo: ADDRESS

@@ -64,7 +64,7 @@ NGC = (
 
 
 def of_conda(text: str) -> Iterator[str]:
-    """What the items of an environment say, those for pip among them."""
+    """Of the items of an environment, those for pip among them."""
     yield from (match[1] for match in ITEM.finditer(text))
 
 
@@ -73,7 +73,7 @@ def of_lock(text: str) -> Iterator[str]:
 
 
 def of_dockerfile(text: str) -> Iterator[str]:
-    """What it installs; where that is no torch of a known version, those of its images."""
+    """Of what it installs; where that is no torch of a known version, of its images."""
     given = dict(ARGUMENT.findall(text))
     plain = BLANK.sub(lambda blank: given.get(blank[1], blank[0]), CONTINUED.sub(" ", text))
     lines = "\n".join(line for line in plain.splitlines() if not line.lstrip().startswith("#"))

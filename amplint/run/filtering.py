@@ -143,9 +143,9 @@ class Filter:
         if has_it or not self._writes(fix, finding.path):
             return finding
         if lowest is None:
-            return replace(finding, fix=fix.waiting(needed))
+            return replace(finding, fix=_waiting(fix, needed))
         older = "older ones" if allowed == ANY else allowed
-        waiting = fix.waiting(needed, f" ({origin} allows {older})")
+        waiting = _waiting(fix, needed, f" ({origin} allows {older})")
         return replace(finding, fix=replace(waiting, safety=Safety.SUGGEST))
 
     def _writes(self, fix: Fix, path: str) -> bool:
@@ -188,6 +188,12 @@ class Filter:
                 own, codes, all(map(settings.may_report, by_default))
             )
         return self._chosen[settings]
+
+
+def _waiting(fix: Fix, torch: str, why: str = "") -> Fix:
+    """The fix where it is not known that the project has the torch that it needs."""
+    title = f"{fix.title}, which needs torch {torch}{why}"
+    return replace(fix.demoted(), title=title, needs_torch=torch)
 
 
 def without_superseded(
