@@ -98,6 +98,7 @@ class Fix:
         proven: of a safe fix, the conditions that make it one, which hold here; else none.
         newer: the fix to offer in its place where the lowest torch that has to do is no older than
             the one that the rule's fixes are for (`Rule.fixes_torch`).
+        needs_torch: the version of torch that it needs, where the project may have an older one.
     """
 
     title: str
@@ -105,6 +106,7 @@ class Fix:
     safety: Safety
     proven: tuple[str, ...] = ()
     newer: Fix | None = None
+    needs_torch: str | None = None
 
     def __post_init__(self) -> None:
         if (self.safety is Safety.SAFE) != bool(self.proven):

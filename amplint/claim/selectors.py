@@ -39,26 +39,21 @@ def whole(rule: Claim) -> str:
     return f"{rule.name} of {rule.package}" if rule.package else rule.name
 
 
-def for_target(
-    rules: Iterable[AnyClaim], target: str | None, floor: str | None = None
+def for_torch(
+    rules: Iterable[AnyClaim], lowest: str | None, highest: str | None
 ) -> tuple[AnyClaim, ...]:
-    """The rules that hold for every torch from `target` on, and those that hold for `target` alone.
+    """The rules that hold for the torch of a project.
 
-    Without a target, those that hold for any torch from some version on, and those that hold for
-    the lowest one that requirements name, if they name one.
+    Args:
+        lowest: the lowest one that it names, if it names one; a rule that a newer torch has made
+            needless is left out without.
+        highest: the newest one that a rule may need; None for any.
     """
-    if target is None:
-        return tuple(
-            rule
-            for rule in rules
-            if rule.until is None or (floor is not None and version(floor) < version(rule.until))
-        )
-    lowest = version(target)
     return tuple(
         rule
         for rule in rules
-        if (rule.torch is None or version(rule.torch) <= lowest)
-        and (rule.until is None or lowest < version(rule.until))
+        if (rule.torch is None or highest is None or version(rule.torch) <= version(highest))
+        and (rule.until is None or (lowest is not None and version(lowest) < version(rule.until)))
     )
 
 

@@ -441,6 +441,18 @@ ASKS_TORCH = re.compile(
 """The same where more than the code under the test depends on it: `getattr(args, "amp")` asks torch
 for nothing."""
 
+HANDLES_OLD = re.compile(
+    r"^[ \t]*except\b[^\n]*:\s*\n\s*(from|import) torch\.(cuda|cpu)\.amp\b"
+    r"|^[ \t]*(el)?if\b[^\n]*(torch\.__version__|TORCH_VERSION)[^\n]*:[ \t]*(#[^\n]*)?\n"
+    r"(?!\s*raise\b)"
+    r"|^[^\n#]*=[^\n]*\btorch\.__version__[^\n]*[<>]"
+    r"|^[^\n#]*[^=\n]=[^\n]*[<>]=?[^\n]*\btorch\.__version__"
+    r"|^[^\n#]*\bhasattr\(torch\.(cuda\.)?amp\b",
+    re.MULTILINE,
+)
+"""Code that does its work another way on an old torch: a test of the version, unless an error
+follows, or an import that an old name stands in for."""
+
 ASKS_FOR_CAPTURE = re.compile(
     r"^_?is_(\w+_)?(compil|dynamo|export|onnx|tracing|scripting|captur|fake)\w*|^_get_tracing_state$"
 )

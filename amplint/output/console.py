@@ -212,6 +212,8 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writ
     for path, text in fixed.after.items():
         shown = path_from(Path.cwd(), request.project.root, path)
         before = fixed.before[path]
+        for line in needs(fixed, path):
+            click.echo(line)  # `git apply` and `patch` skip what stands before a diff
         if exact:
             for label, *parts in before.changed_bytes(shown, text):
                 click.echo(diff.patch(label, *parts), nl=False)
@@ -240,6 +242,15 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
     tell(fixed.outcome.problems)
 
 
+def needs(fixed: FixOutcome, path: str) -> list[str]:
+    """A line for each version of torch that the fixes of a file need, and may not have."""
+    wanted: dict[str, set[str]] = {}
+    for one in fixed.applied:
+        if one.path == path and one.fix is not None and one.fix.needs_torch is not None:
+            wanted.setdefault(one.fix.needs_torch, set()).add(one.code)
+    return [f"# {', '.join(sorted(wanted[each]))}: needs torch {each}" for each in sorted(wanted)]
+
+
 def counts(fixed: FixOutcome) -> str:
     """Ex) 3 findings in 2 files, which reveals 1 other"""
     findings, files = fixed.fixed, len(fixed.after)
@@ -264,11 +275,14 @@ def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) ->
 
 
 def of_unsafe(fixed: FixOutcome) -> str:
-    """Ex) ; --unsafe would fix 2 more"""
+    """Ex) ; --unsafe would fix 2 more (1 waits for `target-torch`)"""
     from amplint.claim.finding import Safety
 
-    count = sum(1 for one in fixed.outcome.findings if one.fix and one.fix.safety is Safety.UNSAFE)
-    return f"; --unsafe would fix {count} more" if count else ""
+    found = fixed.outcome.findings
+    unsafe = [one.fix for one in found if one.fix and one.fix.safety is Safety.UNSAFE]
+    waiting = sum(fix.needs_torch is not None for fix in unsafe)
+    waits = f" ({waiting} wait{'s' * (waiting == 1)} for `target-torch`)" if waiting else ""
+    return f"; --unsafe would fix {len(unsafe)} more{waits}" if unsafe else ""
 
 
 def tell_notices(notices: Iterable[str]) -> None:

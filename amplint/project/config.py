@@ -22,7 +22,7 @@ from amplint.claim.selectors import (
     AnyClaim,
     beginnings,
     did_you_mean,
-    for_target,
+    for_torch,
     is_slip,
 )
 from amplint.project.patterns import is_pattern, spec
@@ -74,7 +74,7 @@ class Settings:
             projects of their own; None for those that have a pyproject.toml or a .git.
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
-        torch_floor: without `target_torch`, the lowest version that its requirements allow.
+        torch_floor: without `target_torch`, the lowest version that its files allow.
         python_floor: the lowest Python that the project allows.
         assume_autocast: whether modules and losses that nobody is seen to call run under autocast;
             True: all of them do, and what is handed in from out of sight is half; "auto" to go by
@@ -123,7 +123,8 @@ class Settings:
             self.target_torch,
             self.assume_autocast,
             self.texts_of_models,
-            self.torch_floor and [self.torch_floor.version, self.torch_floor.file.name],
+            self.torch_floor
+            and [self.torch_floor.version, self.torch_floor.pinned, self.torch_floor.file.name],
             self.python_floor and [self.python_floor.version, self.python_floor.file.name],
         ]
 
@@ -157,10 +158,13 @@ class Settings:
     def rules(self, rules: Iterable[AnyClaim]) -> tuple[AnyClaim, ...]:
         """Those of the rules that hold for the torch that has to do, and are not in preview unless
         these settings ask for such rules."""
-        floor = self.torch_floor
-        named = floor.version if floor is not None and floor.version != ANY else None
         chosen = (rule for rule in rules if self.preview or not rule.preview)
-        return for_target(chosen, self.target_torch, named)
+        floor = self.torch_floor
+        if self.target_torch is not None:
+            return for_torch(chosen, self.target_torch, self.target_torch)
+        if floor is None or floor.version == ANY:
+            return for_torch(chosen, None, None)
+        return for_torch(chosen, floor.version, floor.pinned or None)
 
     def selects(self, names: Sequence[RuleName], group: Group) -> bool:
         """Whether findings of this kind are reported.

@@ -10,7 +10,8 @@ import configparser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from amplint.project.torch_floor import Floors, Reader, table_in
+from amplint.project.requirements import Reader, table_in
+from amplint.project.torch_floor import Floors
 from amplint.util.toml import loads
 
 

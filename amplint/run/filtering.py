@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from amplint.claim import selectors
-from amplint.claim.finding import Finding, Group, Safety, by_place
+from amplint.claim.finding import Finding, Fix, Group, Safety, by_place
 from amplint.claim.suppressions import Suppressions
 from amplint.ir.model import Newer
+from amplint.knowledge.vocabulary import HANDLES_OLD
 from amplint.project.config import Settings
 from amplint.project.torch_floor import ANY
 from amplint.rule.rule import Rule
@@ -18,6 +20,12 @@ from amplint.run.seen import Seen
 from amplint.run.unused_suppressions import unused
 from amplint.util.intervals import Intervals
 from amplint.util.text import Text
+
+PRESUMED = "2.0"  # the lowest torch where nothing says which
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,7 @@ class Filter:
     rules: Sequence[Rule]
     unfixed: dict[str, Newer] = field(default_factory=dict, compare=False)
     _chosen: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
+    _handlers: dict[str, str | None] = field(default_factory=dict, compare=False)
 
     def is_complete(self, path: str, unread: Collection[str]) -> bool:
         """Whether all files that belong together with this one could be read.
@@ -113,7 +122,48 @@ class Filter:
             left += unused(suppressions, path, findings, *rules)
         for finding in left:
             if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
-                yield _allowed(finding, chosen.own, settings)
+                yield self._allowed(finding, chosen.own, settings)
+
+    def _allowed(self, finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:
+        """The finding with the fix for the lowest torch that has to do. Of a migration, a fix that
+        needs a newer one is a suggestion; where nothing says how old a torch may be, it is unsafe.
+        Other rules speak of code that is on the new one already, unless they have a fix of their
+        own for each."""
+        fix = finding.fix
+        rule = next((rule for rule in rules if rule.code == finding.code), None)
+        needed = (rule.fixes_torch or rule.torch) if rule is not None else None
+        migrates = finding.group is Group.MIGRATION
+        if fix is None or needed is None or not (migrates or fix.newer):
+            return finding
+        lowest = settings.lowest_torch or self._lowest_in_code(finding.path)
+        allowed, origin = lowest or (PRESUMED, "")
+        has_it = selectors.version(needed) <= selectors.version(allowed)
+        if fix.newer is not None:
+            return replace(finding, fix=fix.newer if has_it else replace(fix, newer=None))
+        if has_it or not self._writes(fix, finding.path):
+            return finding
+        if lowest is None:
+            return replace(finding, fix=_waiting(fix, needed))
+        older = "older ones" if allowed == ANY else allowed
+        waiting = _waiting(fix, needed, f" ({origin} allows {older})")
+        return replace(finding, fix=replace(waiting, safety=Safety.SUGGEST))
+
+    def _writes(self, fix: Fix, path: str) -> bool:
+        """Whether a fix writes a name that is not there: one that removes an import does not."""
+        text = self.texts.get(path, Text("")).text
+        return any(not words(text[edit.start : edit.end]) >= words(edit.text) for edit in fix.edits)
+
+    def _lowest_in_code(self, path: str) -> tuple[str, str] | None:
+        """That older versions of torch have to do, if a file of the same project handles them."""
+        part = self.request.part_of(path)
+        if part not in self._handlers:
+            together = (each for each in self.texts if self.request.part_of(each) == part)
+            handling = (
+                each for each in sorted(together) if HANDLES_OLD.search(self.texts[each].text)
+            )
+            self._handlers[part] = next(handling, None)
+        handler = self._handlers[part]
+        return None if handler is None else (ANY, handler)
 
     def hider(self, path: str, finding: Finding, seen: Seen) -> str:
         """Why a finding in a file is not reported, as a clause: the settings, another rule that
@@ -140,25 +190,10 @@ class Filter:
         return self._chosen[settings]
 
 
-def _allowed(finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:
-    """The finding with the fix for the lowest torch that has to do. Of a migration, a fix that
-    needs a newer one is a suggestion. Other rules speak of code that is on the new one already,
-    unless they have a fix of their own for each."""
-    fix, lowest = finding.fix, settings.lowest_torch
-    rule = next((rule for rule in rules if rule.code == finding.code), None)
-    needed = (rule.fixes_torch or rule.torch) if rule is not None else None
-    migrates = finding.group is Group.MIGRATION
-    if fix is None or needed is None or not (migrates or fix.newer):
-        return finding
-    allowed, origin = lowest or (ANY, "")
-    has_it = selectors.version(needed) <= selectors.version(allowed)
-    if fix.newer is not None:
-        return replace(finding, fix=fix.newer if has_it else replace(fix, newer=None))
-    if lowest is None or has_it:
-        return finding
-    older = "older ones" if allowed == ANY else allowed
-    title = f"{fix.title}, which needs torch {needed} ({origin} allows {older})"
-    return replace(finding, fix=replace(fix, title=title, safety=Safety.SUGGEST, proven=()))
+def _waiting(fix: Fix, torch: str, why: str = "") -> Fix:
+    """The fix where it is not known that the project has the torch that it needs."""
+    title = f"{fix.title}, which needs torch {torch}{why}"
+    return replace(fix.demoted(), title=title, needs_torch=torch)
 
 
 def without_superseded(

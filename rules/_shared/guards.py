@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
+from .versioned_calls import VersionedCalls
+
 if TYPE_CHECKING:
     from amplint import Source, View
 
@@ -19,22 +21,36 @@ if TYPE_CHECKING:
 NEW_NAME = re.compile(r"\btorch\.(amp|autocast)\b|from torch import [^\n]*\b(amp|autocast)\b")
 ENDS_PROCESS = re.compile(r"(sys\.|os\._)?exit\(|quit\(")
 CATCHES = re.compile(r"\b(suppress|raises|assertRaises\w*)\(")
-MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
+MISSING_NAME = frozenset(
+    {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
+)
+# What a new argument raises where only its name was known: also much else does.
+MISSING_ARGUMENT = frozenset({"TypeError", "RuntimeError"})
+# The names of mixed precision, old and new.
+OF_AMP = re.compile(r"autocast|GradScaler|\bcustom_[fb]wd\b|\bamp\b")
+GETS_OF_TORCH = re.compile(r"getattr\(\s*torch\b")
+RETURNS = "return"
 # How many variables are followed, each made of the next: `IS_OLD = V < Version("2.4")`
 MAX_VARIABLES = 4
 
 
 def is_fallback(at: View) -> bool:
-    """Whether the node runs only on a torch that lacks a name, or has it.
+    """Whether the node runs only on a torch that lacks a name, or has it, or is done another way
+    where it fails.
 
     Ex) try: torch.amp.GradScaler("cuda") except AttributeError: <node>
+    Ex) try: return <node> except TypeError: return torch.is_autocast_enabled()
     Ex) if hasattr(torch.amp, "autocast"): return ...; <node>
     """
     node, src = at.cst, at.source
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.ExceptHandler):
-            if _catches_missing(ancestor, src):
+            tried = src.parent(ancestor)
+            if isinstance(tried, cst.Try) and _catches_missing(ancestor, tried, src):
+                return True
+        elif isinstance(ancestor, cst.Try):
+            if inner is ancestor.body and _is_done_otherwise(node, ancestor, src):
                 return True
         elif isinstance(ancestor, cst.If | cst.IfExp):
             if _asks_version(ancestor.test, ASKS_VERSION, src):
@@ -42,19 +58,71 @@ def is_fallback(at: View) -> bool:
         elif isinstance(ancestor, cst.BooleanOperation):
             if inner is not ancestor.left and _asks_version(ancestor.left, ASKS_TORCH, src):
                 return True
+        elif isinstance(ancestor, cst.Call):
+            if inner in ancestor.args[2:] and GETS_OF_TORCH.match(src.text(ancestor)):
+                return True
         elif isinstance(ancestor, cst.IndentedBlock):
             before = itertools.takewhile(partial(is_not, inner), ancestor.body)
             if any(_leaves_by_version(each, src) for each in before):
                 return True
+        elif isinstance(ancestor, cst.FunctionDef) and _is_called_by_version(ancestor, src):
+            return True
         inner = ancestor
     return False
 
 
-def _catches_missing(handler: cst.ExceptHandler, src: Source) -> bool:
-    """Ex) except (ImportError, AttributeError):"""
+def _is_called_by_version(function: cst.FunctionDef, src: Source) -> bool:
+    return VersionedCalls(src.layout.module).decide_on(function.name.value)
+
+
+def _catches_missing(handler: cst.ExceptHandler, tried: cst.Try, src: Source) -> bool:
+    """Whether a handler runs where a name is missing, or an argument of mixed precision.
+
+    Ex) except (ImportError, AttributeError):
+    """
     if handler.type is None:
         return True
-    return not MISSING_NAME.isdisjoint(re.findall(r"\w+", src.text(handler.type)))
+    caught = re.findall(r"\w+", src.text(handler.type))
+    if not MISSING_NAME.isdisjoint(caught):
+        return True
+    return (
+        not MISSING_ARGUMENT.isdisjoint(caught) and OF_AMP.search(src.text(tried.body)) is not None
+    )
+
+
+def _is_done_otherwise(node: cst.CSTNode, tried: cst.Try, src: Source) -> bool:
+    """Whether a handler does what the statement of a node does, and not only logs, or cleans up.
+
+    Ex) try: scaler = <node> except AttributeError: scaler = None
+    """
+    around = itertools.chain([node], src.ancestors(node))
+    statement = next((each for each in around if src.parent(each) is tried.body), None)
+    if statement is None:
+        return False
+    done = _does(statement)
+    return any(
+        _catches_missing(each, tried, src)
+        and (OF_AMP.search(src.text(each.body)) or not done.isdisjoint(_does(each.body)))
+        for each in tried.handlers
+    )
+
+
+def _does(statement: cst.CSTNode) -> set[str]:
+    """The names that a statement binds; RETURNS if it returns a value."""
+    found = set[str]()
+    waiting = [statement]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, cst.Return) and part.value is not None:
+            if not (isinstance(part.value, cst.Name) and part.value.value == "None"):
+                found.add(RETURNS)
+        elif isinstance(part, cst.AssignTarget):
+            found.add(cst.Module([]).code_for_node(part.target))
+        elif isinstance(part, cst.ImportAlias):
+            found.add(part.evaluated_alias or part.evaluated_name)
+        else:
+            waiting += part.children
+    return found
 
 
 def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
@@ -66,7 +134,7 @@ def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     if isinstance(statement, cst.If):
         return leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
     if isinstance(statement, cst.Try):
-        caught = any(_catches_missing(each, src) for each in statement.handlers)
+        caught = any(_catches_missing(each, statement, src) for each in statement.handlers)
     elif isinstance(statement, cst.With):
         caught = any(
             CATCHES.search(text) and not MISSING_NAME.isdisjoint(re.findall(r"\w+", text))

@@ -45,6 +45,7 @@ from amplint import (
     only,
 )
 from amplint.knowledge.libraries import SCALERS
+from amplint.knowledge.since import SINCE
 
 from .._shared.guards import is_fallback
 from .._shared.scalers import misplaced_device
@@ -63,7 +64,7 @@ rule = Rule(
     witness=Differs(0.5),
     changes=frozenset({Change.TRAINING}),
     supersedes=("AMP702",),
-    fixes_torch="2.3",
+    fixes_torch=SINCE[NEW],
 )
 
 

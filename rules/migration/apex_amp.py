@@ -54,6 +54,7 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
+from amplint.knowledge.since import SINCE
 
 from .._shared.forward import belongs_after
 
@@ -87,7 +88,7 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     since="0.1",
-    fixes_torch="2.3",
+    fixes_torch=SINCE["torch.amp.GradScaler"],
     help="use `torch.autocast` and `torch.amp.GradScaler`, or `torch.nn.parallel`",
     witness=Unrun(
         "apex is not on PyPI (the package of this name there is another project)",

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 from amplint import Change, Finding, Fix, Group, Region, Rule, Safety, View, Warns
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
+from amplint.knowledge.since import SINCE
 
 from .._shared.classes import AUTOGRAD_FUNCTION, method_beside
 from .._shared.deprecated import (
@@ -80,7 +81,7 @@ rule = Rule(
     witness=Warns("autocast(args...)` is deprecated"),
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
-    torch="1.12",
+    torch=SINCE["torch.amp.autocast"],
 )
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from amplint import Finding, Fix, Group, Rule, View, Warns, calls
 from amplint.knowledge.libraries import LEGACY_STATE
+from amplint.knowledge.since import SINCE
 
 from .._shared.deprecated import message, named_by
 
@@ -40,7 +41,7 @@ rule = Rule(
     help='use the function that takes the device type: `torch.get_autocast_dtype("cuda")`',
     witness=Warns("get_autocast_cpu_dtype() is deprecated"),
     safe_if=(SAME,),
-    torch="2.4",
+    torch=SINCE["torch.get_autocast_dtype"],
 )
 
 

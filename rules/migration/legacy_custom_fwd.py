@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from amplint import Finding, Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_CUSTOM
+from amplint.knowledge.since import SINCE
 
 from .._shared.deprecated import message, named_by, report_unused_imports, using
 
@@ -40,7 +41,7 @@ rule = Rule(
     help="use `torch.amp.custom_fwd(device_type=...)` and `torch.amp.custom_bwd(device_type=...)`",
     witness=Warns("torch.cuda.amp.custom_fwd(args...)` is deprecated"),
     safe_if=(SAME,),
-    torch="2.4",
+    torch=SINCE["torch.amp.custom_fwd"],
 )
 
 

@@ -45,6 +45,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
+from amplint.knowledge.since import SINCE
 
 from .._shared.deprecated import message, named_by, report_handed_on, report_unused_imports
 from .._shared.guards import is_fallback
@@ -76,7 +77,7 @@ rule = Rule(
     help="use `torch.amp.GradScaler(device, ...)`",
     witness=Warns("GradScaler(args...)` is deprecated"),
     safe_if=(CERTAIN, NOT_ASKED),
-    torch="2.3",
+    torch=SINCE["torch.amp.GradScaler"],
 )
 
 

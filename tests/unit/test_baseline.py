@@ -28,6 +28,7 @@ def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "requirements.txt").write_text("torch>=2.4")
     (tmp_path / "a.py").write_text(OLD)
     monkeypatch.chdir(tmp_path)
     return tmp_path

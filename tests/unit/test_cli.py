@@ -33,6 +33,7 @@ def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project, which is also the current directory."""
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "requirements.txt").write_text("torch>=2.4")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from amplint import Group, Rule, Unrun
-from amplint.claim.selectors import for_target
+from amplint.claim.selectors import for_torch
 from amplint.rule import registry
 from amplint.rule.of_engine import ENGINE_RULES, UNUSED
 from amplint.rule.registry import RegistryError, UnknownRuleError
@@ -145,7 +145,7 @@ def test_rules_that_need_a_newer_torch_than_the_project_or_an_older_one_are_left
 ) -> None:
     rules = [rule("AMP701", None), rule("AMP702", "2.4"), rule("AMP703", "2.9")]
     rules.append(rule("AMP704", None, until="2.11"))
-    assert [one.code for one in for_target(rules, target)] == codes
+    assert [one.code for one in for_torch(rules, target, target)] == codes
 
 
 @pytest.mark.parametrize(("floor", "holds"), [("2.4", True), ("2.11", False), (None, False)])
@@ -153,8 +153,7 @@ def test_a_rule_for_older_torch_holds_where_requirements_name_one(
     floor: str | None, holds: bool
 ) -> None:
     until = rule("AMP704", None, until="2.11")
-    assert (for_target([until], None, floor) == (until,)) is holds
-    assert not for_target([until], "2.12", floor)
+    assert (for_torch([until], floor, None) == (until,)) is holds
 
 
 def test_every_rule_says_what_to_do() -> None:

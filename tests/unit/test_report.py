@@ -267,6 +267,7 @@ def test_json_is_shaped_like_that_of_ruff() -> None:
                 "title": "Read the loss once, after the loop",
                 "safety": "unsafe",
                 "proven": [],
+                "needs_torch": None,
                 "edits": [
                     {
                         "content": "loss.detach()",

@@ -143,3 +143,60 @@ def test_a_device_is_written_out_where_another_may_be_the_default(
     device = ', device="cpu"' if elsewhere else ""
     after = program.replace("BoolTensor([1]", f"tensor([1], dtype=torch.bool{device}")
     assert fixed(tmp_path, program) == after
+
+
+BODY = "\n\n\ndef f(x, on):\n"
+OLD_SCALER = "torch.cuda.amp.GradScaler()"
+ASKS = "torch.is_autocast_cpu_enabled()"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # An old torch is handled where the name, or its argument, is missing.
+        f"    try:\n        s = {OLD_SCALER}\n    except AttributeError:\n        s = None\n",
+        f"    try:\n        return {OLD_SCALER}\n    except Exception:\n        return Scaler()\n",
+        f"    try:\n        return {ASKS}\n"
+        "    except (TypeError, ValueError):\n        return False\n",
+        "    try:\n        with torch.cuda.amp.autocast():\n            y = x()\n"
+        "    except RuntimeError:\n        y = x()\n",
+        "    try:\n        return torch.is_autocast_enabled('cpu')\n"
+        f"    except TypeError:\n        return {ASKS}\n",
+        f"    try:\n        return torch.amp.GradScaler('cuda')\n"
+        f"    except:\n        s = {OLD_SCALER}\n",
+        f"    return getattr(torch.amp, 'GradScaler', {OLD_SCALER})\n",
+        f"    return x if hasattr(torch.amp, 'GradScaler') else {OLD_SCALER}\n",
+        # The version is asked for where it is called.
+        f"    return {OLD_SCALER}\n\n\nif torch.__version__ < '2.3':\n    f(1, 2)\n",
+        f"    return {OLD_SCALER}\n\n\nOLD = torch.__version__ < '2.3'\n\n\n"
+        "def g(x):\n    return f(x, 1)\n\n\ny = g(1) if OLD else None\n",
+        f"    return {OLD_SCALER}\n\n\ndef g(x):\n    if hasattr(torch.amp, 'GradScaler'):\n"
+        "        return x\n    return f(x, 1)\n",
+    ],
+)
+def test_code_that_handles_an_old_torch_is_left_alone(tmp_path: Path, body: str) -> None:
+    program = f"import torch{BODY}{body}"
+    assert fixed(tmp_path, program, unsafe=True) == program
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # The handler does not what has failed.
+        f"    try:\n        s = {OLD_SCALER}\n"
+        "    except AttributeError as e:\n        print(e)\n        raise\n",
+        f"    try:\n        s = {OLD_SCALER}\n    except Exception:\n        pass\n",
+        f"    try:\n        s = {OLD_SCALER}\n    except RuntimeError:\n        exit(1)\n",
+        f"    try:\n        s = {OLD_SCALER}\n    except:\n        x.close()\n        ok = False\n",
+        f"    try:\n        s = {OLD_SCALER}\n    except KeyError:\n        s = None\n",
+        f"    try:\n        s = {OLD_SCALER}\n    finally:\n        s = None\n",
+        f"    try:\n        x()\n    except ValueError:\n        s = {OLD_SCALER}\n",
+        # It is called without a test as well, or by nobody who is seen, or tested otherwise.
+        f"    return {OLD_SCALER}\n\n\nif torch.__version__ < '2.3':\n    f(1, 2)\nf(2, 3)\n",
+        f"    return {OLD_SCALER}\n\n\nif x.on:\n    f(1, 2)\n",
+        f"    return f(x, {OLD_SCALER})\n",
+    ],
+)
+def test_code_that_only_notices_a_failure_is_migrated(tmp_path: Path, body: str) -> None:
+    program = f"import torch{BODY}{body}"
+    assert 'torch.amp.GradScaler("cuda")' in fixed(tmp_path, program)

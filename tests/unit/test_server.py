@@ -201,6 +201,7 @@ class Editor:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     tmp_path.joinpath("pyproject.toml").write_text("[tool.amplint]\n")
+    (tmp_path / "requirements.txt").write_text("torch>=2.4")
     tmp_path.joinpath("train.py").write_text(QUIET, encoding="utf-8")
     tmp_path.joinpath("helpers.py").write_text(HELPERS)
     return tmp_path

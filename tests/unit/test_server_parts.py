@@ -365,6 +365,7 @@ def test_a_place_in_a_file_that_is_not_open(tmp_path: Path) -> None:
 
 
 def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.4")
     answers = looked(Looker(), tmp_path / "a.py", a=CLASHING)
     repaired = next(answer for answer in answers if isinstance(answer, Repaired))
     assert len(repaired.repairs) == 2
@@ -453,6 +454,7 @@ def test_cells_show_what_check_finds(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_fixes_of_cells_are_edits_of_cells(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.4")
     (tmp_path / "pyproject.toml").touch()
     uri = (tmp_path / "a.ipynb").as_uri()
     sources = {

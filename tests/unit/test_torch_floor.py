@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.claim.selectors import version
-from amplint.project.torch_floor import Floor, TorchFloors, _lowest
+from amplint.project.torch_floor import TorchFloors, _lowest
 from tests.command import Amplint
 
 
@@ -73,7 +75,31 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("requirements.txt", "-r other.txt\ntorch>=1.3 --hash=sha256:1\n", "1.3"),
         ("requirements-dev.txt", "torch==2.3.0\ntorch>=2.1\n", "2.1"),
         ("requirements/base.txt", "torch>=1.2", "1.2"),
-        ("environment.yml", "torch>=1.2", None),
+        ("environment.yml", "dependencies:\n  - python=3.8\n  - pytorch=2.2.2\n", "2.2.2"),
+        ("environment_gpu.yaml", "- 'pytorch::pytorch=1.13.1=py3.9_cuda11.7_0'", "1.13.1"),
+        ("environment.yml", "- pip:\n    - torch==2.0.1+cu118  # why", "2.0.1"),
+        ("environment.yml", "- conda-forge::pytorch-gpu >=1.8,<3", "1.8"),
+        ("environment.yml", "channels:\n- pytorch\ndependencies:\n- pytorch-cuda=11.8", None),
+        ("environment.yml", "name: torch>=1.2", None),
+        ("conda/environment.yml", "- pytorch=1.10", "1.10"),
+        ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.5.1+cpu"\n', "2.5.1"),
+        ("poetry.lock", '[[package]]\nname = "torchvision"\nversion = "0.20"\n', None),
+        ("conda-lock.yml", "- name: pytorch\n  version: 2.2.2\n", "2.2.2"),
+        ("pixi.lock", "- conda: https://a.org/c/linux-64/pytorch-2.3.1-cpu_h1.conda", "2.3.1"),
+        ("Dockerfile", "FROM pytorch/pytorch:1.13.1-cuda11.6-cudnn8-runtime", "1.13.1"),
+        ("docker/Dockerfile.gpu", "FROM nvcr.io/nvidia/pytorch:22.11-py3 AS base", "1.13"),
+        ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:24.02-py3", "2.2"),
+        ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:99.01-py3", "2.9"),
+        ("Dockerfile", "ARG V=2.1.0\nFROM pytorch/pytorch:${V}-cuda", "2.1.0"),
+        ("Dockerfile", "FROM pytorch/pytorch:latest", None),
+        ("Dockerfile", "# FROM pytorch/pytorch:1.13.1", None),
+        (
+            "Dockerfile",
+            "FROM pytorch/pytorch:1.13.1\nRUN pip3 install -U \\\n  'torch==2.4.0' \\\n  x && y",
+            "2.4.0",
+        ),
+        ("Dockerfile", "FROM x\nRUN conda install -y -c pytorch pytorch=1.12 x=2", "1.12"),
+        ("Dockerfile", "FROM x\nRUN pip install torchvision==0.9 pytorch-lightning==1.1", None),
     ],
 )
 def test_what_requirements_say(
@@ -84,13 +110,17 @@ def test_what_requirements_say(
     file.write_text(content)
     (tmp_path / "src").mkdir()
     found = TorchFloors().of(str(tmp_path / "src"))
-    assert found == (None if expected is None else Floor(expected, file))
+    said = (found.version, found.file) if found is not None else None
+    assert said == (None if expected is None else (expected, file))
 
 
 def test_the_lowest_of_all_counts(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.10'])")
     (tmp_path / "requirements.txt").write_text("torch==2.1.0")
-    assert TorchFloors().of(str(tmp_path)) == Floor("1.10", tmp_path / "setup.py")
+    found = TorchFloors().of(str(tmp_path))
+    assert found is not None
+    assert (found.version, found.file) == ("1.10", tmp_path / "setup.py")
+    assert not found.pinned
 
 
 @pytest.mark.parametrize("end", ["pyproject.toml", "setup.cfg", "setup.py", ".git"])
@@ -109,9 +139,33 @@ VERSIONS = st.lists(st.integers(0, 30), min_size=1, max_size=3).map(
 
 @given(VERSIONS, VERSIONS)
 def test_a_bound_is_no_higher_than_what_it_allows(lower: str, upper: str) -> None:
-    assert _lowest(f">={lower}, <{upper}") == lower
-    assert version(_lowest(f"{lower} || {upper}") or "") == min(version(lower), version(upper))
-    assert _lowest(f"<{upper}") == "0"
+    assert _lowest(f">={lower}, <{upper}") == (lower, False)
+    one_of = _lowest(f"{lower} || {upper}")
+    assert one_of is not None
+    assert version(one_of.version) == min(version(lower), version(upper))
+    assert _lowest(f"<{upper}") == ("0", False)
+
+
+@pytest.mark.parametrize(
+    ("specifiers", "is_exact"),
+    [
+        ("==2.2.2", True),
+        ("===2.2.2", True),
+        ("=2.2.2=py3.8_cuda11.8_0", True),
+        ("2.2.2", True),
+        ("==2.2.*", True),
+        ("==2.*", False),
+        ("=2", False),
+        ("^2.2", False),
+        ("~=2.2", False),
+        (">=2.2,<2.3", False),
+        ("2.2 || >=2.3", False),
+    ],
+)
+def test_which_requirements_allow_one_version(specifiers: str, is_exact: bool) -> None:
+    found = _lowest(specifiers)
+    assert found is not None
+    assert found.is_exact is is_exact
 
 
 PROGRAM = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
@@ -124,7 +178,6 @@ NEW = "import torch\nscaler = torch.amp.GradScaler('cuda')\n".replace("'", '"')
         ("torch>=2.3", (), True),
         ("torch>=1.13", (), False),
         ("torch<3", (), False),
-        ("torch", (), True),
         # What is asked for is not looked for.
         ("torch>=1.13", ("--target-torch", "2.4"), True),
     ],
@@ -140,6 +193,88 @@ def test_a_fix_that_needs_a_newer_torch_is_a_suggestion(
     assert ("which needs torch 2.3 (requirements.txt allows" in told) is not is_fixed
     amplint("fix", "--apply", "--unsafe", *options, "a.py")
     assert (project / "a.py").read_text() == (NEW if is_fixed else PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_told"),
+    [
+        ("requirements.txt", "torch==2.2.2", False),
+        ("requirements.txt", "torch==2.3.0", True),
+        ("environment.yaml", "- pytorch=2.2.2", False),
+        ("environment.yaml", "- pytorch>=2.2.2", True),
+        ("uv.lock", 'name = "torch"\nversion = "2.2.2"', False),
+        ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:22.11-py3", False),
+        ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:24.05-py3", True),
+    ],
+)
+def test_nothing_is_deprecated_in_the_one_torch_of_a_project_that_lacks_the_new_name(
+    amplint: Amplint, project: Path, name: str, content: str, is_told: bool
+) -> None:
+    (project / name).write_text(content)
+    (project / "a.py").write_text(PROGRAM)
+    assert ("AMP702" in amplint("check", "a.py").out) is is_told
+
+
+def test_the_newest_of_several_pins_decides(amplint: Amplint, project: Path) -> None:
+    (project / "environment.yaml").write_text("- pytorch=2.2.2")
+    (project / "requirements.txt").write_text("torch==2.4.0")
+    (project / "a.py").write_text(PROGRAM)
+    told = amplint("check", "a.py").out
+    assert "which needs torch 2.3 (environment.yaml allows 2.2.2) (suggestion)" in told
+
+
+def test_a_fix_waits_where_nothing_says_which_torch(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(PROGRAM)
+    told = amplint("check", "a.py").out
+    assert "fix: Use `torch.amp.GradScaler`, which needs torch 2.3 (unsafe)" in told
+    (found,) = json.loads(amplint("check", "--format", "json", "a.py").out)
+    assert (found["fix"]["safety"], found["fix"]["needs_torch"]) == ("unsafe", "2.3")
+    ran = amplint("fix", "--apply", "a.py")
+    assert "--unsafe would fix 1 more (1 waits for `target-torch`)" in ran.err
+    assert (project / "a.py").read_text() == PROGRAM
+    shown = amplint("fix", "--unsafe", "a.py").out
+    assert shown.startswith("# AMP702: needs torch 2.3\n--- a/a.py\n")
+    patched = subprocess.run(["git", "apply"], input=shown.encode(), cwd=project, check=True)
+    assert patched.returncode == 0
+    assert (project / "a.py").read_text() == NEW
+
+
+def test_a_fix_that_torch_2_has_waits_for_nothing(amplint: Amplint, project: Path) -> None:
+    program = "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"
+    (project / "a.py").write_text(program)
+    amplint("fix", "--apply", "a.py")
+    assert "torch.amp.autocast(" in (project / "a.py").read_text()
+
+
+def test_an_import_goes_on_any_torch(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text("from torch.cuda.amp import GradScaler\n")
+    assert "fix: Remove the import (unsafe)" in amplint("check", "a.py").out
+
+
+@pytest.mark.parametrize(
+    ("other", "is_handled"),
+    [
+        ('if torch.__version__ < "1.13":\n    pass\n', True),
+        ('NEW = torch.__version__ >= "2.4"\n', True),
+        ('if hasattr(torch.amp, "autocast"):\n    pass\n', True),
+        (
+            "try:\n    from torch.amp import GradScaler\nexcept ImportError:\n"
+            "    from torch.cuda.amp import GradScaler\n",
+            True,
+        ),
+        ('if torch.__version__ < "2.4":\n    raise RuntimeError\n', False),
+        ("print(torch.__version__)\n", False),
+        ('name = f"v{torch.__version__}"\n', False),
+    ],
+)
+def test_code_for_an_old_torch_says_that_there_is_one(
+    amplint: Amplint, project: Path, other: str, is_handled: bool
+) -> None:
+    (project / "a.py").write_text(PROGRAM)
+    (project / "b.py").write_text(f"import torch\n\n{other}")
+    (project / "pyproject.toml").write_text("")
+    told = amplint("check", ".").out
+    assert ("which needs torch 2.3 (b.py allows older ones) (suggestion)" in told) is is_handled
 
 
 @pytest.mark.parametrize(
