@@ -74,7 +74,7 @@ def check(call: View) -> Iterator[Finding]:
     region = call.enabled_region
     if region is None or region.inherited:
         return
-    keeps = "which may go on using casts of the old ones"
+    keeps = "which may reuse casts of the old ones"
     message = f"`{call.brief}` updates the weights inside autocast, {keeps}"
     yield call.finding(message, [region.evidence], leave(call, stepper))
 

@@ -78,7 +78,7 @@ def check(context: View) -> Iterator[Finding]:
     if stale is None:
         yield from check_overwritten(context)
         return
-    message = f"training is frozen: `{context.brief}` reuses the weights as it first cast them"
+    message = f"`{context.brief}` reuses its first casts of the weights: nothing is learned"
     places = (stale.loop, stale.update, stale.forward, *stale.backwards)
     if stale.nested:
         yield context.finding(message, places, help=REMOVE_OUTER)

@@ -102,10 +102,10 @@ def check(call: View) -> Iterator[Finding]:
 
 def told(name: str, operand: View, alone: bool) -> str:
     if not alone:
-        return f"Python's `{name}` compares `{operand.brief}`: one wait in every iteration"
+        return f"the `{name}` of Python compares `{operand.brief}`: one wait in every iteration"
     many = isinstance(only(operand.value), Sequence)
     what = "device tensors" if many else "the elements of a device tensor"
-    return f"Python's `{name}` {DOES.get(name, 'compares')} {what}: one wait for each"
+    return f"the `{name}` of Python {DOES.get(name, 'compares')} {what}: one wait for each"
 
 
 def operands_read(name: str, call: View) -> list[View]:

@@ -65,7 +65,7 @@ def check(call: View) -> Iterator[Finding]:
         what = " (a subclass of DataParallel)"
     else:
         return
-    message = f"`{call.called.text}`{what} copies the model to all devices in every step"
+    message = f"`{call.called.text}`{what} copies the model to all GPUs every step"
     fix = Fix("Use DistributedDataParallel, one process per device", (), Safety.SUGGEST)
     yield call.finding(message, fix=fix)
 

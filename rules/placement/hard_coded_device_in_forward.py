@@ -49,7 +49,7 @@ def check(call: View) -> Iterator[Finding]:
     heat, named = call.hotness, gpu_named(call)
     if named is None or heat is None or not runs_in_forward(heat) or is_meant(call):
         return
-    message = f"`{call.brief}` hard-codes CUDA: fails when the model is on another device"
+    message = f"`{call.brief}` hard-codes CUDA: fails if the model is elsewhere"
     yield call.finding(message, heat.chain, as_input(call, named))
 
 
