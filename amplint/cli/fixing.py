@@ -47,7 +47,7 @@ class Fixing:
     quiet: bool
     writes: str
     outputs: Sequence[Output] = (TEXT,)
-    order: str = "path"
+    order: str | None = None
 
 
 @dataclass(frozen=True)

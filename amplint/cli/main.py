@@ -220,7 +220,7 @@ def cli(context: click.Context) -> int:
 def check(
     formats: list[Output],
     output_file: Path | None,
-    sort: str,
+    sort: str | None,
     compare: Path | None,
     write: bool,
     diff: bool,

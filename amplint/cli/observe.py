@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def observe(
     formats: list[Output],
     output_file: Path | None,
-    sort: str,
+    sort: str | None,
     save: bool,
     quiet: bool,
     no_baseline: bool,

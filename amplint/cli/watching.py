@@ -185,7 +185,7 @@ class RepeatedCheck:
     given: dict[str, Any]
     jobs: int | None
     quiet: bool
-    order: str
+    order: str | None
     _memory: ProjectMemory | None = None
     _root: Path | None = None
     _last: WatchRound | None = None

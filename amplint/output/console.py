@@ -57,7 +57,7 @@ def show(
     request: Request,
     outputs: Sequence[Output] = (TEXT,),
     quiet: bool = False,
-    order: str = "path",
+    order: str | None = None,
     printed: Collection[str] = (),
     lead: Callable[[Report], Section] | None = None,
     paths: Sequence[str] | None = None,
@@ -75,22 +75,21 @@ def show(
     from amplint.analyses.limits import lines_on
     from amplint.output import links
     from amplint.output.formats import Report, render
-    from amplint.output.ordering import ordered
+    from amplint.output.ordering import default_order
 
-    outcome = replace(outcome, findings=ordered(outcome.findings, order))
     plain = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet, lead=lead)
     for output in outputs:
-        report = plain
+        by = order or default_order(output.format)
+        report = replace(plain, outcome=in_order(outcome, by))
         if compare is not None and output.format == HTML:
             full, comparison = compare(outcome, request)
-            full = replace(full, findings=ordered(full.findings, order))
-            report = replace(plain, outcome=full, comparison=comparison)
+            report = replace(plain, outcome=in_order(full, by), comparison=comparison)
         if outcome.stopped and output.format in ALL_OR_NOTHING:
             tell([f"{named(output)}: not written, because it would be incomplete"])
         elif output.file is not None:
             write(render(output.format, report), output.file)
         else:
-            left = [one for one in outcome.findings if one.path not in printed]
+            left = [one for one in report.outcome.findings if one.path not in printed]
             rest = replace(outcome, findings=tuple(left)) if printed else report.outcome
             linked = sys.stdout.isatty() and styled() is not False and links.shown_by_terminal()
             printed_report = replace(report, outcome=rest, columns=columns(), links=linked)
@@ -111,6 +110,12 @@ def show(
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is
             tell_notices(lines_on(outcome.limited))
     tell(outcome.problems)
+
+
+def in_order(outcome: Outcome, order: str) -> Outcome:
+    from amplint.output.ordering import ordered
+
+    return replace(outcome, findings=ordered(outcome.findings, order))
 
 
 def say_next(outcome: Outcome, request: Request, paths: Sequence[str]) -> None:
@@ -155,10 +160,14 @@ class FindingStream:
         self.printed.update(outcome.files)
 
 
-def stream_of(outputs: Sequence[Output], order: str, request: Request) -> FindingStream | None:
+def stream_of(
+    outputs: Sequence[Output], order: str | None, request: Request
+) -> FindingStream | None:
     """A stream to standard output, where a report goes there whose lines may come one by one."""
     format = next((output.format for output in outputs if output.file is None), "")
-    return FindingStream(format, request) if format in STREAMED and order == "path" else None
+    return (
+        FindingStream(format, request) if format in STREAMED and order in (None, "path") else None
+    )
 
 
 def write(text: str, file: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from amplint.claim.finding import Cost, Finding
+from amplint.output.repeats import is_brief
 
 DEAREST_FIRST = {cost: number for number, cost in enumerate(Cost)}
 
@@ -15,6 +16,14 @@ ORDERS: dict[str, Callable[[Finding], Any]] = {
     "rule": lambda finding: finding.code,
     "cost": lambda finding: DEAREST_FIRST[finding.cost],
 }
+# The first screen shows what costs a run, and last what costs time once.
+FIRST_SCREEN = "first-screen"
+ORDERS[FIRST_SCREEN] = lambda finding: (is_brief(finding), DEAREST_FIRST[finding.cost])
+
+
+def default_order(format: str) -> str:
+    """The order in which a format has findings where no order is asked for."""
+    return FIRST_SCREEN if format == "text" else "path"
 
 
 def ordered(findings: Iterable[Finding], order: str) -> tuple[Finding, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from amplint.claim.finding import Finding, Group, Safety
-from amplint.output.formats import Report, advice
+from amplint.output.formats import Report, advice, concise
 from amplint.output.help_pages import help_uri
 from amplint.output.links import link
 from amplint.output.relevance import is_about_torch
+from amplint.output.repeats import LINKS, Entry, entries, is_brief
 from amplint.util.escaping import printable, taken_apart
 from amplint.util.positions import Span
 from amplint.util.text import Text
@@ -28,25 +29,73 @@ WIDEST = 120  # of a line of code where the report is written for no terminal
 NARROWEST = 40  # in a terminal that has fewer columns, the lines wrap
 MARGIN = 10  # of a line that is too long, so much is shown on each side of the finding
 CUT = "…"
+MANY, FIRST = 8, 3  # below more than so many entries, so many places are named again
 
 
 def render(report: Report) -> str:
-    blocks = [block(finding, report) for finding in report.outcome.findings]
+    found = entries(report.outcome.findings)
+    shown = [line(one, report) if is_brief(one.first) else block(one, report) for one in found]
+    # Blocks end with an empty line; lines do not, and have one behind the last of them.
+    blocks = [
+        text + "\n" * (is_brief(one.first) and (after is None or not is_brief(after.first)))
+        for text, one, after in zip(shown, found, [*found[1:], None], strict=True)
+    ]
     # That there are no files is a notice; beside an error, that there are no findings says nothing.
     is_known = report.outcome.findings or not report.outcome.problems
     if report.with_summary and report.outcome.files and is_known:
+        if report.columns is not None and len(blocks) > MANY:
+            blocks.append(costliest(found, report))
         blocks.append(summary(report.outcome))
     return "\n".join(blocks)
 
 
-def block(finding: Finding, report: Report) -> str:
-    """One finding, ended by an empty line."""
-    lines = [headline(finding, report)]
+def line(entry: Entry, report: Report) -> str:
+    """A finding in one line, as `concise` has it, and where it is repeated."""
+    return "".join(
+        (concise.line(entry.first, report), *(f"; {at}" for at in places(entry, report)))
+    )
+
+
+def block(entry: Entry, report: Report) -> str:
+    """A finding with its code and its repeats, ended by an empty line."""
+    finding, others = entry.first, entry.also
+    lines = [headline(each, report) for each in (finding, *others)]
     text, span = report.source(finding)
     if text.text:
         lines += frame(text, span, COLORS[finding.severity], report.columns)
-    lines += [f"  {line}" for line in (*report.chain(finding), advice(finding)) if line]
+    advised = dict.fromkeys(advice(each) for each in (finding, *others))
+    told = (*places(entry, report), *cut_chain(finding, report), *advised)
+    lines += [f"  {each}" for each in told if each]
     return "\n".join(lines) + "\n"
+
+
+def places(entry: Entry, report: Report) -> Iterator[str]:
+    """Ex) also at lines 124, 128"""
+    starts = [each.span.start for each in entry.again]
+    if not starts:
+        return
+    if report.text(entry.first.path).text:  # a notebook, whose lines are those of a cell
+        yield f"also at {', '.join(report.place(entry.first.path, start) for start in starts)}"
+        return
+    rows = ", ".join(dict.fromkeys(str(start.row) for start in starts))
+    yield f"also at {'lines' if ',' in rows else 'line'} {rows}"
+
+
+def cut_chain(finding: Finding, report: Report) -> list[str]:
+    """The places that a finding rests on; of more than two, where the others are told."""
+    chain = report.chain(finding)
+    left = len(chain) - LINKS
+    if left <= 0:
+        return chain
+    at = report.place(finding.path, finding.span.start).rpartition(":")[0]
+    return [*chain[: LINKS - 1], f"{chain[LINKS - 1]} (and {left} more: `explain --at {at}`)"]
+
+
+def costliest(found: Sequence[Entry], report: Report) -> str:
+    """The places to look at first, again where a reader's eyes are: below a long report."""
+    dearest = [one.first for one in found if not is_brief(one.first)][:FIRST]
+    where = [f"{report.place(one.path, one.span.start)} {one.code}" for one in dearest]
+    return f"most expensive: {', '.join(where)}\n" if where else ""
 
 
 def headline(finding: Finding, report: Report) -> str:
@@ -63,19 +112,15 @@ def frame(text: Text, span: Span, color: str, wide: int | None) -> Iterator[str]
     `wide` is how many columns the terminal has.
     """
     row, column = span.start
-    width = len(str(row + 1))
+    width = len(str(row))
     margin = len(f"  {'':{width}} | ")
     room = WIDEST if wide is None else max(wide - margin, NARROWEST)
-    for near in range(max(row - 1, 1), min(row + 1, text.rows) + 1):
-        line = text.line(near)
-        if near == row:
-            end = span.end.column if span.end.row == row else len(line) + 1
-            before, marked, after = cut(line, column - 1, max(end - 1, column), room)
-            yield taken_apart(f"  {near:{width}} | {before}{marked}{after}".rstrip())
-            carets = " " * columns(before) + "^" * max(columns(marked), 1)
-            yield f"  {'':{width}} | {click.style(carets, fg=color, bold=True)}"
-        elif line.strip():
-            yield taken_apart(f"  {near:{width}} | {''.join(cut(line, 0, 0, room))}".rstrip())
+    line = text.line(row)
+    end = span.end.column if span.end.row == row else len(line) + 1
+    before, marked, after = cut(line, column - 1, max(end - 1, column), room)
+    yield taken_apart(f"  {row:{width}} | {before}{marked}{after}".rstrip())
+    carets = " " * columns(before) + "^" * max(columns(marked), 1)
+    yield f"  {'':{width}} | {click.style(carets, fg=color, bold=True)}"
 
 
 def cut(line: str, start: int, end: int, room: int) -> tuple[str, str, str]:

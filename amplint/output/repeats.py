@@ -1,0 +1,65 @@
+"""Findings that a reader takes in as one: repeats in a file, and two rules on one expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from amplint.claim.finding import Cost, Finding, Group
+
+LINKS = 2  # of a chain, so many places are shown
+
+
+@dataclass
+class Entry:
+    """What is shown as one.
+
+    Args:
+        first: the finding whose code is shown.
+        again: those that say the same of other places in its file, in order.
+        also: those of other rules on its expression, or on a part or the whole of it.
+    """
+
+    first: Finding
+    again: list[Finding] = field(default_factory=list)
+    also: list[Finding] = field(default_factory=list)
+
+
+def entries(findings: Iterable[Finding]) -> list[Entry]:
+    """The findings, in their order, each in one entry.
+
+    Repeats have rule, file, advice and the shown places of their chain in common, as three losses
+    that are read in one loop; those without a chain, the message, as DataParallel in one file.
+    """
+    found: dict[tuple[object, ...], Entry] = {}
+    on_row: dict[tuple[str, int], list[Entry]] = {}
+    for finding in findings:
+        fix = finding.fix and (finding.fix.title, finding.fix.safety)
+        chain = [(each.path, each.span.start) for each in finding.related[:LINKS]]
+        same = tuple(chain) or finding.message
+        key = (finding.path, finding.code, same, finding.help, fix, is_brief(finding))
+        if key in found:
+            found[key].again.append(finding)
+            continue
+        row = on_row.setdefault((finding.path, finding.span.start.row), [])
+        for entry in row:
+            if shares_expression(entry.first, finding):
+                entry.also.append(finding)
+                break
+        else:
+            found[key] = entry = Entry(finding)
+            row.append(entry)
+    return list(found.values())
+
+
+def is_brief(finding: Finding) -> bool:
+    """Whether a line is enough for it: it costs time, and only once."""
+    return finding.group is Group.PERFORMANCE and finding.cost is Cost.ONCE
+
+
+def shares_expression(one: Finding, other: Finding) -> bool:
+    """Whether two findings of different rules are about one expression, or a part of it."""
+    if one.code == other.code or is_brief(one) != is_brief(other):
+        return False
+    a, b = one.span, other.span
+    return (a.start <= b.start and b.end <= a.end) or (b.start <= a.start and a.end <= b.end)
