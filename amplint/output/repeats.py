@@ -12,7 +12,7 @@ LINKS = 2  # of a chain, so many places are shown
 
 @dataclass
 class Entry:
-    """What is shown as one.
+    """Findings that are shown as one.
 
     Args:
         first: the finding whose code is shown.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
@@ -34,16 +35,16 @@ MANY, FIRST = 8, 3  # below more than so many entries, so many places are named 
 
 def render(report: Report) -> str:
     found = entries(report.outcome.findings)
-    shown = [line(one, report) if is_brief(one.first) else block(one, report) for one in found]
-    # Blocks end with an empty line; lines do not, and have one behind the last of them.
-    blocks = [
-        text + "\n" * (is_brief(one.first) and (after is None or not is_brief(after.first)))
-        for text, one, after in zip(shown, found, [*found[1:], None], strict=True)
-    ]
+    blocks: list[str] = []
+    for brief, together in groupby(found, lambda entry: is_brief(entry.first)):
+        if brief:  # blocks end with an empty line each, and lines with one for all of them
+            blocks.append("\n".join(line(entry, report) for entry in together) + "\n")
+        else:
+            blocks += (block(entry, report) for entry in together)
     # That there are no files is a notice; beside an error, that there are no findings says nothing.
     is_known = report.outcome.findings or not report.outcome.problems
     if report.with_summary and report.outcome.files and is_known:
-        if report.columns is not None and len(blocks) > MANY:
+        if report.columns is not None and len(found) > MANY:
             blocks.append(costliest(found, report))
         blocks.append(summary(report.outcome))
     return "\n".join(blocks)
