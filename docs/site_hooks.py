@@ -101,7 +101,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def by_reader() -> Iterator[dict[str, Any]]:
-    """The lists of docs/README.md for users, each under its title. The rules have one of their own."""
+    """The lists of docs/README.md for users, each under its title; the rules have their own."""
     entries: list[dict[str, str]] = []
     for line in start().partition(OUTSIDE)[0].splitlines():
         if reader := READER.match(line):
