@@ -4,10 +4,10 @@
 
 Each package is copied, and the fixes of the migration rules are applied: the safe ones, then the
 others. Writes what became of each to results/migration.json, from which `pytest --update
-tests/fixtures/test_migration.py` makes the tables of docs/migration.md. Exits with 1 when amplint
-could not do its work, a changed file no longer compiles, pyflakes finds a name that is now
-undefined, unused or defined twice, a second run changes anything, or a form of a deprecated name
-is more frequent than it was. The packages' code is read and compiled, and never run.
+tests/fixtures/test_migration.py` makes the tables of benchmarks/results/migration.md. Exits with 1
+when amplint could not do its work, a changed file no longer compiles, pyflakes finds a name that is
+now undefined, unused or defined twice, a second run changes anything, or a form of a deprecated
+name is more frequent than it was. The packages' code is read and compiled, and never run.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def result() -> dict[str, Any]:
 
 
 def tables(known: Mapping[str, Any]) -> str:
-    """The part of docs/migration.md that says what became of real packages."""
+    """The part of benchmarks/results/migration.md that says what became of real packages."""
     return "\n".join([*_packages(known), "", *_forms(known), "", *_sources(known), ""])
 
 

@@ -24,6 +24,8 @@ from amplint.output.rule_page import LABELS
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, REPOSITORY, RULES = "docs/", "repository/", "rules/"
 START, TABLE_OF_RULES = "README.md", "coverage.md"
+# The heading of docs/README.md below which pages are in no navigation.
+OUTSIDE = "\n## For contributors\n"
 # The families of rules, by the first digit of their codes.
 FAMILIES = {
     "0": "amplint itself",
@@ -58,7 +60,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside of docs/ that pages link to, and those that these link to."""
-    waiting = [repository_path(file.src_uri) for file in files.documentation_pages()]
+    pages = files.documentation_pages()
+    for file in pages:
+        if file.src_uri in outside():
+            file.inclusion = InclusionLevel.NOT_IN_NAV
+    waiting = [repository_path(file.src_uri) for file in pages]
     known = set(waiting)
     while waiting:
         page = waiting.pop()
@@ -110,15 +116,23 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def by_reader() -> Iterator[dict[str, Any]]:
-    """The lists of docs/README.md, each under its reader. The rules have a list of their own."""
+    """The lists of docs/README.md for users, each under its title; the rules have their own."""
     entries: list[dict[str, str]] = []
-    for line in (ROOT / DOCS / START).read_text(encoding="utf-8").splitlines():
+    for line in start().partition(OUTSIDE)[0].splitlines():
         if reader := READER.match(line):
             entries = []
             yield {reader[1]: entries}
-        elif (entry := ENTRY.match(line)) and not entry[2].startswith((RULES, TABLE_OF_RULES)):
-            path = target(DOCS + START, entry[2].partition("#")[0])
-            entries.append({entry[1].replace("`", ""): site_path(path)})
+        elif entry := ENTRY.match(line):
+            entries.append({entry[1].replace("`", ""): entry[2]})
+
+
+def outside() -> set[str]:
+    """The pages that docs/README.md lists for contributors."""
+    return set(LINK.findall(start().partition(OUTSIDE)[2]))
+
+
+def start() -> str:
+    return (ROOT / DOCS / START).read_text(encoding="utf-8")
 
 
 def by_family() -> Iterator[Any]:

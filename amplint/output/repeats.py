@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from amplint.claim.finding import Cost, Finding, Group
 
-LINKS = 2  # of a chain, so many places are shown
+LINKS = 2  # of a chain, that many places are shown
 
 
 @dataclass

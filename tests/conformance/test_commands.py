@@ -45,8 +45,8 @@ NOT_RUN: Mapping[str, str] = {
     r"amplint verify (?:--rules|--self-test)": "takes minutes: tests/verify/test_witnesses.py",
     r"benchmarks/verify_programs|--bench": "measures for minutes: tests/verify/test_bench.py",
 }
-# The pages that show what commands print of the example; transcripts elsewhere are of other code.
-OF_THE_EXAMPLE = ("first-run", "findings")
+# The page that shows what commands print of the example; transcripts elsewhere are of other code.
+OF_THE_EXAMPLE = ("first-run",)
 RUNS_A_PROGRAM = re.compile(r"amplint .*--(?:entry|script|pytest)\b")
 # Of a shell's lines that call no amplint, what later ones rest on.
 FOLLOWED = re.compile(r"cd \S+$")

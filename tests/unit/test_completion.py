@@ -1,4 +1,4 @@
-"""What a shell offers after Tab, by the lines of docs/command-line.md."""
+"""What a shell offers after Tab, by the lines of docs/usage.md."""
 
 import os
 import re
@@ -68,7 +68,7 @@ def test_the_script_of_a_shell_is_printed(
     ran = amplint()
     assert (ran.status, ran.err) == (0, "")
     assert f"_AMPLINT_COMPLETE={shell}_complete" in ran.out
-    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
     assert f"_AMPLINT_COMPLETE={shell}_source amplint" in page
 
 
@@ -84,7 +84,7 @@ def bin_(tmp_path: Path) -> Path:
 
 def lines_of(shell: str) -> str:
     """The line to add to the shell's start, as the page has it."""
-    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
     found = re.search(rf"^    (.*_AMPLINT_COMPLETE={shell}_source amplint.*)$", page, re.MULTILINE)
     assert found is not None
     return found[1]

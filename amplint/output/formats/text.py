@@ -30,7 +30,7 @@ WIDEST = 120  # of a line of code where the report is written for no terminal
 NARROWEST = 40  # in a terminal that has fewer columns, the lines wrap
 MARGIN = 10  # of a line that is too long, so much is shown on each side of the finding
 CUT = "…"
-MANY, FIRST = 8, 3  # below more than so many entries, so many places are named again
+MANY, FIRST = 8, 3  # below more entries than the first, as many places as the second are named again
 
 
 def render(report: Report) -> str:
@@ -65,8 +65,8 @@ def block(entry: Entry, report: Report) -> str:
     if text.text:
         lines += frame(text, span, COLORS[finding.severity], report.columns)
     advised = dict.fromkeys(advice(each) for each in (finding, *others))
-    told = (*places(entry, report), *cut_chain(finding, report), *advised)
-    lines += [f"  {each}" for each in told if each]
+    below = (*places(entry, report), *cut_chain(finding, report), *advised)
+    lines += [f"  {each}" for each in below if each]
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +83,7 @@ def places(entry: Entry, report: Report) -> Iterator[str]:
 
 
 def cut_chain(finding: Finding, report: Report) -> list[str]:
-    """The places that a finding rests on; of more than two, where the others are told."""
+    """The places that a finding rests on; of more than two, where to read the others."""
     chain = report.chain(finding)
     left = len(chain) - LINKS
     if left <= 0:
