@@ -59,7 +59,7 @@ def is_brief(finding: Finding) -> bool:
 
 def shares_expression(one: Finding, other: Finding) -> bool:
     """Whether two findings of different rules are about one expression, or a part of it."""
-    if one.code == other.code or is_brief(one) != is_brief(other):
+    if one.code == other.code or is_brief(one) or is_brief(other):
         return False
     a, b = one.span, other.span
     return (a.start <= b.start and b.end <= a.end) or (b.start <= a.start and a.end <= b.end)

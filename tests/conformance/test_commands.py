@@ -142,7 +142,7 @@ TRAINED = {
 MODEL_FILE = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-EXAMPLE = {path.name: text_of(path) for path in (ROOT / "examples").glob("*.py")}
+EXAMPLE = {path.name: text_of(path) for path in (ROOT / "examples").glob("*.*")}
 
 
 def files_of(page: Path) -> dict[str, str]:

@@ -178,9 +178,10 @@ def test_extending_options_add_to_the_settings(amplint: Amplint) -> None:
     assert reported(amplint, "--exclude", "c.py") == {"a.py:AMP701", "b.py:AMP702"}
     added = ("--extend-select", "AMP103", "--extend-ignore", "AMP702", "--extend-exclude", "c.py")
     shown = amplint("check", "--show-settings", *added).out
+    assert 'exclude = ["b.py"]  # pyproject.toml\n' in shown
+    assert 'extend-exclude = ["c.py"]  # the command line\n' in shown
     for line in (
         'ignore = ["AMP501", "AMP702"]',
-        'exclude = ["b.py", "c.py"]',
         'extend-select = ["AMP102", "AMP103"]',
     ):
         assert f"{line}  # pyproject.toml and the command line\n" in shown
@@ -188,7 +189,9 @@ def test_extending_options_add_to_the_settings(amplint: Amplint) -> None:
     assert ran.status == 2
     assert "pyproject.toml and the command line: `ignore`: there is no rule `AMP7O1`" in ran.err
     ran = amplint("check", "--extend-exclude", "[a")
-    assert ran.err.startswith("amplint: error: the command line: `exclude`: '[a' is not a pattern")
+    assert ran.err.startswith(
+        "amplint: error: the command line: `extend-exclude`: '[a' is not a pattern"
+    )
 
 
 def test_extending_options_add_to_nothing(amplint: Amplint, project: Path) -> None:

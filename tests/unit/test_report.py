@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint import Edit, Finding, Fix, Group, Related, Safety
+from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
 from amplint.output.formats import FORMATS, Report, render
 from amplint.output.formats.gitlab import identity_in
 from amplint.rule.of_engine import ENGINE_RULES
@@ -44,6 +44,7 @@ def finding(source: str, part: str, **others: Any) -> Finding:
         "code": "AMP101",
         "name": "host-read",
         "group": Group.PERFORMANCE,
+        "cost": Cost.STEP,
         "path": "src/train.py",
         "span": spot(source, part),
         "message": f"`{part}` waits for the device",
@@ -86,7 +87,6 @@ FULL = finding(
 def test_text_shows_the_line_what_it_rests_on_and_the_fix() -> None:
     assert shown("text", SOURCE, FULL) == (
         "src/train.py:3:14 AMP101 host-read: `loss.item()` waits for the device\n"
-        "  2 |     loss = step(batch)\n"
         "  3 |     total += loss.item()\n"
         "    |              ^^^^^^^^^^^\n"
         "  src/other.py:2:1: hot: the loop over `loader`\n"
@@ -112,7 +112,7 @@ def test_text_says_how_safe_a_fix_is(safety: Safety, word: str) -> None:
 
 def test_text_says_what_to_do_where_there_is_no_fix() -> None:
     one = finding(SOURCE, "loss.item()", help="read it once")
-    assert shown("text", SOURCE, one).splitlines()[4] == "  help: read it once"
+    assert shown("text", SOURCE, one).splitlines()[3] == "  help: read it once"
     assert "help" not in shown("text", SOURCE, replace(FULL, help="read it once"))
     assert "help" not in shown("text", SOURCE, finding(SOURCE, "loss.item()"))
 
@@ -197,8 +197,8 @@ def test_of_a_long_line_the_part_around_the_finding_is_shown() -> None:
 
 def test_of_a_long_finding_the_first_line_is_marked() -> None:
     source = "x = f(\n    1,\n)\n"
-    frame = shown("text", source, finding(source, "f(\n    1,\n)", message="m")).splitlines()[1:4]
-    assert frame == ["  1 | x = f(", "    |     ^^", "  2 |     1,"]
+    frame = shown("text", source, finding(source, "f(\n    1,\n)", message="m")).splitlines()[1:3]
+    assert frame == ["  1 | x = f(", "    |     ^^"]
 
 
 def test_a_finding_without_extent_has_one_caret() -> None:
@@ -206,6 +206,52 @@ def test_a_finding_without_extent_has_one_caret() -> None:
     at = Text(source).position(5)
     frame = shown("text", source, finding(source, "x", span=Span(at, at))).splitlines()[1:3]
     assert frame == ["  1 | x = (", "    |      ^"]
+
+
+TWICE = "a = x.item()\nb = x.item(), y.item()\nc = y.to(d)\n"
+
+
+def at(row: int, column: int, length: int, **others: Any) -> Finding:
+    span = Span(Position(row, column), Position(row, column + length))
+    return replace(finding(TWICE, "a"), span=span, message="`x` waits", **others)
+
+
+def test_what_costs_time_once_takes_one_line_each() -> None:
+    once = [at(3, 5, 7, cost=Cost.ONCE, code="AMP501"), at(3, 7, 2, cost=Cost.ONCE, code="AMP502")]
+    assert shown("text", TWICE, at(1, 5, 8), *once).splitlines()[4:7] == [
+        "src/train.py:3:5: AMP501 host-read: `x` waits",
+        "src/train.py:3:7: AMP502 host-read: `x` waits",
+        "",
+    ]
+    crash = at(3, 5, 7, cost=Cost.ONCE, group=Group.CORRECTNESS)
+    assert "^^^^^^^" in shown("text", TWICE, crash), "only what costs time is short"
+
+
+def test_repeats_are_one_block() -> None:
+    text = shown("text", TWICE, at(1, 5, 8), at(2, 5, 8), at(3, 5, 7))
+    assert text.count("AMP101") == 1
+    assert "  also at lines 2, 3\n" in text
+    assert "3 findings" in text
+    assert len(json.loads(shown("json", TWICE, at(1, 5, 8), at(2, 5, 8)))) == 2
+    different = shown("text", TWICE, at(1, 5, 8), at(2, 5, 8, help="do something else"))
+    assert "also at" not in different
+
+
+def test_two_rules_on_one_expression_are_one_block() -> None:
+    whole, part = at(2, 5, 18, code="AMP202"), at(2, 5, 8, help="compute it on the host")
+    lines = shown("text", TWICE, whole, part).splitlines()
+    assert [line.split()[1] for line in lines[:2]] == ["AMP202", "AMP101"]
+    assert lines[4:6] == ["  help: compute it on the host", ""]
+
+
+def test_of_a_long_chain_two_places_are_shown() -> None:
+    chain = tuple(Related("src/other.py", spot("x\ny\nz", one), f"at {one}") for one in "xyz")
+    lines = shown("text", TWICE, at(1, 5, 8, related=chain)).splitlines()
+    assert lines[3:5] == [
+        "  src/other.py:1:1: at x",
+        "  src/other.py:2:1: at y (and 1 more: `explain --at src/train.py:1`)",
+    ]
+    assert len(json.loads(shown("json", TWICE, at(1, 5, 8, related=chain)))[0]["related"]) == 3
 
 
 def test_paths_are_shown_from_where_the_reader_stands() -> None:
@@ -260,7 +306,7 @@ def test_json_is_shaped_like_that_of_ruff() -> None:
             "line": "total += loss.item()",
             "severity": "warning",
             "group": "performance",
-            "cost": "once",
+            "cost": "step",
             "help": "",
             "url": "docs/rules/AMP101.md",
             "fix": {

@@ -28,9 +28,10 @@ COLORS = {"error": "red", "warning": "yellow"}
 TAB = 4
 WIDEST = 120  # of a line of code where the report is written for no terminal
 NARROWEST = 40  # in a terminal that has fewer columns, the lines wrap
-MARGIN = 10  # of a line that is too long, so much is shown on each side of the finding
+MARGIN = 10  # of a line that is too long, this much is shown on each side of the finding
 CUT = "…"
-MANY, FIRST = 8, 3  # below more entries than the first, as many places as the second are named again
+# Below more entries than MANY, the places of the FIRST few are named again.
+MANY, FIRST = 8, 3
 
 
 def render(report: Report) -> str:
