@@ -31,6 +31,7 @@ from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown, Backen
 from amplint_verify.recording.observation import Leaf, Observation, RunOutcome
 from amplint_verify.runs.run import Runner
 from amplint_verify.runs.spec import Spec
+from amplint_verify.torch_range import NEWEST
 
 
 class WitnessVerdict(Enum):
@@ -90,7 +91,7 @@ def fixed(files: Files, directory: Path) -> dict[str, bytes]:
     paths = tuple(sorted(files))
     request = Request(
         project=Project(directory, paths, frozenset(paths)),
-        settings=Settings(directory, select=("ALL",), preview=True),
+        settings=Settings(directory, select=("ALL",), preview=True, target_torch=NEWEST),
         rules=registry.own_rules(),
     )
     outcome = fix_project(request, unsafe=True)

@@ -1538,7 +1538,7 @@ class Fixer:
         (self.root / FILE).write_text(text)
         request = Request(
             project=Project(self.root, (FILE,), frozenset({FILE})),
-            settings=Settings(self.root, select=("ALL",), preview=True),
+            settings=Settings(self.root, select=("ALL",), preview=True, target_torch="2.4"),
             rules=registry.all_rules(),
         )
         outcome = engine.run(request)

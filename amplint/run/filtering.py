@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from amplint.claim import selectors
-from amplint.claim.finding import Finding, Fix, Group, Safety, by_place
+from amplint.claim.finding import Finding, Fix, Group, Safety, by_place, edited
 from amplint.claim.suppressions import Suppressions
 from amplint.ir.model import Newer
 from amplint.knowledge.vocabulary import HANDLES_OLD
@@ -24,8 +25,9 @@ from amplint.util.text import Text
 PRESUMED = "2.0"  # the lowest torch where nothing says which
 
 
-def words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text))
+def names(text: str) -> frozenset[str]:
+    """The names in a text, with their dots."""
+    return frozenset(re.findall(r"[\w.]+", text))
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,12 @@ class Filter:
         return replace(finding, fix=replace(waiting, safety=Safety.SUGGEST))
 
     def _writes(self, fix: Fix, path: str) -> bool:
-        """Whether a fix writes a name that is not there: one that removes an import does not."""
-        text = self.texts.get(path, Text("")).text
-        return any(not words(text[edit.start : edit.end]) >= words(edit.text) for edit in fix.edits)
+        """Whether a fix writes a name: one that removes an import does not. `torch.amp` is another
+        name than `torch.cuda.amp`, of which it only leaves out a part."""
+        before = self.texts.get(path, Text("")).text
+        after = edited(before, fix.edits)
+        gone, come = Counter(before.splitlines()), Counter(after.splitlines())
+        return not names("\n".join(come - gone)) <= names("\n".join(gone - come))
 
     def _lowest_in_code(self, path: str) -> tuple[str, str] | None:
         """That older versions of torch have to do, if a file of the same project handles them."""

@@ -143,6 +143,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/host_copies.py": {"built_from": STEPS},
     "rules/_shared/waits.py": {"evaluated": SYNTAX},
     "rules/_shared/suspensions.py": {"suspensions": SYNTAX},
+    "rules/_shared/versioned_calls.py": {"VersionedCalls._in": SYNTAX},
     "rules/autocast/backward_in_autocast.py": {"multiplies_matrices": SYNTAX},
     "rules/host_sync/host_value_fed_back.py": {"beyond fed_back": ONE_PATH},
     "rules/memory/loss_accumulated_with_graph.py": {"deletions": SYNTAX},

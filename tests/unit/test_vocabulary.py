@@ -81,7 +81,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/forward.py": "PASSIVE",
         "rules/_shared/gpus.py": "GPU OF_NCCL SEVERAL",
         "rules/_shared/growth.py": "ADDING",
-        "rules/_shared/guards.py": "NEW_NAME",
+        "rules/_shared/guards.py": "GETS_OF_TORCH NEW_NAME OF_AMP",
         "rules/_shared/half_by_device.py": "CASTS",
         "rules/_shared/host_copies.py": "KEYWORDS MOVES",
         "rules/_shared/local_values.py": "INT_METHODS",

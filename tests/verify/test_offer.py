@@ -42,6 +42,7 @@ FILES = {
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(write(FILES, tmp_path / "project"))
+    Path("requirements.txt").write_text("torch>=2.4\n")
     return Path.cwd()
 
 

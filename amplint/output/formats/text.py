@@ -176,7 +176,7 @@ def summary(outcome: Outcome) -> str:
     files = counted(len(outcome.files), "file")
     left_out = "".join(f"; {phrase} left out" for phrase in outcome.left_out)
     if not outcome.findings:
-        is_all = outcome.all_texts and not left_out
+        is_all = outcome.all_texts and not (left_out or outcome.problems)
         if is_all and not is_about_torch(outcome.all_texts):
             none = "it does not import" if len(outcome.files) == 1 else "none of them imports"
             return f"{files}, no findings: {none} torch, and amplint checks only code that does"
