@@ -27,6 +27,9 @@ with float32 weights and buffers, and raises, or misreads the memory of one as t
         image = torch.zeros(sigmas.shape[0], 3, device=sigmas.device)    # float32
         _backend.accumulate(sigmas.contiguous(), image)                  # half and float32
 
+There `custom_fwd` needs `cast_inputs=` with the dtype that the kernel takes, `torch.float32` unless
+it is for half alone. Without it, it casts nothing, and the kernel still gets both.
+
 The decorators belong together: `custom_bwd` reads what `custom_fwd` has written into `ctx`; without
 it, each backward pass raises an AttributeError, in a region or not. The same happens with
 `setup_context`, where `forward` gets no `ctx`.
@@ -78,6 +81,11 @@ CUSTOM_BWD = frozenset({"torch.amp.custom_bwd", "torch.amp.autocast_mode.custom_
 )
 CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
 
+# Without `cast_inputs`, `custom_fwd` casts nothing: https://docs.pytorch.org/docs/stable/amp.html
+KERNEL_HELP = (
+    "decorate `forward` with `custom_fwd(..., cast_inputs=torch.float32)`, or the dtype that the "
+    "kernel takes, and `backward` with `custom_bwd`"
+)
 
 rule = Rule(
     "AMP309",
@@ -133,7 +141,7 @@ def check_kernel(call: View) -> Iterator[Finding]:
         return
     message = f"autocast casts nothing for `{call.called.brief}`, which gets half and float32 mixed"
     because = (wide.related("float32"), region.evidence)
-    yield call.finding(message, because, place=forward.name)
+    yield call.finding(message, because, help=KERNEL_HELP, place=forward.name)
 
 
 @rule.on(using(*CUSTOM_BWD))
