@@ -91,7 +91,7 @@ def test_each_manager_of_the_heading_has_a_row_of_its_own_commands() -> None:
     assert set(ROWS) == {"uv", "pdm", "hatch", "poetry", "pixi"}
     for manager, row in ROWS.items():
         assert {command[0] for command in (*row.commands, row.entry)} == {manager}
-        assert " ".join(row.entry).endswith("amplint check --force-exclude")
+        assert " ".join(row.entry).endswith("amplint check --force-exclude --caused-since HEAD")
 
 
 def test_the_local_hook_is_the_hook_with_an_entry_of_the_table() -> None:
