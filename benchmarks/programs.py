@@ -35,7 +35,7 @@ RUN = {
 
 def verified(directory: Path, program: UserProgram) -> report.ReportMaterial:
     """The fixes of the project in a directory, all of them, on both back ends."""
-    settings = Settings(directory)
+    settings = Settings(directory, target_torch="2.4")
     request = Request(project([directory], settings), settings, registry.all_rules())
     where = (BACKENDS["sim"], BACKENDS["policy"])
     options = projects.Options(program, where, unsafe=True, seconds=120, memory=4 << 30)

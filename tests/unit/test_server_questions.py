@@ -23,6 +23,7 @@ LEGACY = "from torch.cuda.amp import GradScaler\n\nscaler = GradScaler()\n"
 def test_fixes_that_are_asked_for_with_the_findings_are_waited_for(tmp_path: Path) -> None:
     """They come up to seconds after the findings, and editors ask once."""
     (tmp_path / "a.py").write_text(LEGACY)
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\n")
     uri = uri_of(tmp_path / "a.py")
 
     async def dialogue() -> None:

@@ -36,7 +36,7 @@ PROGRAMS = ROOT / "benchmarks" / "verify_programs"
 
 
 def request(directory: Path) -> Request:
-    settings = Settings(directory)
+    settings = Settings(directory, target_torch="2.4")
     return Request(project([directory], settings), settings, registry.all_rules())
 
 
