@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# By the release notes (https://github.com/pytorch/pytorch/releases), and by which of the wheels'
-# files, torch/amp/__init__.py and torch/_C/_VariableFunctions.pyi or torch/overrides.py, first has
-# the name.
+# Read in torch/__init__.py, torch/amp/__init__.py and torch/_C/__init__.pyi of the wheels of 1.9.1,
+# 1.10.0, 1.11.0, 1.12.0, 2.2.2, 2.3.0, 2.3.1, 2.4.0: each name is in that of its version, and not
+# in the one before.
 SINCE: Mapping[str, str] = {
     "torch.autocast": "1.10",
     "torch.amp.autocast": "1.12",

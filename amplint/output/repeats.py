@@ -28,15 +28,16 @@ class Entry:
 def entries(findings: Iterable[Finding]) -> list[Entry]:
     """The findings, in their order, each in one entry.
 
-    Repeats have rule, file, advice and the shown places of their chain in common, as three losses
-    that are read in one loop; those without a chain, the message, as DataParallel in one file.
+    Repeats have rule, file, advice and message in common, as DataParallel in one file; what costs
+    time has the shown places of its chain in place of the message, as three losses that are read in
+    one loop. Two crashes of one rule may have two causes, which only their messages tell apart.
     """
     found: dict[tuple[object, ...], Entry] = {}
     on_row: dict[tuple[str, int], list[Entry]] = {}
     for finding in findings:
         fix = finding.fix and (finding.fix.title, finding.fix.safety)
         chain = [(each.path, each.span.start) for each in finding.related[:LINKS]]
-        same = tuple(chain) or finding.message
+        same = (finding.group is Group.PERFORMANCE and tuple(chain)) or finding.message
         key = (finding.path, finding.code, same, finding.help, fix, is_brief(finding))
         if key in found:
             found[key].again.append(finding)

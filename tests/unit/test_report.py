@@ -233,6 +233,11 @@ def test_repeats_are_one_block() -> None:
     assert "  also at lines 2, 3\n" in text
     assert "3 findings" in text
     assert len(json.loads(shown("json", TWICE, at(1, 5, 8), at(2, 5, 8)))) == 2
+    loop = (Related("src/other.py", spot("x\nfor", "for"), "the training loop"),)
+    losses = [at(1, 5, 8, related=loop), replace(at(2, 5, 8, related=loop), message="`y` waits")]
+    assert "also at line 2" in shown("text", TWICE, *losses)
+    crashes = [replace(one, group=Group.CORRECTNESS) for one in losses]
+    assert "also at" not in shown("text", TWICE, *crashes), "each says what goes wrong"
     different = shown("text", TWICE, at(1, 5, 8), at(2, 5, 8, help="do something else"))
     assert "also at" not in different
 

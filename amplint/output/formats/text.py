@@ -109,7 +109,7 @@ def headline(finding: Finding, report: Report) -> str:
 
 
 def frame(text: Text, span: Span, color: str, wide: int | None) -> Iterator[str]:
-    """The lines around the beginning of a span, with carets under it.
+    """The line in which a span begins, with carets under it.
 
     `wide` is how many columns the terminal has.
     """
