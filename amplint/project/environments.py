@@ -36,8 +36,8 @@ IMAGE = re.compile(r"(?:^|/)pytorch/pytorch:(\d+\.\d+(?:\.\d+)?)")
 NGC_IMAGE = re.compile(r"^nvcr\.io/nvidia/pytorch:(\d\d\.\d\d)")
 # Of NVIDIA's images, from each tag on: the newest release of torch that it has all of. Their torch
 # is mostly on the way to the next: that of 22.11 calls itself 1.14.0a0, and has all of 1.13.
-# https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("is based on"), of which the
-# pages of 20.02 and 25.12 were read; the other rows were not held against theirs.
+# https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("is based on")
+# Of these, the pages of 20.02 and 25.12 were read; the other rows were not held against theirs.
 NGC = (
     ("00.00", "1.0"),
     ("20.01", "1.3"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
-from .versioned_calls import VersionedCalls
+from .versioned_calls import versioned_calls
 
 if TYPE_CHECKING:
     from amplint import Source, View
@@ -72,7 +72,7 @@ def is_fallback(at: View) -> bool:
 
 
 def _is_called_by_version(function: cst.FunctionDef, src: Source) -> bool:
-    return VersionedCalls(src.layout.module).decide_on(function.name.value)
+    return versioned_calls(src.layout.module).decide_on(function.name.value)
 
 
 def _catches_missing(handler: cst.ExceptHandler, tried: cst.Try, src: Source) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from amplint.knowledge.vocabulary import ASKS_TORCH
@@ -38,15 +39,18 @@ class VersionedCalls:
                 for target in statement.targets:
                     self._values[ast.unparse(target)] = ast.unparse(statement.value)
 
+    @cached_property
+    def _calls(self) -> tuple[VersionedCall, ...]:
+        return tuple(self._in(self.module.body, "", False))
+
     def decide_on(self, function: str) -> bool:
         """Whether there are calls of a function, and tests of the version decide on all of them.
 
         Ex) if torch.__version__ < "2.4": scaler = make_old()
         """
-        calls = list(self._in(self.module.body, "", False))
         waiting, seen = [function], {function}
         for _ in range(MAX_CALLERS):
-            sites = [call for call in calls if call.callee in waiting]
+            sites = [call for call in self._calls if call.callee in waiting]
             if not {call.callee for call in sites} >= set(waiting):
                 return False
             waiting = [call.caller for call in sites if not call.is_tested]
@@ -76,3 +80,10 @@ class VersionedCalls:
         names = (each.id for each in ast.walk(test) if isinstance(each, ast.Name))
         texts = [ast.unparse(test), *(self._values.get(name, "") for name in names)]
         return any(ASKS_TORCH.search(text) for text in texts)
+
+
+@lru_cache(maxsize=1)
+def versioned_calls(module: ast.Module) -> VersionedCalls:
+    """The calls of a module, which are listed once for all findings in it: files are judged one
+    after the other."""
+    return VersionedCalls(module)

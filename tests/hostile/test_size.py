@@ -171,6 +171,7 @@ CODE = {
     "encoding": "x = 1\0\n",
     "backslashes": "x = 1 + \\\n" + "\\\n" * 30_000 + "1\n",
     "decorators": "@a\n" * 20_000 + "def f(): pass\n",
+    "old names": "def f(x):\n    with torch.cuda.amp.autocast():\n        return x\n" * 1_500,
     "circle": "def f(x):\n    x = [x]\n    return f((x, f(x)))\n" * 100,
 }
 
