@@ -30,7 +30,7 @@ def entries(findings: Iterable[Finding]) -> list[Entry]:
 
     Repeats have rule, file, advice and message in common, as DataParallel in one file; what costs
     time has the shown places of its chain in place of the message, as three losses that are read in
-    one loop. Two crashes of one rule may have two causes, which only their messages tell apart.
+    one loop. Two crashes of one rule may have two causes, and only their messages differ.
     """
     found: dict[tuple[object, ...], Entry] = {}
     on_row: dict[tuple[str, int], list[Entry]] = {}
