@@ -28,7 +28,8 @@ with float32 weights and buffers, and raises, or misreads the memory of one as t
         _backend.accumulate(sigmas.contiguous(), image)                  # half and float32
 
 There `custom_fwd` needs `cast_inputs=` with the dtype that the kernel takes, `torch.float32` unless
-it is for half alone. Without it, it casts nothing, and the kernel still gets both.
+it is for half alone. Without it, it casts nothing, and the kernel still gets both: a bare
+`custom_fwd` is reported like none.
 
 The decorators belong together: `custom_bwd` reads what `custom_fwd` has written into `ctx`; without
 it, each backward pass raises an AttributeError, in a region or not. The same happens with
@@ -79,6 +80,7 @@ FORMING = TURNING | {"flatten", "squeeze", "unsqueeze"}
 CUSTOM_BWD = frozenset({"torch.amp.custom_bwd", "torch.amp.autocast_mode.custom_bwd"}).union(
     name for name, new in LEGACY_CUSTOM.items() if new.endswith("custom_bwd")
 )
+BARE = re.compile(r"\bcustom_(fwd|bwd)\b")
 CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
 
 # Without `cast_inputs`, `custom_fwd` casts nothing: https://docs.pytorch.org/docs/stable/amp.html
@@ -137,7 +139,7 @@ def check_kernel(call: View) -> Iterator[Finding]:
     backward = src.layout.node_for(written) if written is not None else None
     if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
         return
-    if casts(forward, src) or casts(backward, src):
+    if any(casts(each, src) for each in (forward, backward) if not is_decorated_bare(each, src)):
         return
     message = f"autocast casts nothing for `{call.called.brief}`, which gets half and float32 mixed"
     because = (wide.related("float32"), region.evidence)
@@ -202,6 +204,17 @@ def may_be_half_input(at: View) -> bool:
 def casts(method: cst.FunctionDef, src: Source) -> bool:
     """Whether a method takes care of the dtypes, or of the region, itself."""
     return not is_plain(method, src) or CASTING.search(src.text(method.body)) is not None
+
+
+def is_decorated_bare(method: cst.FunctionDef, src: Source) -> bool:
+    """Whether `custom_fwd` or `custom_bwd` decorates a method without `cast_inputs`, and the method
+    casts nothing itself: its kernel still gets what the caller gives.
+
+    Ex) @torch.amp.custom_fwd(device_type="cuda")
+    """
+    texts = [src.text(each.decorator) for each in method.decorators]
+    is_bare = any(BARE.search(text) for text in texts) and "cast_inputs" not in "".join(texts)
+    return is_bare and CASTING.search(src.text(method.body)) is None
 
 
 def is_float32_input(saved: View) -> bool:

@@ -21,9 +21,13 @@ dtype.
 region makes these half for every input except float64. A cast does not help; a nested region with
 `enabled=False` does.
 
-Fix safety: casts the half operands to float32. Safe if this function itself casts them to half,
-since the line could only raise; unsafe if a region makes them half, because a float64 input would
-stay float64.
+The CTC loss sums the logarithms of probabilities: a cast of what a half `log_softmax` has rounded
+brings no digit back. There the input of `log_softmax` is cast.
+
+Fix safety: casts the half operands to float32. For the CTC loss there is a fix if the function has
+the `log_softmax`, or the matrix product that makes the operand. Safe if this function itself casts
+them to half, since the line could only raise; unsafe if a region makes them half, because a float64
+input would stay float64.
 
 Known limits: operands that are half on only some paths are not reported, except for bfloat16 under
 `assume-autocast = true`. Calls whose error is caught, and functions that conjugate or name a
@@ -52,6 +56,7 @@ from amplint import (
     calls,
     constant,
     evidence_of,
+    reachable,
 )
 from amplint.knowledge.casts import FACTORISES_PRODUCTS, NO_BFLOAT16, NO_HALF, policy
 
@@ -63,6 +68,7 @@ from .._shared.dtypes import (
     made_of,
     operation,
     outputs_are_cast,
+    product,
     tensor_on_a_path,
 )
 from .._shared.guards import is_caught, is_wished
@@ -73,6 +79,8 @@ BFLOAT16 = frozenset({"bfloat16"})
 MADE_HALF = HALF | {"float32", None}  # by a product in a region
 ISLAND = 'run it within `torch.autocast("cuda", enabled=False)`, on `x.float()`'
 CAST = "the operand is cast to half in this function: the line can only raise"
+CTC = frozenset({"torch.ctc_loss", "torch.nn.functional.ctc_loss", "torch.nn.CTCLoss"})
+CAST_EARLY = "cast before the `log_softmax`, which has lost digits: `F.log_softmax(x.float(), -1)`"
 ASKS = re.compile(r"\bdtype\b|is_autocast")
 OF_COMPLEX = re.compile(r"\bconj(_physical)?\(|(?<!view_as_)complex(_\w|\d|\()|\bis_complex\b")
 
@@ -102,7 +110,8 @@ def check(call: View) -> Iterator[Finding]:
         return
     function = found.name.rpartition(".")[2]
     cause = f"`{wrong[0].brief}` is {tensors[0].dtype}"
-    yield report(wrong, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
+    message = f"{cause}, which `{function}` refuses: RuntimeError"
+    yield (report_ctc if found.name in CTC else report)(wrong, tensors, message)
 
 
 @rule.on(calls(*NO_BFLOAT16) & WITHIN_REGION)
@@ -121,15 +130,43 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
     yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
-def report(operands: list[View], tensors: list[Tensor], message: str) -> Finding:
-    """The finding about the operands of an operation that are half."""
+def report(
+    operands: list[View], tensors: list[Tensor], message: str, at: View | None = None
+) -> Finding:
+    """The finding about the operands of an operation that are half, shown at the first one unless
+    another place is given."""
     append = operands[0].source.edits.append_call
     fix = Fix.safe_if(
         "Cast it to float32",
         tuple(append(each.cst, "float()") for each in operands),
         {CAST: all(map(is_cast_here, operands))},
     )
-    return operands[0].finding(message, (tensor.dtype_evidence for tensor in tensors), fix)
+    places = (tensor.dtype_evidence for tensor in tensors)
+    return (at or operands[0]).finding(message, places, fix)
+
+
+def report_ctc(operands: list[View], tensors: list[Tensor], message: str) -> Finding:
+    """The finding about the CTC loss, with the cast where the digits are lost."""
+
+    def behind(at: View) -> list[View]:
+        made = made_of(at.origin, SAME_DTYPE)
+        return [made] if made != at else []
+
+    made = list(reachable(operands[:1], behind))
+    inputs = (operands[0] if product(at) is not None else input_of_softmax(at) for at in made)
+    logits = next((each for each in inputs if each is not None), None)
+    if logits is not None:
+        return report([logits], tensors, message, operands[0])
+    places = (tensor.dtype_evidence for tensor in tensors)
+    return operands[0].finding(message, places, help=CAST_EARLY)
+
+
+def input_of_softmax(at: View) -> View | None:
+    """Ex) x of F.log_softmax(x, -1) and x.log_softmax(-1)"""
+    called = at.callee or ""
+    if called.rpartition(".")[2] not in ("log_softmax", "softmax"):
+        return None
+    return at.receiver if called.startswith("Tensor.") else at.arg("input", 0)
 
 
 def may_become_bfloat16(tensor: Tensor) -> bool:

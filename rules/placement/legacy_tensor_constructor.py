@@ -74,7 +74,7 @@ from .._shared.dtypes import taken_by
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarred
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
-from .._shared.meetings import MetTensor, buffers, tensor_met
+from .._shared.meetings import MetTensor, buffers, half_holds, tensor_met
 from .._shared.moves import Move, bound_before, move_of, without_move
 from .._shared.tensors import (
     has_own_classes,
@@ -263,7 +263,7 @@ class Rebuilt:
         filled: what it is filled with.
         moved: where it is moved to, if that becomes part of the call.
         rest: the edits that remove what has become of no use behind the call.
-        fits_half: whether half holds what it is filled with.
+        fits_half: whether half holds all that is written into it.
     """
 
     dtype: str
@@ -292,9 +292,7 @@ def rebuilt(call: View, what: ConstructorArguments, name: str, is_moved: bool) -
     moved = moving(filled.call) if place == "cpu" and is_moved else None
     if moved is not None and moved.move.dtype is not None and filled.function not in CONVERTIBLE:
         moved = None  # devices differ in what does not fit into the other dtype
-    rest, fill = behind(call, filled.call, moved), call_on(call)
-    # `fill_(1e10)`, which is left as it is, is beyond the range of half.
-    fits_half = filled is not plain or fill is None or fill.method != "fill_"
+    rest, fits_half = behind(call, filled.call, moved), what.sizes and half_holds(call)
     return None if rest is None else Rebuilt(dtype, place, filled, moved, rest, fits_half)
 
 

@@ -10,14 +10,15 @@ follows to float32 (`torch.cat`, arithmetic).
 
     memory = x.new_zeros(b, n)                        # the dtype and the device of x
 
-Fix safety: adds `dtype=` of the half tensor, if that has a name before the buffer is created. Safe
-if the operation raises on mixed dtypes, nothing catches the error, and nothing else reads the
-buffer: then the program could not have continued. Unsafe if the operation widens, because the
-result becomes half.
+Fix safety: adds `dtype=` of the half tensor, if that has a name before the buffer is created, and
+all that is written into the buffer is half, or a number that half holds exactly. Safe if the
+operation raises on mixed dtypes, nothing catches the error, and nothing else reads the buffer: then
+the program could not have continued. Unsafe if the operation widens, because the result becomes
+half.
 
 Known limits: the buffer and the half data are followed within one function. A float32 accumulator
-(`total += half`) is correct and not reported. Half data that is written into the buffer by an
-index, `scatter_` and similar operations is AMP204.
+(`total += half`) is correct and not reported, nor is a buffer into which float32 data is written.
+Half data that is written into the buffer by an index, `scatter_` and similar operations is AMP204.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
+from amplint.knowledge.dtypes import WIDE_FLOATS
 
 from .._shared.dtypes import (
     ARITHMETIC,
@@ -50,7 +52,7 @@ from .._shared.dtypes import (
     taken_by,
 )
 from .._shared.guards import is_caught
-from .._shared.meetings import JOINS, buffers
+from .._shared.meetings import JOINS, buffers, half_holds, written_into
 
 RAISES = "the operation raises where the dtypes differ"
 UNCAUGHT = "nothing around it catches the error"
@@ -92,7 +94,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     met = (meets_half(taker, buffer) for buffer in buffers(call) for taker in taken_by(buffer))
     meetings = sorted((each for each in met if each is not None), key=lambda each: each.at.span)
-    if not meetings or may_default_to_half(call):
+    if not meetings or may_default_to_half(call) or holds_float32(call):
         return
     meeting = meetings[0]
     place = "raises" if meeting.raises else "widens the result to float32"
@@ -100,6 +102,16 @@ def check(call: View) -> Iterator[Finding]:
     message = f"`{call.operands[0].text}` makes float32, which {place} where it meets half data"
     because = (here, *dtype_evidence(meeting.half.tensor))
     yield call.finding(message, because, follow(call, meeting))
+
+
+def holds_float32(call: View) -> bool:
+    """Whether float32 data is written into the buffer: half would round it."""
+    return any(each is not None and is_wide(each) for each in written_into(call))
+
+
+def is_wide(at: View) -> bool:
+    tensor = at.tensor
+    return tensor is not None and tensor.dtype in WIDE_FLOATS and tensor.rank != 0
 
 
 def meets_half(at: View, buffer: View) -> Meeting | None:
@@ -159,9 +171,12 @@ def is_half(at: View) -> bool:
 
 
 def follow(call: View, meeting: Meeting) -> Fix | None:
-    """Give the buffer the dtype of the half tensor, where that has a name by then."""
+    """Give the buffer the dtype of the half tensor, where that has a name by then, and rounds
+    nothing that is written into it."""
     half, src = meeting.half.cst, call.source
     if not isinstance(half, cst.Name) or not src.variables.bound_before(half, call.cst):
+        return None
+    if not half_holds(call):
         return None
     edit = src.edits.add_argument(call.cst, f"dtype={half.value}.dtype")
     if edit is None:

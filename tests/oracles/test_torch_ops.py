@@ -13,6 +13,7 @@ import importlib
 import inspect
 import json
 import logging
+import math
 import re
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from amplint.inference import ranks
 from amplint.inference.function import custom_ops
@@ -72,6 +75,7 @@ from amplint.values.atoms import (
     Value,
     one,
 )
+from rules._shared.meetings import is_exact_in_half
 from tests.oracles.torch_versions import CAST_SINCE, NEWER, NEWER_DIFFERS, OLDER_DIFFERS
 
 torch = pytest.importorskip("torch")
@@ -1956,3 +1960,18 @@ def test_a_loader_without_workers_refuses_what_is_for_them(name: str, value: obj
     assert position is None or parameters[position] is found
     with pytest.raises((ValueError, AssertionError)):
         next(iter(torch.utils.data.DataLoader([1], **{name: value})))
+
+
+@given(st.floats(width=32))
+@example(65504.0)
+@example(65280.0)
+@example(1e-6)
+@example(2.0**-14)
+def test_a_number_that_half_holds_is_the_same_in_float16_and_bfloat16(number: float) -> None:
+    """Never more than torch holds; what float16 has below its normal numbers is left out."""
+    wide = torch.tensor(number, dtype=torch.float64)
+    same = all(wide.to(half).double() == wide for half in (torch.float16, torch.bfloat16))
+    if is_exact_in_half(number):
+        assert same or math.isnan(number)
+    else:
+        assert not same or abs(number) < 2**-14
