@@ -7,11 +7,12 @@ from enum import Enum
 
 
 class Trait(Enum):
-    """A fact about a function, without which a way cannot hold at any of its nodes."""
+    """A fact about a function, without which a way cannot hold at any of its nodes; in words, what
+    is said where it is lacking."""
 
-    HOT = "something in it runs for every batch of training"
-    REGION = "something in it is in an autocast region, which is on or off"
-    HALF = "something in it is half, or casts its input to half"
-    MISUSED = "the calls of a training step with a scaler are wrong in it"
-    WORKER = "it runs in a worker process of a loader"
-    CAPTURED = "its operations are captured in a graph"
+    HOT = "nothing in this function is seen to run once per batch of training"
+    REGION = "nothing in this function is in an autocast region"
+    HALF = "nothing in this function is half, or casts its input to half"
+    MISUSED = "no mistake is seen in the training step with a scaler, if this function has one"
+    WORKER = "no worker process of a loader is seen to run this"
+    CAPTURED = "nothing is seen to capture this in a CUDA graph"

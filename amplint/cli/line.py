@@ -30,8 +30,11 @@ PLACE = re.compile(
 )
 
 
-def explain(place: str, rule: Rule | None) -> None:
-    """Print what is known of a line. Raises Failure for a place that is none."""
+def explain(place: str, rule: Rule | None, every: bool) -> None:
+    """Print what is known of a line, and why a rule, or all or the nearest rules, are silent there.
+
+    Raises Failure for a place that is none.
+    """
     file, *numbers = split(place)
     request, _ = make_request((file,), None, False, NOT_CONFIGURED, True)
     root = request.project.root
@@ -45,7 +48,7 @@ def explain(place: str, rule: Rule | None) -> None:
         raise Failure(f"{place}: the file has no such line")
     seen = inspect(request, reading, path, row, [rule] if rule is not None else [])
     shown = partial(path_from, Path.cwd(), root)
-    click.echo(page.render(seen, reading, shown), nl=False)
+    click.echo(page.render(seen, reading, shown, every or rule is not None), nl=False)
 
 
 def split(place: str) -> tuple[str, int] | tuple[str, int, int]:

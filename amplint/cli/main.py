@@ -371,7 +371,12 @@ def clean(paths: tuple[str, ...]) -> int:
 
 @cli.command()
 @click.argument("rule", required=False, shell_complete=completion.rules)
-@click.option("--all", "every", is_flag=True, help="Print the pages of all rules.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Print the pages of all rules; with --at, why each of them is silent.",
+)
 @format_option("text", "json", "markdown", default=None, help="The format of rule pages.")
 @click.option(
     "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
@@ -398,11 +403,11 @@ def explain(
     """Explain a rule, a framework, a line or a word.
 
     RULE is a code or a name, or a word of the reports, such as `hot`. With --at, only this rule is
-    explained; without RULE, all rules that look at the line.
+    explained; without RULE, those that report something, and the nearest of the others.
     """
     if every:
-        refuse_with("--all", {"RULE": rule, "--at": place})
-    if format_ is not None or every:
+        refuse_with("--all", {"RULE": rule})
+    if format_ is not None or (every and place is None):
         schemas = {"--model-schema": model_schema, "--settings-schema": settings_schema}
         others = {"--at": place, "--model": model, **schemas}
         refuse_with("--format" if format_ is not None else "--all", others)
@@ -444,7 +449,7 @@ def explain(
     if place is not None:
         from amplint.cli import line
 
-        line.explain(place, found)
+        line.explain(place, found, every)
         return CLEAN
     if found is None:
         click.echo(rule_list.pages(known, format_ or "text"))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a run from the cache imports this, and no values
     from amplint.view.spot import Spot
 
 Test = Callable[["Spot"], bool]
+SHOWN = 3  # names in a sentence
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ class Way:
             return None
         lacking = [trait.value for trait in Trait if trait in self.traits - traits]
         if self.symbols is not None and self.symbols.isdisjoint(symbols):
-            lacking.append(f"something in the function is one of {sorted(self.symbols)}")
-        return [*lacking, *(in_words(test) for test in self.tests if not test(spot))]
+            lacking.append(f"nothing in this function is {one_of(self.symbols)}")
+        return [*lacking, *(failure(test) for test in self.tests if not test(spot))]
 
     def __and__(self, other: Way) -> Way:
         if self.of_callees is not None and other.of_callees is not None:
@@ -96,19 +97,26 @@ class Way:
         )
 
 
-def in_words(test: Test) -> str:
-    """The words that a test was given, else its name and where it is written: a lambda has no
-    other."""
+def failure(test: Test) -> str:
+    """The words for a node that fails a test: those that the test was given, else its name and
+    where it is written; a lambda has no other."""
     if "words" in test.__dict__:
         return str(test.__dict__["words"])
     code = test.__code__
     name = test.__name__.strip("_<>").replace("_", " ")
-    return f"{name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+    return f"{name} fails ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
 
 
-def says(words: str) -> Callable[[Test], Test]:
-    """Give a test words for what it asks. (An object around it would be one more call for each node
-    of a project.)"""
+def one_of(names: Collection[str]) -> str:
+    """Ex) `a` or `b`; of more than three, how many others there are."""
+    shown = [f"`{name}`" for name in sorted(names)]
+    rest = len(shown) - SHOWN
+    return " or ".join(shown) if rest <= 0 else f"{', '.join(shown[:SHOWN])} or one of {rest} more"
+
+
+def failing(words: str) -> Callable[[Test], Test]:
+    """Give a test words for what is said of a node that fails it. (An object around it would be one
+    more call for each node of a project.)"""
 
     def mark(test: Test) -> Test:
         test.__dict__["words"] = words
@@ -164,7 +172,7 @@ def calls_with(*keywords: str) -> Candidates:
     """The calls that are given an argument by one of these keywords."""
     asked = frozenset(keywords)
 
-    @says(f"it is given {' or '.join(f'{name}=' for name in sorted(asked))}")
+    @failing(f"this is not given {one_of([f'{name}=' for name in asked])}")
     def holds(spot: Spot) -> bool:
         return not asked.isdisjoint(spot.node.data.keywords)
 

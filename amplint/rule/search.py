@@ -15,7 +15,7 @@ from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location, Node
-from amplint.rule.conditions import Test, Way, in_words
+from amplint.rule.conditions import Test, Way, failure
 from amplint.rule.rule import Judge, Rule
 from amplint.rule.where import EVALUATED, HOT, IN_OWN_REGION, IN_REGION
 from amplint.util.errors import describe
@@ -40,7 +40,7 @@ def is_near(way: Way, lacking: Sequence[str]) -> bool:
 # What a function lacks, its nodes lack as well.
 OF_FUNCTIONS = frozenset(trait.value for trait in Trait)
 ELSEWHERE = frozenset(
-    in_words(test)
+    failure(test)
     for conditions in (HOT, EVALUATED, IN_REGION, IN_OWN_REGION)
     for way in conditions.ways
     for test in way.tests

@@ -8,45 +8,45 @@ from amplint.analyses.hotness import EVALUATION, TRAINING
 from amplint.analyses.inferred import ReadByFramework
 from amplint.analyses.trait import Trait
 from amplint.ir.ast_cache import NodePlace
-from amplint.rule.conditions import Test, in_functions, nodes, says, where
+from amplint.rule.conditions import Test, failing, in_functions, nodes, where
 from amplint.view.spot import Spot
 
 
 def _heated(temperature: str) -> Test:
-    @says(f"it runs for every batch of {temperature}")
+    @failing(f"this is not seen to run once per batch of {temperature}")
     def holds(spot: Spot) -> bool:
         return spot.project.temperature(spot.function, spot.block) == temperature
 
     return holds
 
 
-@says("it is in an autocast region")
+@failing("this is in no autocast region")
 def _is_in_region(spot: Spot) -> bool:
     return spot.enabled_region is not None
 
 
-@says("it is in no autocast region, or in one that is off")
+@failing("this is in an autocast region that is on")
 def _is_outside_region(spot: Spot) -> bool:
     return spot.enabled_region is None
 
 
-@says("it is in an autocast region that its function opens")
+@failing("this function opens no autocast region here")
 def _is_in_own_region(spot: Spot) -> bool:
     region = spot.enabled_region
     return region is not None and not region.inherited
 
 
-@says("it is in a loop or a comprehension")
+@failing("this is in no loop and no comprehension")
 def _is_in_loop(spot: Spot) -> bool:
     return spot.state.graph.in_loops[spot.block]
 
 
-@says("it may be an autocast region")
+@failing("this is no autocast region")
 def _may_be_region(spot: Spot) -> bool:
     return autocast_in(spot.state.values[spot.number]) is not None
 
 
-@says("a framework brings to the host what it is given")
+@failing("no framework is known to bring to the host what this is given")
 def _is_read_by_framework(spot: Spot) -> bool:
     place = NodePlace(spot.function, spot.number, spot.block)
     return bool(spot.project.facts[ReadByFramework].of(place))

@@ -13,7 +13,7 @@ from amplint.claim.finding import Finding, Fix, Group, Safety, by_place, edited
 from amplint.claim.suppressions import Suppressions
 from amplint.ir.model import Newer
 from amplint.knowledge.vocabulary import HANDLES_OLD
-from amplint.project.config import Settings
+from amplint.project.config import Settings, strength
 from amplint.project.torch_floor import ANY
 from amplint.rule.rule import Rule
 from amplint.run.request import Request
@@ -171,17 +171,26 @@ class Filter:
         return None if handler is None else (ANY, handler)
 
     def hider(self, path: str, finding: Finding, seen: Seen) -> str:
-        """Why a finding in a file is not reported, as a clause: the settings, another rule that
-        speaks in its place, or a comment."""
+        """Why a finding in a file is not reported, as a clause behind its rule: the settings,
+        another rule that speaks in its place, or a comment."""
         settings = self.request.settings_of(path)
         selects = (
             settings.selects_finding(finding) and finding.code in self._rules_of(settings).codes
         )
         if not selects or settings.ignores_in_file(finding, self.request.project.root / path):
-            return f"the settings do not select {finding.code} here"
+            return self._unselected(finding, settings)
         if finding not in without_superseded(seen.findings, self.request.rules, settings):
-            return "another rule reports this instead"
+            return "another rule reports it instead"
         return "a comment allows it"
+
+    def _unselected(self, finding: Finding, settings: Settings) -> str:
+        """Why the settings leave it out."""
+        rule = next((each for each in self.request.rules if each.code == finding.code), None)
+        if rule is not None and rule.preview and not settings.preview:
+            return "is in preview: set `preview = true`"
+        if finding.group.default or strength(settings.ignore, finding.names, finding.group):
+            return "the settings do not select it here"
+        return f"is off by default: `--extend-select {finding.code}`"
 
     def _rules_of(self, settings: Settings) -> RulesInUse:
         """The rules of files with these settings, which many files have."""

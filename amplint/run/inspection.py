@@ -84,8 +84,10 @@ class RuleVerdict:
         hidden: those that are not reported, each with the reason.
         about: where it found nothing: the node about which it asked most, as it is written.
         asked: what it asked about that node, in order, each once.
-        lacking: the conditions that keep it from looking at the line.
+        lacking: in words, the conditions that keep it from looking at the line, or from reporting
+            what it found.
         problem: why it failed.
+        is_named: whether it is about calls of a name in the line, and not about calls of any.
     """
 
     rule: Rule
@@ -95,6 +97,17 @@ class RuleVerdict:
     asked: tuple[AskedQuestion, ...] = ()
     lacking: tuple[str, ...] = ()
     problem: str = ""
+    is_named: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it says nothing of the line."""
+        return not (self.reported or self.hidden or self.problem)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it reports, or there is a reason why not."""
+        return bool(self.asked or self.lacking) or not self.is_silent
 
 
 @dataclass(frozen=True)
@@ -197,7 +210,7 @@ class InspectedLine:
     def inspected(self, wanted: Sequence[Rule]) -> Inspection:
         """Say what is known of the line, and what these rules, else all, say of it."""
         verdicts = [self.verdict(rule, rule in wanted) for rule in wanted or self._rules]
-        told = [each for each in verdicts if wanted or each != RuleVerdict(each.rule)]
+        told = [each for each in verdicts if wanted or each.says_something]
         view = self._program.about(self.path)
         return Inspection(
             self.path,
@@ -231,13 +244,16 @@ class InspectedLine:
         looks = any(True for _ in self._shown(rule))
         lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
         conditions = tuple(dict.fromkeys(lacking))
+        ways = (way for _, way, _ in self._search.about(self.path, self.row, rule))
+        is_named = any(way.names is not None for way in ways)
         if not looks and not is_wanted:
-            return RuleVerdict(rule, lacking=conditions)
+            return RuleVerdict(rule, lacking=conditions, is_named=is_named)
         try:
             about, asked, withheld = self._farthest(rule)
         except Exception as error:
             return RuleVerdict(rule, problem=describe(error))
-        return RuleVerdict(rule, about=about, asked=asked, lacking=(*conditions, *withheld))
+        known = (*conditions, *withheld)
+        return RuleVerdict(rule, about=about, asked=asked, lacking=known, is_named=is_named)
 
     @cached_property
     def _candidates(self) -> FileCandidates:

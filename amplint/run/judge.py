@@ -105,9 +105,9 @@ def show(
 def lacking(finding: Finding, at: View) -> str:
     """The condition without which a finding of a check is not reported; "" where it holds."""
     if finding.presumed and not speaks(at):
-        return "it is certain, and not presumed, that this runs in an autocast region"
+        return "that this runs in an autocast region is presumed, and not certain"
     if at.source.never_runs(finding, at.cst):
-        return "a visible call runs this"
+        return "no visible call runs this"
     return ""
 
 

@@ -103,7 +103,7 @@ def half_holds(made: View) -> bool:
 
 
 def written_into(made: View) -> Iterator[View | None]:
-    """What the function writes into a tensor, its fill value included; None for what nobody knows.
+    """All that the function writes into a tensor, its fill value included; None for the unknown.
 
     Ex) y of `made[0] = y` and `made[:2].copy_(y)`; None of `made.normal_()`
     """

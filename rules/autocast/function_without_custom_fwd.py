@@ -208,7 +208,7 @@ def casts(method: cst.FunctionDef, src: Source) -> bool:
 
 def is_decorated_bare(method: cst.FunctionDef, src: Source) -> bool:
     """Whether `custom_fwd` or `custom_bwd` decorates a method without `cast_inputs`, and the method
-    casts nothing itself: its kernel still gets what the caller gives.
+    casts nothing itself: its kernel still gets what the caller passes.
 
     Ex) @torch.amp.custom_fwd(device_type="cuda")
     """

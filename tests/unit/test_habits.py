@@ -291,7 +291,6 @@ def test_explain_has_forms_for_one_rule(amplint: Amplint) -> None:
     ("arguments", "sentence"),
     [
         (["--all", "AMP701"], "RULE cannot be combined with --all"),
-        (["--all", "--at", "a.py:1"], "--at cannot be combined with --all"),
         (["--all", "--model", "lightning"], "--model cannot be combined with --all"),
         (["--format", "json", "--at", "a.py:1"], "--at cannot be combined with --format"),
         (["--format", "json", "--model-schema"], "--model-schema cannot be combined with --format"),

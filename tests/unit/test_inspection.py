@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from amplint.output.inspection import value_in_words
+from amplint.analyses.fact import Fact
+from amplint.output import questions
+from amplint.output.values_in_words import value_in_words
 from amplint.run import inspection, linking, session
+from amplint.util.walks import reachable
 from amplint.values.atoms import (
     ACCELERATOR,
     NONE,
@@ -22,6 +26,7 @@ from amplint.values.atoms import (
     one,
 )
 from tests.command import Amplint
+from tests.helpers import ROOT
 
 CODE = """\
 import torch
@@ -91,10 +96,10 @@ READ = "AMP101 host-read-in-hot-path"
 
 def test_why_a_finding_is_not_reported(amplint: Amplint, project: Path) -> None:
     by_comment = amplint("explain", "--at", "a.py:14").out
-    assert told(by_comment, READ) == "would report, but a comment allows it"
+    assert told(by_comment, READ) == "would report this, but a comment allows it"
     (project / "pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP101"]\n')
     by_settings = amplint("explain", "--at", "a.py:13", "AMP101").out
-    assert told(by_settings, READ) == "would report, but the settings do not select AMP101 here"
+    assert told(by_settings, READ) == "would report this, but the settings do not select it here"
 
 
 def test_a_finding_in_whose_place_another_rule_speaks(amplint: Amplint, project: Path) -> None:
@@ -102,18 +107,19 @@ def test_a_finding_in_whose_place_another_rule_speaks(amplint: Amplint, project:
     (project / "a.py").write_text(text)
     page = amplint("explain", "--at", "a.py:13").out
     assert told(page, "AMP110 host-value-fed-back") == "reports"
-    assert told(page, READ) == "would report, but another rule reports this instead"
+    assert told(page, READ) == "would report this, but another rule reports it instead"
 
 
 def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
     page = amplint("explain", "--at", "a.py:15").out
-    assert section(page, "runs") == ["rarely, or nothing shows how often"]
-    rules = section(page, "rules")
-    at = rules.index("AMP101 host-read-in-hot-path: silent")
-    assert rules[at + 1] == "does not hold: it runs for every batch of training"
-    backward = section(amplint("explain", "--at", "a.py:12").out, "rules")
+    assert section(page, "runs") == ["not seen to run once per batch"]
+    assert (
+        "AMP101 host-read-in-hot-path, nearly: this is not seen to run once per batch of training"
+        in section(page, "rules")[:2]
+    )
+    backward = section(amplint("explain", "--at", "a.py:12", "--all").out, "rules")
     at = backward.index("AMP301 backward-in-autocast: silent")
-    assert backward[at + 1] == "does not hold: it is in an autocast region that its function opens"
+    assert backward[at + 1] == "this function opens no autocast region here"
     # No call of a function without mistakes is what rules on mistakes of any call are about.
     assert not [line for line in backward if line.startswith("AMP405")]
 
@@ -121,7 +127,35 @@ def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
 def test_what_a_rule_asked_before_it_gave_up(amplint: Amplint) -> None:
     rules = section(amplint("explain", "AMP101", "--at", "a.py:15").out, "rules")
     assert rules[0] == "AMP101 host-read-in-hot-path: silent about `loss.item()`"
-    assert rules[-1] == "asked last Hotness of `loss.item()`: rarely, or nothing shows how often"
+    assert rules[-1] == "`loss.item()` is not seen to run once per batch"
+
+
+def test_the_nearest_of_the_rules_that_are_silent(amplint: Amplint) -> None:
+    few = section(amplint("explain", "--at", "a.py:15").out, "rules")
+    every = section(amplint("explain", "--at", "a.py:15", "--all").out, "rules")
+    silent = [line for line in every if ": silent" in line]
+    assert len(few) == 3 and all(", nearly: " in line for line in few[:2])
+    assert few[2] == (f"{len(silent) - 2} other rules found nothing in this line: --all says why")
+
+
+def test_a_rule_that_is_off_by_default(amplint: Amplint, project: Path) -> None:
+    (project / "a.py").write_text(CODE.replace("total = 0.0", "total = torch.FloatTensor(3)"))
+    page = amplint("explain", "--at", "a.py:6").out
+    assert "would report this, but is off by default: `--extend-select AMP504`: " in page
+
+
+def test_what_rules_ask_has_a_sentence() -> None:
+    """A class of the engine means nothing to the reader."""
+    code = [path for root in ("rules", "amplint/view") for path in (ROOT / root).rglob("*.py")]
+    asked = {
+        name
+        for path in code
+        for name in re.findall(r"\b(?:ask|fact)\((\w+)", path.read_text(encoding="utf-8"))
+    }
+    facts = {fact.__name__ for fact in reachable([Fact], lambda each: each.__subclasses__())}
+    assert len(asked & facts) > 40
+    assert questions.SENTENCES.keys() >= asked & facts
+    assert facts >= questions.SENTENCES.keys()
 
 
 def test_the_region(amplint: Amplint) -> None:
@@ -134,7 +168,7 @@ def test_the_region(amplint: Amplint) -> None:
 
 def test_a_rule_that_nothing_in_the_line_is_about(amplint: Amplint) -> None:
     rules = section(amplint("explain", "AMP201", "--at", "a.py:6").out, "rules")
-    assert rules == ["AMP201 factory-without-dtype: looks at nothing in this line"]
+    assert rules == ["AMP201 factory-without-dtype: looks at nothing here"]
     rules = section(amplint("explain", "--at", "a.py:1").out, "rules")
     assert rules == ["no rule looks at anything in this line"]
 

@@ -127,7 +127,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Builder.narrow": SYNTAX,
         "rebound": SYNTAX,
     },
-    "amplint/output/inspection.py": {
+    "amplint/output/values_in_words.py": {
         "atom_in_words mapping_in_words sequence_in_words value_in_words": VALUES
     },
     "amplint/fix/one_round.py": {"_is_taken": SYNTAX},

@@ -254,7 +254,7 @@ def test_of_a_long_chain_two_places_are_shown() -> None:
     lines = shown("text", TWICE, at(1, 5, 8, related=chain)).splitlines()
     assert lines[3:5] == [
         "  src/other.py:1:1: at x",
-        "  src/other.py:2:1: at y (and 1 more: `explain --at src/train.py:1`)",
+        "  src/other.py:2:1: at y (and 1 more: `amplint explain --at src/train.py:1`)",
     ]
     assert len(json.loads(shown("json", TWICE, at(1, 5, 8, related=chain)))[0]["related"]) == 3
 

@@ -162,7 +162,7 @@ class Evaluation(FramePart):
                 values[number] = value
                 self.changed.add(number)
                 if number in contexts:
-                    self.frame.regions.known.clear()
+                    self.frame.regions.forget()
                     self.exchange.regions_may_change()
                 for each in (*dependents[number], *contexts.get(number, ())):
                     if each not in scope:

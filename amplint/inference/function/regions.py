@@ -36,6 +36,7 @@ class FunctionRegions:
 
     Attributes:
         known: by block, as they are asked for.
+        openers: by block, as `opener` finds them.
         around: the region that is inherited, or that decorators open.
     """
 
@@ -53,7 +54,13 @@ class FunctionRegions:
         self.graph = graph
         self.values = values
         self.known: dict[int, Region | None] = {}
+        self.openers: dict[int, int | None] = {}
         self.around: Region | None = None
+
+    def forget(self) -> None:
+        """Look for the regions anew, since a value has changed."""
+        self.known.clear()
+        self.openers.clear()
 
     def chain(self, block: int) -> Iterable[int]:
         """The block and those around it, innermost first."""
@@ -95,7 +102,7 @@ class FunctionRegions:
 
         Ex) torch.autocast("cuda") if amp else nullcontext(), `enabled=amp`, and then `if not amp:`
         """
-        opener = next((each for each in self.chain(block) if self.opens(each)), None)
+        opener = self.opener(block)
         if opener is None:
             return around  # which is inherited
         contexts = origins(self.graph, self.graph.blocks[opener].node)
@@ -111,6 +118,16 @@ class FunctionRegions:
         sides = [self.tested(n) for n in chosen if self.graph.blocks[n].kind in SIDES]
         outer = self.graph.blocks[opener].parent
         return self.of(outer) if (flag, not holds) in sides else around
+
+    def opener(self, block: int) -> int | None:
+        """The innermost block around one that opens a region. A test after a test that may end the
+        function is within the other one, so each begins where the one around it has ended."""
+        for each in self.chain(block):
+            if each in self.openers or self.opens(each):
+                self.openers[block] = self.openers.get(each, each)
+                return self.openers[block]
+        self.openers[block] = None
+        return None
 
     def opens(self, block: int) -> bool:
         """Whether the context of a block opens a region, or may open one."""

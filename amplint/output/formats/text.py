@@ -90,7 +90,10 @@ def cut_chain(finding: Finding, report: Report) -> list[str]:
     if left <= 0:
         return chain
     at = report.place(finding.path, finding.span.start).rpartition(":")[0]
-    return [*chain[: LINKS - 1], f"{chain[LINKS - 1]} (and {left} more: `explain --at {at}`)"]
+    return [
+        *chain[: LINKS - 1],
+        f"{chain[LINKS - 1]} (and {left} more: `amplint explain --at {at}`)",
+    ]
 
 
 def costliest(found: Sequence[Entry], report: Report) -> str:
