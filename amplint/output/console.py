@@ -115,7 +115,7 @@ def show(
 def in_order(outcome: Outcome, order: str) -> Outcome:
     from amplint.output.ordering import ordered
 
-    return replace(outcome, findings=ordered(outcome.findings, order))
+    return replace(outcome, findings=ordered(outcome.findings, order, outcome.texts))
 
 
 def say_next(outcome: Outcome, request: Request, paths: Sequence[str]) -> None:

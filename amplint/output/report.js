@@ -7,11 +7,21 @@
   if (form.querySelector("[name=age]")) KEYS.push("age"); // where an earlier run is compared
   const list = document.getElementById("findings");
   const reported = Array.from(list.children);
+  const total = reported.reduce((sum, finding) => sum + countOf(finding), 0);
   const texts = new Map();
 
   function textOf(finding) {
     if (!texts.has(finding)) texts.set(finding, finding.textContent.toLowerCase());
     return texts.get(finding);
+  }
+
+  // Findings that are shown as one have one value each.
+  function valuesOf(finding, key) {
+    return finding.dataset[key].split(" ");
+  }
+
+  function countOf(finding) {
+    return Number(finding.dataset.count);
   }
 
   function filter() {
@@ -20,12 +30,12 @@
     let shown = 0;
     for (const finding of reported) {
       const kept =
-        wanted.every((key) => finding.dataset[key] === form.elements[key].value) &&
+        wanted.every((key) => valuesOf(finding, key).includes(form.elements[key].value)) &&
         words.every((word) => textOf(finding).includes(word));
       finding.hidden = !kept;
-      shown += kept;
+      if (kept) shown += countOf(finding);
     }
-    form.elements.shown.value = `${shown} of ${reported.length}`;
+    form.elements.shown.value = `${shown} of ${total}`;
   }
 
   function order() {
@@ -33,7 +43,7 @@
     if (!key) return list.append(...reported);
     // The options of a filter stand in their order.
     const ranks = new Map(Array.from(form.elements[key].options, (option, rank) => [option.value, rank]));
-    const rank = (finding) => ranks.get(finding.dataset[key]);
+    const rank = (finding) => ranks.get(valuesOf(finding, key)[0]);
     list.append(...reported.slice().sort((one, other) => rank(one) - rank(other)));
   }
 
@@ -55,7 +65,7 @@
     const target = document.getElementById(id);
     if (!target) return;
     target.open = true;
-    target.hidden = false;
+    (target.closest("article") ?? target).hidden = false;
   }
 
   // The command of a finding is about its own line, until another one is clicked.

@@ -189,6 +189,10 @@ class Settings:
         ways = [[own, former] for former in rule.cut_from] or [[own]]
         return any(self.selects(names, group) for names in ways for group in rule.groups)
 
+    def ignores(self, rule: Claim) -> bool:
+        """Whether `ignore` names the rule, or all of its findings."""
+        return all(strength(self.ignore, [RuleName(rule.code, rule.name)], g) for g in rule.groups)
+
     def ignores_in_file(self, finding: Finding, file: Path) -> bool:
         """Whether `per-file-ignores` drops this finding in the (absolute) file."""
         path = self.relative(file, "per-file-ignores")

@@ -77,6 +77,7 @@ def outcome(
         files=tuple(files),
         texts=Texts(reading, project.reported),
         limited=told.limited,
+        off=tuple(code for _, code in told.off),
         all_texts=Texts(reading, frozenset(reading.paths)),
     )
 
@@ -119,7 +120,8 @@ def kept_of_all(request: Request, cache: Cache, reading: Reading) -> AnalysisRes
     if told is None or told.notices:  # these do not say which file each is about
         return None
     found = (finding for finding in told.findings if finding.path in project.reported)
-    return replace(told, findings=tuple(found))
+    off = ((path, code) for path, code in told.off if path in project.reported)
+    return replace(told, findings=tuple(found), off=tuple(off))
 
 
 def key_of(request: Request, reading: Reading) -> str:

@@ -38,11 +38,13 @@ class RulesInUse:
         own: those that judge them.
         codes: of these.
         are_all: whether all that judge by default are among them, for the lowest torch.
+        off: the codes of the rules that are off by default, where the settings choose no others.
     """
 
     own: tuple[Rule, ...]
     codes: frozenset[str]
     are_all: bool
+    off: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,20 @@ class Filter:
         text = self.texts.get(path, Text(""))
         found = self._reported(path, seen, Suppressions(text, self._others), complete)
         return sorted(self._fixable(path, seen, found), key=by_place)
+
+    def off(self, path: str, seen: Seen) -> Iterator[Finding]:
+        """The findings in a file of rules that are off by default, without those that a comment or
+        the settings keep quiet, or in whose place another rule speaks."""
+        settings = self.request.settings_of(path) if seen.findings else None
+        codes = self._rules_of(settings).off if settings is not None else frozenset()
+        if settings is None or not any(finding.code in codes for finding in seen.findings):
+            return
+        suppressions = Suppressions(self.texts.get(path, Text("")), self._others)
+        file = self.request.project.root / path
+        for finding in without_superseded(seen.findings, self.request.rules, settings):
+            is_quiet = settings.ignores_in_file(finding, file) or suppressions.suppresses(finding)
+            if finding.code in codes and not is_quiet:
+                yield finding
 
     def _fixable(self, path: str, seen: Seen, found: Iterable[Finding]) -> Iterator[Finding]:
         """The findings without fixes where Python does not read the file: it is read in older
@@ -198,8 +214,9 @@ class Filter:
             own = self.request.rules_of(settings)
             by_default = (r for r in settings.rules(self.request.rules) if r.group.default)
             codes = frozenset(rule.code for rule in own)
+            off = frozenset(rule.code for rule in self.request.rules_off(settings))
             self._chosen[settings] = RulesInUse(
-                own, codes, all(map(settings.may_report, by_default))
+                own, codes, all(map(settings.may_report, by_default)), off
             )
         return self._chosen[settings]
 

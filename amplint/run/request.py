@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.analyses.limits import Limited
 from amplint.claim.finding import Finding
-from amplint.project.config import Configuration, Settings
+from amplint.project.config import DEFAULT_SELECT, Configuration, Settings
 from amplint.project.discover import Project
 from amplint.project.observations import ObservedFunction
 from amplint.run.cache import Cache
@@ -87,6 +87,17 @@ class Request:
             rule for rule in settings.rules(self.rules) if rule.checks and settings.may_report(rule)
         )
 
+    def rules_off(self, settings: Settings) -> tuple[Rule, ...]:
+        """The rules that are off by default, and would judge files with these settings: none for
+        settings that have chosen the rules themselves."""
+        if settings.select != DEFAULT_SELECT:
+            return ()
+        return tuple(
+            rule
+            for rule in settings.rules(self.rules)
+            if rule.checks and not settings.may_report(rule) and not settings.ignores(rule)
+        )
+
 
 @dataclass(frozen=True)
 class AnalysisResult:
@@ -94,6 +105,7 @@ class AnalysisResult:
 
     Its problems are amplint's own, or else those of rules that other packages bring.
     `configurations`: the digest of the JSON files of the projects; empty where it rests on none.
+    `off`: of each finding of a rule that is off by default, the path and the code.
     """
 
     findings: tuple[Finding, ...]
@@ -102,6 +114,7 @@ class AnalysisResult:
     limited: Limited = field(default_factory=dict)
     blames_amplint: bool = False
     configurations: str = ""
+    off: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +132,8 @@ class Outcome:
         all_texts: those of all files of the project: a finding may name places in each.
         known: the findings that are left out because a baseline has them.
         left_out: phrases that count the findings which are found and not reported.
+        off: the codes of findings that rules have which are off by default, each as often as there
+            are such findings.
         stopped: whether the run was ended before it was done; a problem says so. Of what was not
             judged by then nothing is known.
         signal: the signal that has ended it.
@@ -135,6 +150,7 @@ class Outcome:
     all_texts: Mapping[str, Text] = field(default_factory=dict)
     known: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
     stopped: bool = False
     signal: int | None = None
     key: str = field(default="", compare=False)

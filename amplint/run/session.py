@@ -148,9 +148,14 @@ def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> I
 
 
 def rules_of(request: Request, paths: Iterable[str]) -> list[Rule]:
-    """The rules that are to judge any of these files."""
+    """The rules that are to judge any of these files, and those that are off by default: a report
+    says how many findings they have."""
     in_use = {request.settings_of(path) for path in paths}
-    wanted = {rule.code for settings in in_use for rule in request.rules_of(settings)}
+    wanted = {
+        rule.code
+        for settings in in_use
+        for rule in (*request.rules_of(settings), *request.rules_off(settings))
+    }
     return [rule for rule in request.rules if rule.code in wanted]
 
 
@@ -166,15 +171,24 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
     blames_amplint = bool(problems)
     findings: list[Finding] = []
     notices: list[str] = []
+    off: list[tuple[str, str]] = []
     for path in sorted(seen):
         said = seen[path]
+        off += ((path, finding.code) for finding in found.off(path, said))
         problems += said.problems
         blames_amplint |= bool(said.problems) and said.blames_amplint
         notices += said.notices
         findings += found.findings(path, said, found.is_complete(path, unread))
     notices += told_of_unfixed(found.unfixed)
     limited = united(part.limited for part in parts)
-    return AnalysisResult(tuple(findings), tuple(problems), tuple(notices), limited, blames_amplint)
+    return AnalysisResult(
+        tuple(findings),
+        tuple(problems),
+        tuple(notices),
+        limited,
+        blames_amplint,
+        off=tuple(off),
+    )
 
 
 def told_of_unfixed(unfixed: Mapping[str, Newer]) -> Iterator[str]:

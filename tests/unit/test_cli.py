@@ -235,6 +235,32 @@ def test_findings_are_sorted(amplint: Amplint, project: Path, order: str, codes:
     assert all(one["url"] == f"docs/rules/{one['code']}.md" for one in found)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", True),
+        ('ignore = ["AMP102"]', False),
+        ('extend-select = ["AMP102"]', False),
+        ('select = ["AMP101"]', False),
+        ('per-file-ignores = {"a.py" = ["AMP102"]}', False),
+    ],
+)
+def test_what_rules_would_find_that_are_off(
+    amplint: Amplint, project: Path, settings: str, said: bool
+) -> None:
+    (project / "a.py").write_text(TRAINING)
+    (project / "pyproject.toml").write_text(f"[tool.amplint]\n{settings}\n")
+    line = "1 more in rules that are off: --extend-select AMP102"
+    for _ in range(2):  # from the cache, too
+        ran = amplint("check")
+        assert (ran.out.splitlines()[-1] == line) == said
+    (project / "b.py").write_text("import torch\n")
+    assert line not in amplint("check", "b.py").out
+    quiet = TRAINING.replace("\n", "  # amplint: ignore[AMP102]\n")
+    (project / "a.py").write_text(quiet)
+    assert "rules that are off" not in amplint("check").out
+
+
 def test_what_to_do_comes_from_the_cache_too(amplint: Amplint, project: Path) -> None:
     (project / "a.py").write_text(TRAINING)
     first = amplint("check", "--sort", "cost")

@@ -375,11 +375,27 @@ def test_every_link_leads_somewhere() -> None:
     assert {attributes["href"][1:] for attributes in page.named("a")} <= set(ids)
 
 
+def test_repeats_and_two_rules_on_one_expression_are_one_article() -> None:
+    again = replace(ONE, span=spot("step(batch)"))
+    other = replace(ONE, code="AMP113", name="host-read-per-element", help="read all at once")
+    page = shown(ONE, again, other)
+    [article] = page.named("article")
+    assert article["id"] == "f1" and article["data-count"] == "3"
+    assert article["data-rule"] == "AMP101 AMP113"
+    assert page.texts("p", "again") == [f"also at {PATH}:2:12"]
+    assert "read all at once" in "".join(page.texts("div", "also"))
+    crashes = (
+        replace(each, group=Group.CORRECTNESS, message=m) for each, m in ((ONE, "a"), (again, "b"))
+    )
+    assert len(shown(*crashes).named("article")) == 2
+
+
 def test_the_filters_name_what_the_findings_have() -> None:
     page = shown(*several())
     options = {attributes["value"] for attributes in page.named("option")}
     for key in ("cost", "group", "rule", "file"):
-        values = {attributes[f"data-{key}"] for attributes in page.named("article")}
+        of_each = [attributes[f"data-{key}"] for attributes in page.named("article")]
+        values = {value for one in of_each for value in one.split()}
         assert values <= options
         links = {a["data-value"] for a in page.named("a") if a.get("data-key") == key}
         assert values == links

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
 from amplint.output.formats import FORMATS, Report, render
 from amplint.output.formats.gitlab import identity_in
+from amplint.output.ordering import ordered
 from amplint.rule.of_engine import ENGINE_RULES
 from amplint.run.fingerprint import fingerprints
 from amplint.run.request import Outcome
@@ -225,6 +226,45 @@ def test_what_costs_time_once_takes_one_line_each() -> None:
     ]
     crash = at(3, 5, 7, cost=Cost.ONCE, group=Group.CORRECTNESS)
     assert "^^^^^^^" in shown("text", TWICE, crash), "only what costs time is short"
+
+
+def test_rules_that_are_off_have_one_line() -> None:
+    one = at(1, 5, 8)
+    off = replace(outcome(TWICE, one), off=("AMP106", "AMP102", "AMP106"))
+    text = render("text", Report(off, ENGINE_RULES, ROOT))
+    assert text.splitlines()[-1] == ("3 more in rules that are off: --extend-select AMP102,AMP106")
+    compared = replace(off, left_out=("2 known findings",))
+    assert "rules that are off" not in render("text", Report(compared, ENGINE_RULES, ROOT))
+    assert "AMP106" not in render("concise", Report(off, ENGINE_RULES, ROOT))
+
+
+def test_what_is_within_more_loops_of_the_step_comes_first() -> None:
+    source = (
+        "for epoch in epochs:\n"
+        "    for batch in loader:\n"
+        "        loss = step(batch)\n"
+        "        total += loss.item()\n"
+        "        for name in names:\n"
+        "            if name:\n"
+        "                print(norms[name].item())\n"
+        "def helper(x):\n"
+        "    while x.item():\n"
+        "        x.cpu()\n"
+    )
+    loop = Related("src/train.py", spot(source, "for batch"), "the training loop", leads=True)
+    found = [
+        finding(source, part, related=(loop,), cost=cost)
+        for part, cost in (
+            ("loss.item()", Cost.STEP),
+            ("norms[name].item()", Cost.STEP),
+            ("x.item()", Cost.STEP),
+            ("x.cpu()", Cost.STEP),
+            ("step(batch)", Cost.RUN),
+        )
+    ]
+    inner = ordered(found, "first-screen", {"src/train.py": Text(source)})
+    assert [each.span.start.row for each in inner] == [3, 7, 10, 4, 9]
+    assert ordered(found, "first-screen") == (found[-1], *found[:-1]), "without texts"
 
 
 def test_repeats_are_one_block() -> None:

@@ -20,6 +20,7 @@ from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.page import Section, document, escape, escape_lines, prose, resource
+from amplint.output.repeats import Entry, entries
 from amplint.rule.rule import Rule
 
 ANY_LINE = (
@@ -76,9 +77,11 @@ def render(report: Report) -> str:
     if not findings and report.outcome.files:
         parts.append(f"<p>Is something missing? {ANY_LINE}</p>")
     if findings:
+        numbers = {id(finding): number for number, finding in enumerate(findings, 1)}
+        compared = report.comparison
+        together = entries(findings) if compared is None else entries(findings, compared.is_new)
         articles = (
-            article(finding, number, {kind.key: kind.of(finding) for kind in kinds}, report)
-            for number, finding in enumerate(findings, 1)
+            article(entry, numbers, kinds_of_entry(entry, kinds), report) for entry in together
         )
         parts += [
             overview([kind for kind in kinds if kind.key != AGE], findings),
@@ -127,6 +130,11 @@ def kinds_of(report: Report) -> list[FindingProperty]:
             [(number, report.path(path), paths[path]) for path, number in numbers.items()],
         ),
     ]
+
+
+def kinds_of_entry(entry: Entry, kinds: Iterable[FindingProperty]) -> dict[str, str]:
+    """The values of the kinds that findings have which are shown as one, separated by spaces."""
+    return {kind.key: " ".join(dict.fromkeys(map(kind.of, entry.findings))) for kind in kinds}
 
 
 def kinds_of_age(report: Report) -> Iterator[FindingProperty]:

@@ -10,6 +10,7 @@ from amplint.fix.applying import apply_fixes
 from amplint.output.formats import NO_TEXT, STDIN, Report, advice
 from amplint.output.formats.text import cut
 from amplint.output.page import escape, prose
+from amplint.output.repeats import Entry
 from amplint.util.line_diff import changes
 from amplint.util.positions import Span
 from amplint.util.text import LINE_END, Text
@@ -29,28 +30,58 @@ NEW = ' <span class="tag new">new</span>'
 CLASSES = {"+": "added", "-": "removed"}
 
 
-def article(finding: Finding, number: int, attributes: Mapping[str, str], report: Report) -> str:
-    """A finding.
+def article(
+    entry: Entry, numbers: Mapping[int, int], attributes: Mapping[str, str], report: Report
+) -> str:
+    """A finding, with those that are shown as one with it.
 
     Args:
-        finding: the finding.
-        number: its place among the others, from 1.
+        entry: the findings.
+        numbers: by the `id` of a finding: its place among all, from 1.
         attributes: what the filters of the page ask for.
         report: that of the run.
     """
+    finding, number = entry.first, numbers[id(entry.first)]
     data = " ".join(f'data-{key}="{escape(value)}"' for key, value in attributes.items())
+    count = len(entry.findings)
     text, span = report.source(finding)
     parts = [
         heading(finding, number, report),
         f'<p class="message">{prose(finding.message)}</p>',
+        *(beside(each, numbers[id(each)], report) for each in entry.also),
         code(source(text, span), "source"),
+        again(entry, numbers, report),
         chain(finding, text.line(span.start.row), report),
         f"<p>{prose(advice(finding))}</p>" if finding.fix else "",
         code(change(finding, report)),
         f"<p>help: {prose(finding.help)}</p>" if finding.help else "",
         question(finding, report),
     ]
-    return f'<article id="f{number}" class="{finding.severity}" {data}>{"".join(parts)}</article>\n'
+    return (
+        f'<article id="f{number}" class="{finding.severity}" data-count="{count}" {data}>'
+        f"{''.join(parts)}</article>\n"
+    )
+
+
+def beside(finding: Finding, number: int, report: Report) -> str:
+    """A finding of another rule on the same expression: its heading, message and advice."""
+    advised = "; ".join(filter(None, (advice(finding) if finding.fix else "", finding.help)))
+    return (
+        f'<div class="also" id="f{number}">{heading(finding, number, report)}'
+        f'<p class="message">{prose(finding.message)}</p>'
+        + f"<p>{prose(advised)}</p>" * bool(advised)
+        + "</div>"
+    )
+
+
+def again(entry: Entry, numbers: Mapping[int, int], report: Report) -> str:
+    """Links to the other places of a finding that is repeated; nothing without any."""
+    links = ", ".join(
+        f'<a class="place" id="f{numbers[id(each)]}" href="#f{numbers[id(each)]}">'
+        f"{escape(report.place(each.path, each.span.start))}</a>"
+        for each in entry.again
+    )
+    return f'<p class="again">also at {links}</p>' if links else ""
 
 
 def heading(finding: Finding, number: int, report: Report) -> str:

@@ -48,6 +48,7 @@ def render(report: Report) -> str:
         if report.columns is not None and len(found) > MANY:
             blocks.append(costliest(found, report))
         blocks.append(summary(report.outcome))
+        blocks += off_by_default(report.outcome)
     return "\n".join(blocks)
 
 
@@ -101,6 +102,14 @@ def costliest(found: Sequence[Entry], report: Report) -> str:
     dearest = [one.first for one in found if not is_brief(one.first)][:FIRST]
     where = [f"{report.place(one.path, one.span.start)} {one.code}" for one in dearest]
     return f"most expensive: {', '.join(where)}\n" if where else ""
+
+
+def off_by_default(outcome: Outcome) -> list[str]:
+    """Ex) 3 more in rules that are off: --extend-select AMP106,AMP911"""
+    if not outcome.findings or not outcome.off or outcome.left_out:
+        return []
+    codes = ",".join(sorted(set(outcome.off)))
+    return [f"{len(outcome.off):,} more in rules that are off: --extend-select {codes}"]
 
 
 def headline(finding: Finding, report: Report) -> str:
