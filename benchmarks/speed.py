@@ -39,6 +39,7 @@ from benchmarks.packages import RESULTS, Package, default_cache, fetch, load, pr
 COLD, WARM, EDIT = "amplint, cold", "amplint, warm", "amplint, one file changed"
 FIX, FIX_UNSAFE = "amplint fix after a check", "amplint fix --unsafe after a check"
 FIX_AGAIN, FIX_APPLY = "amplint fix, once more", "amplint fix --apply after a check"
+HOOK = "amplint, hook on that file"
 HELP, CLICK = "amplint --help", 'python -c "import click"'
 MYPY, TY, RUFF, TORCHFIX = "mypy", "ty", "ruff", "TorchFix"
 AST, LIBCST = "ast.parse", "libcst.parse_module"
@@ -76,6 +77,7 @@ class Tree:
         starts: whether the start of amplint is measured too.
         fixes: whether `fix` is measured too.
         alone: whether amplint is measured alone, for what it took before.
+        hook: whether the hook is measured on one changed file, with what that causes elsewhere.
         times: how many rounds stand for each round that the user wants.
         once: commands that run in the first round alone.
     """
@@ -86,6 +88,7 @@ class Tree:
     starts: bool = False
     fixes: bool = False
     alone: bool = False
+    hook: bool = False
     times: int = 1
     once: tuple[str, ...] = ()
 
@@ -133,10 +136,10 @@ TREES = {
         times=5,
     ),
     # 81,000 lines with many fixes.
-    "s3prl": Tree(load(["s3prl"], None)[0], reference=AST, fixes=True, alone=True),
+    "s3prl": Tree(load(["s3prl"], None)[0], reference=AST, fixes=True, alone=True, hook=True),
     # A trainer whose scalers took most of the time, scripts, a small package, and many overriders.
     "trainer": Tree(load(["trainer"], None)[0], reference=AST, fixes=True, alone=True),
-    "yolov5": Tree(load(["yolov5"], None)[0], reference=AST, fixes=True, alone=True),
+    "yolov5": Tree(load(["yolov5"], None)[0], reference=AST, fixes=True, alone=True, hook=True),
     "imagen-pytorch": Tree(
         load(["imagen-pytorch"], None)[0], reference=AST, fixes=True, alone=True
     ),
@@ -300,12 +303,13 @@ def ratio(one: float | None, other: float | None) -> float | None:
 
 
 def commands(
-    tree: Tree, rounds: int, tools: Mapping[str, Path], earlier: Path | None
+    tree: Tree, rounds: int, tools: Mapping[str, Path], earlier: Path | None, changed: str
 ) -> list[Command]:
     """The commands that are run in a tree.
 
     Args:
         tree: the tree.
+        changed: the file in it that is changed; empty where none is.
         rounds: how many rounds the user wants.
         tools: the directories of the installed programs.
         earlier: a checkout of an earlier amplint; None to leave it out.
@@ -328,7 +332,8 @@ def commands(
         *(tool(name) for name in (RUFF, MYPY, TY) if name in tools),
         _check(WARM, often(WARM), _warm),
         Command(AST, python(AST_ALL), often(AST)),
-        *([_check(EDIT, often(EDIT), _edited)] if tree.package is not None else []),
+        *([_check(EDIT, often(EDIT), _edited)] if changed else []),
+        *([_hook(often(HOOK), changed)] if tree.hook else []),
         *([] if tree.alone else [Command(LIBCST, python(LIBCST_ALL), often(LIBCST))]),
         *(tool(name) for name in (TORCHFIX,) if name in tools),
     ]
@@ -394,6 +399,12 @@ def _check(
     return _amplint(name, CHECK, rounds, prepare, root)
 
 
+def _hook(rounds: int, changed: str) -> Command:
+    """The entry of .pre-commit-hooks.yaml on one file, behind a check of all of them."""
+    words = ("check", "--force-exclude", "--caused-since", "HEAD", changed)
+    return _amplint(HOOK, words, rounds, _committed, None)
+
+
 def _fix(name: str, rounds: int, prepare: Prepare, root: Path | None, *options: str) -> Command:
     return _amplint(name, ("fix", "-q", *options, "."), rounds, prepare, root)
 
@@ -457,6 +468,18 @@ def _edited(tree: Path, number: int) -> Iterator[None]:
         path.write_bytes(edit(before.decode(), number).encode())
         yield
         path.write_bytes(before)
+
+
+@contextmanager
+def _committed(tree: Path, number: int) -> Iterator[None]:
+    """The same, and the file as it was is in the last commit of a repository."""
+    git = ("git", "-C", str(tree), "-c", "user.name=a", "-c", "user.email=a@example.com")
+    if not (tree / ".git").exists():
+        (tree / ".gitignore").write_text(f"{KEPT}\n")
+        for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--no-verify", "-m", "x")):
+            subprocess.run([*git, *words], check=True)
+    with _edited(tree, number):
+        yield
 
 
 def middle_file(tree: Path) -> Path:
@@ -547,13 +570,14 @@ def run_tree(
         files = (
             sorted(copy.glob("*.py")) if tree.package is None else list(sources(tree.package, copy))
         )
-        samples = run_rounds(name, copy, commands(tree, rounds, tools, earlier))
+        changed = "" if tree.package is None else middle_file(copy).relative_to(copy).as_posix()
+        samples = run_rounds(name, copy, commands(tree, rounds, tools, earlier, changed))
         return Measured(
             tree.package.version if tree.package is not None else "",
             len(files),
             sum(path.read_bytes().count(b"\n") for path in files),
             tree.reference,
-            "" if tree.package is None else middle_file(copy).relative_to(copy).as_posix(),
+            changed,
             rows(samples, tree.reference),
             missing,
         )

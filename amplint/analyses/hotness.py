@@ -35,6 +35,7 @@ from amplint.knowledge.vocabulary import (
     EVALUATES,
     EVALUATION_METHODS,
     EVALUATOR,
+    EXPORT_PATH,
     GENERATES,
     HANDLES_CHECKPOINTS,
     LOADER,
@@ -65,6 +66,7 @@ from amplint.values.atoms import (
     Unknown,
     Value,
 )
+from amplint.values.lattice import only
 
 # How many calls hotness travels: far from a loop that was seen, and from the `forward` of what has
 # parameters or is a loss; not far from that of other modules, many of which never train (an
@@ -543,7 +545,8 @@ class Hotness(PlaceFact[Heat]):
                     yield number
 
     def _over_few(self, state: State, block: int) -> bool:
-        """A loop over the optimizers, the models or the parameters is not one over batches."""
+        """A loop over the optimizers, the models or the parameters is not one over batches, nor is
+        one over numbers that are written out, as those of a check of gradients."""
         facts = state.graph.blocks[block]
         if facts.kind == "while":
             return False
@@ -553,6 +556,7 @@ class Hotness(PlaceFact[Heat]):
         for atom in state.values[facts.node]:
             if isinstance(atom, Sequence) and not atom.batches:
                 inside = atom.items if atom.items is not None else (atom.element,)
+                few |= bool(atom.items) and all(map(is_constant, inside))
                 kinds = [a for value in inside for a in value if not isinstance(a, Unknown)]
                 few |= bool(kinds) and all(isinstance(a, Object | Instance) for a in kinds)
             few |= isinstance(atom, Object) and atom.kind == "parameters"
@@ -661,6 +665,8 @@ class Hotness(PlaceFact[Heat]):
     def _by_definition(self, function: str) -> HotDefinition | None:
         """The hotness of a function that a framework runs for every batch, by what it is."""
         facts = self.inference.functions[function]
+        if EXPORT_PATH.search(facts.path):
+            return None  # no framework trains it
         reasons: tuple[tuple[Callable[[str], bool], str, int], ...] = (
             (self._is_training_step, "a training step, once per batch", REACH_OF_LOOP),
             (self._clips_gradients, "gradients are clipped here, once per step", REACH_OF_LOOP),
@@ -917,13 +923,15 @@ class Hotness(PlaceFact[Heat]):
         found = self._heat_of(caller, node.block)
         if found is None or found.distance > found.reach or len(found.chain) > LONGEST:
             return None
-        step = HotnessStep(caller, number, CALLED, found.temperature)
+        evaluates = self.inference.functions[callee].name in EVALUATION_METHODS
+        temperature = EVALUATION if evaluates else found.temperature
+        step = HotnessStep(caller, number, CALLED, temperature)
         is_guess = self._is_guess(caller, number)
         # Not from the `forward` of a module: that would add many chains through geometry and
         # metrics, which train nothing (103 findings in 15 libraries, nearly all of them so).
         is_free = found.reach == REACH_OF_LOOP and self._is_own(caller, state, number)
         return Reached(
-            found.temperature,
+            temperature,
             (step, *found.chain),
             found.reach,
             found.distance + (is_guess or not is_free),
@@ -1093,6 +1101,12 @@ def gives_tensor(value: Value) -> bool:
     """Whether a value may be a tensor, or a tuple that begins with one. Ex) loss, logs"""
     firsts = (a.items[0] for a in value if isinstance(a, Sequence) and a.items)
     return any(isinstance(atom, Tensor) for part in (value, *firsts) for atom in part)
+
+
+def is_constant(value: Value) -> bool:
+    """Ex) of the items of [8, 16]"""
+    atom = only(value)
+    return isinstance(atom, Host) and atom.const is not None
 
 
 def counts(state: State, loop: int) -> bool:

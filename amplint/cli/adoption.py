@@ -210,10 +210,13 @@ class Adoption:
         not there before the first commit: then nothing is caused."""
         from amplint.project import git
 
-        revision, root = self.new_since, request.project.root
+        revision, option, root = self.new_since, "--new-since", request.project.root
         if revision is None and self.caused_since is not None and git.has_commit(root):
-            revision = self.caused_since
-        return None if revision is None else git.changes_since(revision, root)
+            revision, option = self.caused_since, "--caused-since"
+        try:
+            return None if revision is None else git.changes_since(revision, root)
+        except git.GitError as error:
+            raise git.GitError(f"{option}: {error.message}") from error
 
     def _new_alone(self, changes: Changes | None) -> Callable[[Outcome], Outcome]:
         """Leaves out findings that are older than the revision of `--new-since`, if it is given."""

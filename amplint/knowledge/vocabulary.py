@@ -163,8 +163,11 @@ PART_OF_STEP = re.compile(r"backward|optim|grad|scal|train")
 
 # --------------------------------------------------------------------------- evaluation
 
-EVALUATION_METHODS = frozenset({"validation_step", "test_step", "predict_step", "eval_step"})
-"""What an engine out of sight runs for every batch of evaluation."""
+EVALUATION_METHODS = words_of(
+    "validation_step test_step predict_step eval_step forward_test simple_test aug_test"
+)
+"""What an engine out of sight runs for every batch of evaluation; the last three are of mmdet and
+its kin, whose `forward` calls them where it is not called for a loss."""
 
 EVALUATION_WORDS = words_of(
     """
@@ -262,6 +265,9 @@ SHOWING_PATH = re.compile(r"(^|/)(examples?|demos?|tutorials?|benchmarks?|docs?)
 
 EVALUATION_PATH = re.compile(r"(^|/)(evals?|evaluate|evaluations?|evaluators?)/")
 """The path of a file of an evaluation, with the networks that it judges others by."""
+
+EXPORT_PATH = re.compile(r"(^|[/_])(onnx|export)(_[^/]*)?\.py$")
+"""The path of a file that exports a network, or holds one as it is exported."""
 
 # --------------------------------------------------------------------------- output and checks
 
@@ -445,8 +451,8 @@ HANDLES_OLD = re.compile(
     r"^[ \t]*except\b[^\n]*:\s*\n\s*(from|import) torch\.(cuda|cpu)\.amp\b"
     r"|^[ \t]*(el)?if\b[^\n]*(torch\.__version__|TORCH_VERSION)[^\n]*:[ \t]*(#[^\n]*)?\n"
     r"(?!\s*raise\b)"
-    r"|^[^\n#]*=[^\n]*\btorch\.__version__[^\n]*[<>]"
-    r"|^[^\n#]*[^=\n]=[^\n]*[<>]=?[^\n]*\btorch\.__version__"
+    r"|^[ \t]*[\w.]+[ \t]*=[^\n]*\btorch\.__version__[^\n]*[<>]"
+    r"|^[ \t]*[\w.]+[ \t]*=[^\n]*[<>]=?[^\n]*\btorch\.__version__"
     r"|^[^\n#]*\bhasattr\(torch\.(cuda\.)?amp\b",
     re.MULTILINE,
 )

@@ -94,4 +94,5 @@ def _only(outcome: Outcome, paths: frozenset[str]) -> Outcome:
         outcome,
         findings=tuple(each for each in outcome.findings if each.path in paths),
         files=tuple(path for path in outcome.files if path in paths),
+        off=tuple((path, code) for path, code in outcome.off if path in paths),
     )

@@ -111,10 +111,10 @@ def changes_since(revision: str, directory: Path) -> Changes:
     others have made there meanwhile are none of this working tree. Raises GitError.
     """
     if revision.startswith("-") or not revision or "\0" in revision:
-        raise GitError(f"--new-since: {revision!r} is not a revision")
+        raise GitError(f"{revision!r} is not a revision")
     found = _git(directory, (), "rev-parse", "--show-toplevel")
     if found.returncode:
-        raise GitError(f"--new-since: {_refusal(found, directory)}")
+        raise GitError(f"{_refusal(found, directory)}")
     top = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
     filters = _without_filters(top)
     start = _start(revision, top)
@@ -181,12 +181,10 @@ def _start(revision: str, top: Path) -> str:
     """The commit to compare with."""
     commit = _git(top, (), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit.returncode:
-        raise GitError(f"--new-since: git knows no commit {revision!r}{_if_shallow(top)}")
+        raise GitError(f"git knows no commit {revision!r}{_if_shallow(top)}")
     base = _git(top, (), "merge-base", commit.stdout.decode().strip(), "HEAD")
     if base.returncode or not base.stdout.strip():
-        raise GitError(
-            f"--new-since: {revision!r} and HEAD have no commit in common{_if_shallow(top)}"
-        )
+        raise GitError(f"{revision!r} and HEAD have no commit in common{_if_shallow(top)}")
     return base.stdout.decode().split()[0]
 
 
@@ -202,14 +200,14 @@ def _without_filters(top: Path) -> tuple[str, ...]:
     keys = sorted({name for name in map(os.fsdecode, names) if FILTER.fullmatch(name)})
     for key in keys:
         if "=" in key:  # `-c` takes all after the first "=" for the value
-            raise GitError(f"--new-since: the repository has a filter named {key!r}")
+            raise GitError(f"the repository has a filter named {key!r}")
     return tuple(f"{key}={'false' * key.endswith('required')}" for key in keys)
 
 
 def _output(top: Path, settings: tuple[str, ...], *arguments: str) -> bytes:
     done = _git(top, settings, *arguments)
     if done.returncode:
-        raise GitError(f"--new-since: {_refusal(done, top)}")
+        raise GitError(f"{_refusal(done, top)}")
     return done.stdout
 
 
@@ -236,7 +234,7 @@ def _git(
             check=False,
         )
     except OSError as error:
-        raise GitError(f"--new-since: git cannot be run: {error.strerror or error}") from error
+        raise GitError(f"git cannot be run: {error.strerror or error}") from error
 
 
 def _bytes(file: Path) -> bytes:

@@ -77,7 +77,7 @@ def outcome(
         files=tuple(files),
         texts=Texts(reading, project.reported),
         limited=told.limited,
-        off=tuple(code for _, code in told.off),
+        off=told.off,
         all_texts=Texts(reading, frozenset(reading.paths)),
     )
 

@@ -132,8 +132,7 @@ class Outcome:
         all_texts: those of all files of the project: a finding may name places in each.
         known: the findings that are left out because a baseline has them.
         left_out: phrases that count the findings which are found and not reported.
-        off: the codes of findings that rules have which are off by default, each as often as there
-            are such findings.
+        off: the path and the code of each finding of a rule that is off by default.
         stopped: whether the run was ended before it was done; a problem says so. Of what was not
             judged by then nothing is known.
         signal: the signal that has ended it.
@@ -150,7 +149,7 @@ class Outcome:
     all_texts: Mapping[str, Text] = field(default_factory=dict)
     known: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
+    off: tuple[tuple[str, str], ...] = ()
     stopped: bool = False
     signal: int | None = None
     key: str = field(default="", compare=False)

@@ -132,6 +132,8 @@ def check(call: View) -> Iterator[Finding]:
     if tensor is None or tensor.device.kind != ACCELERATOR:
         return
     copy = copy_by(call)
+    if copy is not None and not holds_something(copy.data):
+        return
     what = kind_of_data(copy) if copy is not None else None
     built = host_tensor(call) if what is None else None
     if (what is None and built is None) or is_rare(call):
@@ -221,7 +223,7 @@ def kind_of_data(copy: Copy) -> str | None:
         return None
     if is_number(data) or repeats_number(data):
         return NUMBER
-    return CONSTANTS if holds_something(data) and is_invariant(data) else None
+    return CONSTANTS if is_invariant(data) else None
 
 
 def is_shape(at: View) -> bool:

@@ -86,6 +86,19 @@ def test_a_hook_sees_in_one_file_what_check_sees_in_the_project(
     assert "1 file, 1 finding" in done.stdout
 
 
+def test_a_hook_sees_what_the_commit_causes_in_another_file(hooks: Hooks, project: Path) -> None:
+    """The commit changes helpers.py alone, and so makes the host wait in train.py."""
+    (project / "helpers.py").write_text("def log(loss):\n    return 1.0\n")
+    (project / "train.py").write_text(TRAIN.replace("log(loss)", "print(float(log(loss)))"))
+    run("git", "commit", "-qam", "before", cwd=project)
+    (project / "helpers.py").write_text("def log(loss):\n    return loss\n")
+    run("git", "add", "helpers.py", cwd=project)
+    done = hooks.run("amplint", project, "helpers.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "train.py:10:11 AMP101" in done.stdout
+    assert "2 files, 1 finding" in done.stdout
+
+
 def test_the_hooks_take_notebooks(hooks: Hooks, project: Path) -> None:
     cell = {"cell_type": "code", "source": "import torch\nx = torch.cuda.amp.autocast()"}
     (project / "a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))

@@ -110,7 +110,7 @@ def test_statistics_count_the_findings_of_each_rule(amplint: Amplint, project: P
     )
     ran = amplint("check", "--statistics")
     rows = ["3  AMP701 [*] legacy-autocast", "1  AMP702 [*] legacy-grad-scaler"]
-    rows.append("4  in all; [*]: all have safe fixes")
+    rows.append("4  findings; [*] all have a safe fix")
     assert ran == Ran(1, "\n".join(rows) + "\n", "")
     ran = amplint("check", "--statistics", "--format", "json")
     assert ran.status == 1

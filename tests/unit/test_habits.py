@@ -307,8 +307,8 @@ def test_what_explain_cannot_print(amplint: Amplint, arguments: list[str], sente
 @pytest.mark.usefixtures("two")
 def test_statistics_are_of_what_is_left(amplint: Amplint) -> None:
     asked = ("--config", "ignore = []", "--statistics")
-    assert amplint("check", *asked).out.splitlines()[-1] == "3  in all; [*]: all have safe fixes"
+    assert amplint("check", *asked).out.splitlines()[-1] == "3  findings; [*] all have a safe fix"
     counts = json.loads(amplint("check", *asked, "--format", "json").out)
     assert counts["count"] == sum(each["count"] for each in counts["rules"]) == 3
     left = amplint("check", "--fix", *asked)
-    assert (left.status, left.out) == (1, "1  AMP501     cpu-factory-then-move\n1  in all\n")
+    assert (left.status, left.out) == (1, "1  AMP501     cpu-factory-then-move\n1  finding\n")

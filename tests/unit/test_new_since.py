@@ -251,9 +251,9 @@ def test_a_new_file_causes_what_it_brings_up(amplint: Amplint, repository: Repos
     (repository.top / "train.py").write_text(READS)
     (repository.top / "lib.py").unlink()
     repository.commit()
+    assert reported(amplint("check", "train.py")) == ["train.py AMP702"]
     (repository.top / "lib.py").write_text("def log(loss):\n    return loss\n")
-    found = reported(amplint(*OF_HOOK, "lib.py"))
-    assert set(found) <= {"train.py AMP101"}
+    assert reported(amplint(*OF_HOOK, "lib.py")) == ["train.py AMP101"]
 
 
 @pytest.mark.usefixtures("caused")
@@ -307,6 +307,9 @@ def test_a_revision_that_is_none_is_2(
     ran = amplint("check", f"--new-since={revision}")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.startswith("amplint: error: --new-since: ")
+    ran = amplint("check", f"--caused-since={revision}")
+    assert ran.status == 2
+    assert ran.err.startswith("amplint: error: --caused-since: ")
     assert sentence in ran.err
     assert not (repository.top / "x").exists()
 

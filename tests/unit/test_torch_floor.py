@@ -264,6 +264,7 @@ def test_an_import_goes_on_any_torch(amplint: Amplint, project: Path) -> None:
         ),
         ('if torch.__version__ < "2.4":\n    raise RuntimeError\n', False),
         ("print(torch.__version__)\n", False),
+        ('file.write("==> torch: {}\\n".format(torch.__version__))\n', False),
         ('name = f"v{torch.__version__}"\n', False),
     ],
 )

@@ -13,7 +13,7 @@ from amplint.claim.finding import Finding, Safety
 from amplint.output.formats import Report
 
 ALL, SOME, UNMARKED = "[*]", "[-]", "   "
-MARKS = {ALL: "all have safe fixes", SOME: "some have"}
+MARKS = {ALL: "[*] all", SOME: "[-] some"}
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,10 @@ def render(report: Report) -> str:
         return ""
     rows = [(each.count, f"{each.code} {mark(each)} {each.name}") for each in counts]
     used = {mark(each) for each in counts}
-    told = "".join(f"; {sign}: {words}" for sign, words in MARKS.items() if sign in used)
-    rows.append((sum(each.count for each in counts), f"in all{told}"))
+    marked = ", ".join(words for sign, words in MARKS.items() if sign in used)
+    total = sum(each.count for each in counts)
+    fixable = f"; {marked} have a safe fix" * bool(marked)
+    rows.append((total, f"finding{'s' * (total != 1)}{fixable}"))
     width = max(len(str(count)) for count, _ in rows)
     return "\n".join(f"{count:>{width}}  {words}" for count, words in rows)
 

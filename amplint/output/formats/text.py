@@ -108,7 +108,7 @@ def off_by_default(outcome: Outcome) -> list[str]:
     """Ex) 3 more in rules that are off: --extend-select AMP106,AMP911"""
     if not outcome.findings or not outcome.off or outcome.left_out:
         return []
-    codes = ",".join(sorted(set(outcome.off)))
+    codes = ",".join(sorted({code for _, code in outcome.off}))
     return [f"{len(outcome.off):,} more in rules that are off: --extend-select {codes}"]
 
 
