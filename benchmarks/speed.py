@@ -472,13 +472,13 @@ def _edited(tree: Path, number: int) -> Iterator[None]:
 
 @contextmanager
 def _committed(tree: Path, number: int) -> Iterator[None]:
-    """The same, and the file as it was is in the last commit of a repository."""
+    """The same with another change; the last commit of a repository has the file as it was."""
     git = ("git", "-C", str(tree), "-c", "user.name=a", "-c", "user.email=a@example.com")
     if not (tree / ".git").exists():
         (tree / ".gitignore").write_text(f"{KEPT}\n")
         for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--no-verify", "-m", "x")):
             subprocess.run([*git, *words], check=True)
-    with _edited(tree, number):
+    with _edited(tree, -1 - number):
         yield
 
 
