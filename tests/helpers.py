@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from amplint import testing
 from amplint.claim.finding import Finding
@@ -25,8 +26,41 @@ ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 TORCH = "2.10"  # also the rules for an older one have something to say
 
+Thing = TypeVar("Thing")
+
 # What was indexed before, by path and text: a file is the same in all tests.
 _indexed: dict[tuple[str, str], File] = {}
+
+
+def of_each(things: Iterable[Thing]) -> Callable[[Callable[[Thing], None]], Callable[[], None]]:
+    """One test that makes a claim of many things, and lists all of which it does not hold.
+
+    A test for each would be collected and reported by itself: what takes a millisecond would take
+    ten, and thousands of them hid the tests that find something.
+    """
+
+    def decorate(claim: Callable[[Thing], None]) -> Callable[[], None]:
+        def test() -> None:
+            failed: list[str] = []
+            count = 0
+            for count, thing in enumerate(things, 1):  # noqa: B007
+                try:
+                    claim(thing)
+                except AssertionError as error:
+                    failed.append(f"{_name_of(thing)}: {error}")
+            assert count, "there is nothing that this is claimed of"
+            assert not failed, "\n".join(failed)
+
+        test.__name__, test.__doc__ = claim.__name__, claim.__doc__
+        test.__module__ = claim.__module__
+        return test
+
+    return decorate
+
+
+def _name_of(thing: object) -> str:
+    is_own = isinstance(thing, Path) and thing.is_relative_to(ROOT)
+    return thing.relative_to(ROOT).as_posix() if is_own and isinstance(thing, Path) else str(thing)
 
 
 def folders() -> list[str]:

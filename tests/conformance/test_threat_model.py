@@ -6,9 +6,7 @@ import ast
 import re
 from itertools import accumulate
 
-import pytest
-
-from tests.helpers import ROOT
+from tests.helpers import ROOT, of_each
 
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 PROMISED = PAGE.partition("## What is promised\n")[2].partition("\n## ")[0]
@@ -23,8 +21,9 @@ def test_each_row_is_a_promise_with_a_test() -> None:
     assert all(PROMISES)
 
 
-@pytest.mark.parametrize(("file", "test"), [row[1:] for row in ROWS], ids=[row[2] for row in ROWS])
-def test_each_test_exists(file: str, test: str) -> None:
+@of_each([row[1:] for row in ROWS])
+def test_each_test_exists(row: tuple[str, str]) -> None:
+    file, test = row
     module = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     assert test in {each.name for each in module.body if isinstance(each, functions)}

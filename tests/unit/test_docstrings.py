@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from amplint.util.walks import reachable
+from tests.helpers import of_each
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
@@ -16,7 +15,7 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@of_each(MODULES)
 def test_no_docstring_begins_with_a_question_word(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -88,7 +87,7 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT /
 OF_AMPLINT = frozenset("View Source Rule Fix Finding Layout Variables Imports Edits Text".split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@of_each(PAGES)
 def test_members_of_classes_that_pages_name_are_there(page: Path) -> None:
     named = re.findall(r"`([A-Z]\w+)\.(\w+)", page.read_text(encoding="utf-8"))
     known = defined()
@@ -111,7 +110,7 @@ def parameters(node: ast.AST) -> set[str]:
     return {each.arg for each in every if each is not None}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@of_each(MODULES)
 def test_arguments_that_docstrings_explain_are_parameters(path: Path) -> None:
     for node, text in parts(path):
         found = ARGUMENTS.search(text)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from amplint.knowledge.dtypes import CHOICES, FLOATS, HALF, alternatives, covering, half_on_a_path
-from tests.helpers import lint, places
+from tests.helpers import lint, of_each, places
 
 PROGRAM = """\
 import torch
@@ -94,12 +95,9 @@ def test_what_covers_dtypes(names: set[str | None], dtype: str | None) -> None:
 KNOWN = (*sorted(FLOATS), "int64", None)
 
 
-@pytest.mark.parametrize("one", KNOWN)
-@pytest.mark.parametrize("two", KNOWN)
-@pytest.mark.parametrize("three", KNOWN)
-def test_what_covers_dtypes_is_the_same_in_any_order(
-    one: str | None, two: str | None, three: str | None
-) -> None:
+@of_each([*product(KNOWN, repeat=3)])
+def test_what_covers_dtypes_is_the_same_in_any_order(names: tuple[str | None, ...]) -> None:
+    one, two, three = names
     whole = covering({one, two, three})
     assert covering({covering({one, two}), three}) == whole
     assert covering({one, covering({two, three})}) == whole

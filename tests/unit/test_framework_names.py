@@ -6,9 +6,8 @@ import re
 import tokenize
 from pathlib import Path
 
-import pytest
-
 from amplint.frameworks.models import bundled
+from tests.helpers import of_each
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of these there are rules: their subject is the migration from one of its releases to another, and
@@ -26,7 +25,7 @@ FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@of_each(FILES)
 def test_no_string_of_the_code_names_a_framework(path: Path) -> None:
     """Docstrings and comments may: where a fact was measured, and by which example."""
     place = path.relative_to(ROOT).as_posix()

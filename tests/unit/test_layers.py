@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import of_each
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "amplint"
 HARNESS = ROOT / "amplint_verify"  # which runs programs
@@ -76,7 +78,7 @@ def modules() -> list[Path]:
     return [path for path in paths if path.parent != PACKAGE or path.stem in LAYERS]
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@of_each(modules())
 def test_a_module_imports_from_its_own_room_and_from_earlier_ones(path: Path) -> None:
     own = LAYERS.index(room_of(".".join(path.relative_to(ROOT).with_suffix("").parts)))
     rooms = {room_of(dotted) for dotted in imports(path)} & set(LAYERS)
@@ -117,11 +119,7 @@ def test_modules_import_each_other_in_no_cycle() -> None:
     assert set(graph) - done == set()
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted((ROOT / "rules").rglob("*.py")),
-    ids=lambda path: path.relative_to(ROOT).as_posix(),
-)
+@of_each(sorted((ROOT / "rules").rglob("*.py")))
 def test_a_rule_imports_what_is_meant_for_rules(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):

@@ -10,9 +10,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
-
 from amplint.util.walks import reachable
+from tests.helpers import of_each
 
 ROOT = Path(__file__).resolve().parents[2]
 SYNTAX = "the nesting of one file's syntax, which Python's own parser bounds"
@@ -203,7 +202,7 @@ def modules() -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
-@pytest.mark.parametrize("path", modules())
+@of_each(modules())
 def test_recursion_has_a_reason(path: str) -> None:
     found = groups((ROOT / path).read_text(encoding="utf-8"))
     allowed = {frozenset(names.split()) for names in ALLOWED.get(path, {})}

@@ -230,7 +230,9 @@ def test_what_costs_time_once_takes_one_line_each() -> None:
 
 def test_rules_that_are_off_have_one_line() -> None:
     one = at(1, 5, 8)
-    off = replace(outcome(TWICE, one), off=(("a.py", "AMP106"), ("a.py", "AMP102"), ("b.py", "AMP106")))
+    off = replace(
+        outcome(TWICE, one), off=(("a.py", "AMP106"), ("a.py", "AMP102"), ("b.py", "AMP106"))
+    )
     text = render("text", Report(off, ENGINE_RULES, ROOT))
     assert text.splitlines()[-1] == ("3 more in rules that are off: --extend-select AMP102,AMP106")
     compared = replace(off, left_out=("2 known findings",))

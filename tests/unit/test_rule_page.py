@@ -3,12 +3,11 @@
 import re
 from dataclasses import replace
 
-import pytest
-
 from amplint.output import rule_page
 from amplint.rule.of_engine import UNPARSABLE
 from amplint.rule.registry import all_rules, find
 from amplint.rule.rule import Rule
+from tests.helpers import of_each
 
 NEEDED = set(rule_page.LABELS) - {"A fix as a diff"}
 
@@ -17,7 +16,7 @@ def labels(page: str) -> list[str]:
     return re.findall(rf"^({'|'.join(rule_page.LABELS)}):", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+@of_each(all_rules())
 def test_a_page_has_all_parts_in_their_order(rule: Rule) -> None:
     found = labels(rule_page.body(rule))
     assert set(found) >= NEEDED

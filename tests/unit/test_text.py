@@ -20,6 +20,7 @@ from amplint.util.text import (
     has_line,
     in_long_lines,
 )
+from tests.helpers import of_each
 
 BOM = b"\xef\xbb\xbf"
 
@@ -165,7 +166,7 @@ def test_code_is_the_text_without_prose(text: str, code: str) -> None:
     assert code_of(text) == code
 
 
-@pytest.mark.parametrize("path", sorted(Path(tokenize.__file__).parent.glob("[a-m]*.py")), ids=str)
+@of_each(sorted(Path(tokenize.__file__).parent.glob("[a-m]*.py")))
 def test_no_name_and_no_place_is_lost_with_the_prose(path: Path) -> None:
     text = Text.read(path).text
     code = code_of(text)

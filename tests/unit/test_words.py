@@ -11,6 +11,7 @@ import click
 import pytest
 
 from amplint.cli.main import cli
+from tests.helpers import of_each
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -81,7 +82,7 @@ def prose(text: str) -> str:
     return CODE.sub("", text)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@of_each(PAGES)
 def test_pages_have_no_word_that_hides_what_is_meant(path: Path) -> None:
     found = WORDS.findall(prose(path.read_text(encoding="utf-8")))
     assert not found, {word: BANNED[instead(word)] for word in found}
