@@ -3,12 +3,12 @@
     python -m benchmarks.seeded_faults make [--seed N] [--count N]
     python -m benchmarks.seeded_faults run [--whole] [--from N] [--to N] [--limit SECONDS]
 
-`make` writes the faults to benchmarks/seeded_faults.json: single edits of lines of amplint, its rules
-and its harness, drawn by the seed, a fifth by each operator. They are committed before anything is
-chosen by them. `run` applies one after another in a worktree of HEAD, runs `pytest -n 2 -x` there,
-as the README has it (`--whole`: all tests), and writes to benchmarks/results/seeded_faults.json which
-were caught, by which test and in how many seconds, and which survived or reached the limit. A fault
-that breaks the import of everything is caught by the collection.
+`make` writes the faults to benchmarks/seeded_faults.json: single edits of lines of amplint, its
+rules and its harness, drawn by the seed, a fifth by each operator. They are committed before
+anything is chosen by them. `run` applies one after another in a worktree of HEAD, runs
+`pytest -n 2 -x` there (`--whole`: all tests), and writes to results/seeded_faults.json which were
+caught, by which test and in how many seconds, and which survived or reached the limit. A fault that
+breaks the import of everything is caught by the collection.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def edits(path: str, source: str) -> Iterator[Fault]:
 
 
 def rows(node: ast.AST, lines: list[str], path: str) -> Iterator[Fault]:
-    """The rows of a table of a module that fill a line: an entry of a dict, of a set or of a tuple."""
+    """The rows of a module's tables that fill a line: entries of a dict, a set or a tuple."""
     pairs: list[tuple[ast.AST, ast.AST]] = []
     if isinstance(node, ast.Dict):
         pairs = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if key]
