@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
 
 from amplint.run import seal
+from tests import choice
 from tests.helpers import ROOT
 
 # The cache of the tests has a key of its own: a test writes nothing into the home directory.
@@ -56,30 +61,6 @@ SMOKE_FIXTURES = {
 FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 
 
-# Tests that ask the same of each fixture, file or program. `pytest` alone runs a fifth
-# of each, the same one each time; `pytest --whole`, a path or `-k` run all. They hold one engine to
-# another one of its kind, and fail by the dozen where they fail.
-OF_EACH = frozenset(
-    {
-        "test_a_command_that_runs_a_program_runs",
-        "test_findings_do_not_depend_on_the_order",
-        "test_findings_survive_a_change_that_means_nothing",
-        "test_graphs_and_places_are_the_same_when_the_tree_was_forgotten",
-        "test_a_fixture_split_by_definition_says_the_same",
-        "test_fixing_commutes_with_a_change_of_bytes",
-        "test_no_fix_loses_a_comment",
-        "test_no_program_refutes_a_safe_fix",
-        "test_of_every_node_of_a_fixture_is_said_what_is_said",
-        "test_segments_of_a_fixture_are_the_whole_file",
-        "test_twice_the_program_is_twice_the_work",
-    }
-)
-PART = 5
-
-# What `pytest` alone leaves out: it needs programs that no extra brings, and a package index.
-BY_HAND = frozenset({"tests/conformance/test_managers_run.py"})
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of the smoke subset, and leave out what `pytest` alone does not run."""
     for item in items:
@@ -87,26 +68,75 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = path in SMOKE_MODULES or (path == FIXTURE_TESTS and is_smoke_fixture(item))
         if chosen and item.name != TOO_LONG:
             item.add_marker("smoke")
+    if not is_short(config):
+        return
+    added = additions()
+    left_out = set(left_out_of(items, added.run if added is not None else ()))
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = [item for item in items if item not in left_out]
 
+
+def is_short(config: pytest.Config) -> bool:
+    """Whether this is `pytest` as the README has it, which names no tests."""
     options = config.option
     chosen_by_hand = config.args != config.getini("testpaths") or options.keyword
-    if not (options.whole or options.markexpr or chosen_by_hand):
-        left_out = set(left_out_of(items))
-        config.hook.pytest_deselected(items=[*left_out])
-        items[:] = [item for item in items if item not in left_out]
+    return not (options.whole or options.markexpr or chosen_by_hand)
 
 
-def left_out_of(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """The tests by hand, and four fifths of those of each fixture, other ones for each test."""
+def left_out_of(items: list[pytest.Item], added: Collection[str]) -> Iterator[pytest.Item]:
+    """The tests of the night, and of those that ask the same of many things most, but for what a
+    change concerns."""
     seen: Counter[str] = Counter()
     for item in items:
-        if item.path.relative_to(ROOT).as_posix() in BY_HAND:
-            yield item
+        path = item.path.relative_to(ROOT).as_posix()
         name = getattr(item, "originalname", item.name)
-        if name in OF_EACH:
-            seen[name] += 1
-            if (seen[name] + len(name)) % PART:
+        seen[name] += 1
+        if not path.startswith(tuple(added)) if added else True:
+            nightly = choice.is_nightly(path, name)
+            if nightly or not choice.has_its_day(name, seen[name]):
                 yield item
+
+
+class Additions(NamedTuple):
+    """What changes add to the short run.
+
+    Args:
+        run: the files and directories of tests that are run whole.
+        too_long: those for which that would take too long.
+    """
+
+    run: tuple[str, ...]
+    too_long: tuple[str, ...]
+
+
+@cache
+def additions() -> Additions | None:
+    """What the changes of this checkout add; None where nothing says what they are."""
+    paths = choice.changed()
+    if paths is None:
+        return None
+    run: list[str] = []
+    too_long: list[str] = []
+    for place in choice.concerned(paths):
+        fits = choice.seconds([*run, place]) <= choice.MOST_ADDED
+        (run if fits else too_long).append(place)
+    return Additions(tuple(run), tuple(too_long))
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What is run, before anything is."""
+    if not is_short(config):
+        return []
+    lines = ["the short run: `pytest --whole` runs all tests"]
+    added = additions()
+    if added is None:
+        return [*lines, "nothing is added: git names no changes against a main branch"]
+    if added.run:
+        took = f"{choice.seconds(added.run):.0f} s of CPU"
+        lines.append(f"whole, because of your changes: {' '.join(added.run)} (about {took})")
+    if added.too_long:
+        lines.append(f"run by yourself, because of your changes: pytest {' '.join(added.too_long)}")
+    return lines
 
 
 def is_smoke_fixture(item: pytest.Item) -> bool:
@@ -124,8 +154,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="run what is asked of each fixture of all of them, not of a fifth",
+        help="run all tests, not those that are done in five minutes",
     )
+    parser.addoption(
+        "--times",
+        metavar="FILE",
+        help="write the seconds of CPU that each test took, its processes included",
+    )
+
+
+def cpu() -> float:
+    """The seconds of CPU of this process and of those that it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Take the time of a test: its setup, its call and its end."""
+    begun = cpu()
+    try:
+        return (yield)
+    finally:
+        took = cpu() - begun
+        if file := item.config.getoption("--times"):
+            with open(f"{file}.{os.getpid()}", "a", encoding="utf-8") as stream:  # noqa: PTH123
+                stream.write(json.dumps([item.nodeid, round(took, 4)]) + "\n")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Join what the processes of the run have written."""
+    file = session.config.getoption("--times")
+    if file and not hasattr(session.config, "workerinput"):
+        parts = sorted(Path(file).parent.glob(f"{Path(file).name}.*"))
+        rows = [json.loads(row) for part in parts for row in part.read_text().splitlines()]
+        Path(file).write_text(json.dumps(dict(rows)), encoding="utf-8")
 
 
 @pytest.fixture

@@ -208,10 +208,11 @@ def test_commands_take_turns_and_warm_must_say_what_cold_said(
 
 def test_what_takes_minutes_is_run_once() -> None:
     tools = {name: Path("bin") for name in (TORCHFIX, MYPY, RUFF)}
-    rounds = {each.name: each.rounds for each in commands(TREES["timm"], 5, tools, None)}
+    rounds = {each.name: each.rounds for each in commands(TREES["timm"], 5, tools, None, "a.py")}
     assert (rounds[COLD], rounds[LIBCST], rounds[TORCHFIX], rounds[MYPY]) == (5, 5, 1, 5)
     rounds = {
-        each.name: each.rounds for each in commands(TREES["transformers"], 5, {}, Path("before"))
+        each.name: each.rounds
+        for each in commands(TREES["transformers"], 5, {}, Path("before"), "a.py")
     }
     assert (rounds[COLD], rounds[WARM], rounds[EDIT], rounds[LIBCST]) == (1, 5, 5, 1)
     assert rounds[before(COLD)] == 1
@@ -219,7 +220,7 @@ def test_what_takes_minutes_is_run_once() -> None:
 
 
 def test_fix_is_measured_after_a_check_with_both_states() -> None:
-    names = [each.name for each in commands(TREES["s3prl"], 1, {}, Path("earlier"))]
+    names = [each.name for each in commands(TREES["s3prl"], 1, {}, Path("earlier"), "a.py")]
     for name in (COLD, WARM, FIX, FIX_AGAIN, FIX_UNSAFE, FIX_APPLY):
         assert names.count(name) == names.count(before(name)) == 1
     # What `fix` has kept is there for the one after it, of the same amplint.
@@ -269,4 +270,6 @@ def test_a_tool_that_cannot_be_installed_is_left_out_and_says_why(
     tools, missing = installed([RUFF, TORCHFIX], tmp_path)
     assert tools == {RUFF: tmp_path / "bin"}
     assert missing == {TORCHFIX: "could not be installed: ERROR: no such version"}
-    assert [each.name for each in commands(TREES["timm"], 1, tools, None)].count(TORCHFIX) == 0
+    assert [each.name for each in commands(TREES["timm"], 1, tools, None, "a.py")].count(
+        TORCHFIX
+    ) == 0
