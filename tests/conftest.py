@@ -61,6 +61,10 @@ SMOKE_FIXTURES = {
 FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 
 
+# What neither runs: it needs programs that no extra brings, and a package index.
+BY_HAND = frozenset({"tests/conformance/test_managers_run.py"})
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of the smoke subset, and leave out what `pytest` alone does not run."""
     for item in items:
@@ -91,10 +95,12 @@ def left_out_of(items: list[pytest.Item], added: Collection[str]) -> Iterator[py
         path = item.path.relative_to(ROOT).as_posix()
         name = getattr(item, "originalname", item.name)
         seen[name] += 1
-        if not path.startswith(tuple(added)) if added else True:
-            nightly = choice.is_nightly(path, name)
-            if nightly or not choice.has_its_day(name, seen[name]):
-                yield item
+        is_added = bool(added) and path.startswith(tuple(added))
+        is_today = choice.has_its_day(name, seen[name])
+        if path in BY_HAND or not (
+            is_added or (is_today and not choice.is_nightly(f"{path}::{name}"))
+        ):
+            yield item
 
 
 class Additions(NamedTuple):
