@@ -45,6 +45,17 @@ KEPT = frozenset(
         "test_the_back_ends_start_without_any_one_of_the_operations",
     }
 )
+# Slow by nature, although most of their tests are short: what they build is shared by all of these.
+# The first three install, or build, what they try; torch is asked for each row of each table.
+AT_NIGHT = (
+    "tests/conformance/test_own_rules.py",
+    "tests/conformance/test_precommit.py",
+    "tests/conformance/test_wheel.py",
+    "tests/oracles/test_captures.py",
+    "tests/oracles/test_torch_ops.py",
+    "tests/oracles/test_waits.py",
+    "tests/verify/test_safe_programs.py",
+)
 MOST_ADDED = 600  # seconds of CPU that a change adds by itself
 MAINS = ("origin/main", "main", "origin/master", "master")
 
@@ -94,6 +105,8 @@ def known_times() -> Mapping[str, Mapping[str, float]]:
 
 def is_nightly(test: str) -> bool:
     """Whether a test, as file::test, is left to the night."""
+    if test.startswith(AT_NIGHT):
+        return True
     took = known_times().get(test)
     return took is not None and took["seconds"] >= SLOW and test not in KEPT
 

@@ -65,10 +65,23 @@ FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 BY_HAND = frozenset({"tests/conformance/test_managers_run.py"})
 
 
+# Each file there starts processes with torch, which all of its tests share.
+SHARES_PROCESSES = ("tests/observe/", "tests/verify/")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let one worker run what shares processes: else each starts them for itself."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist in ("no", "load"):
+        config.option.dist = "loadgroup"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of the smoke subset, and leave out what `pytest` alone does not run."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
+        if path.startswith(SHARES_PROCESSES):
+            item.add_marker(pytest.mark.xdist_group(path))
         chosen = path in SMOKE_MODULES or (path == FIXTURE_TESTS and is_smoke_fixture(item))
         if chosen and item.name != TOO_LONG:
             item.add_marker("smoke")
