@@ -41,8 +41,6 @@ KEPT = frozenset(
         "tests/unit/test_smoke.py::test_each_part_is_collected",
         "tests/unit/test_words.py::test_messages_and_rule_pages_have_none_either",
         "tests/verify/test_selftest.py::test_a_back_end_gives_what_the_lists_say",
-        "tests/verify/test_torch_names.py::"
-        "test_the_back_ends_start_without_any_one_of_the_operations",
     }
 )
 # Slow by nature, although most of their tests are short: what they build is shared by all of these.
