@@ -1,11 +1,11 @@
-"""How long the tests take: seconds of CPU by directory and by file, and the slowest tests.
+"""How long the tests take: seconds of CPU by directory, and the slowest tests.
 
     python -m benchmarks.suite [--whole] [--update] [PYTEST ARGUMENTS]
 
 Runs `pytest -n 2` with what follows, and takes the CPU of each test and of the processes that it
 starts. A load of pure Python and one of torch are timed in the same session: on a busy machine all
 take longer, and the limits of LIMITS are multiples of the first. `--update` writes
-results/suite.json, from which `pytest` says how long an addition takes. Exits with 1 where a test
+results/suite.json: with `--whole` also the time of each test, by which tests/choice.py chooses. Exits with 1 where a test
 fails or, with `--strict`, as the scheduled run has it, where a limit is passed.
 """
 
@@ -18,11 +18,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "suite.json"
 SLOWEST = 20
+LEAST = 0.2  # seconds
 # In units of the calibration load of pure Python (some second on an idle core): one test of the
 # short run, and all tests of a directory in it.
 ONE_TEST = 5.0
@@ -72,6 +74,19 @@ def directory(test: str) -> str:
     return "/".join(test.partition("::")[0].split("/")[:2])
 
 
+def families(tests: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """By test without its parameters: the seconds on average, and how many there are. What takes no
+    fifth of a second in all is left out."""
+    found: dict[str, list[float]] = {}
+    for test, took in sorted(tests.items()):
+        found.setdefault(test.partition("[")[0], []).append(took)
+    return {
+        name: {"seconds": round(sum(took) / len(took), 3), "tests": len(took)}
+        for name, took in found.items()
+        if sum(took) >= LEAST
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--whole", action="store_true")
@@ -86,9 +101,8 @@ def main() -> None:
         done = subprocess.run([*command, *["--whole"] * given.whole, *rest], cwd=ROOT, check=False)
         wall = time.perf_counter() - begun
         tests: dict[str, float] = json.loads(times.read_text())
-    by_file, by_directory = Counter[str](), Counter[str]()
+    by_directory = Counter[str]()
     for test, took in tests.items():
-        by_file[test.partition("::")[0]] += took
         by_directory[directory(test)] += took
     slowest = sorted(tests.items(), key=lambda item: -item[1])[:SLOWEST]
     print(f"{len(tests)} tests, {sum(tests.values()):.0f} s of CPU, {wall:.0f} s; loads {loads}")
@@ -113,7 +127,7 @@ def main() -> None:
             "slowest": {n: round(t, 2) for n, t in slowest},
         }
         if given.whole:
-            known["files"] = {name: round(took, 1) for name, took in sorted(by_file.items())}
+            known["families"] = families(tests)
         RESULTS.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     sys.exit(1 if done.returncode or (given.strict and passed and not given.whole) else 0)
 

@@ -198,7 +198,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         took = cpu() - begun
         if file := item.config.getoption("--times"):
             with open(f"{file}.{os.getpid()}", "a", encoding="utf-8") as stream:  # noqa: PTH123
-                stream.write(json.dumps([item.nodeid, round(took, 4)]) + "\n")
+                name = item.nodeid.partition("@tests/")[0]  # its group, as pytest-xdist adds it
+                stream.write(json.dumps([name, round(took, 4)]) + "\n")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
