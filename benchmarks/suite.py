@@ -5,8 +5,9 @@
 Runs `pytest -n 2` with what follows, and takes the CPU of each test and of the processes that it
 starts. A load of pure Python and one of torch are timed in the same session: on a busy machine all
 take longer, and the limits of LIMITS are multiples of the first. `--update` writes
-results/suite.json: with `--whole` also the time of each test, by which tests/choice.py chooses. Exits with 1 where a test
-fails or, with `--strict`, as the scheduled run has it, where a limit is passed.
+results/suite.json: with `--whole` also the time of each test, by which tests/choice.py chooses.
+Exits with 1 where a test fails or, with `--strict`, as the scheduled run has it, where a limit is
+passed.
 """
 
 from __future__ import annotations
