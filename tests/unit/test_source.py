@@ -894,6 +894,8 @@ ORPHANS = [
      "def f():\n global a\n import a\n b\n"),
     # Unused before, for others, hidden in a string, or not to be touched: they stay.
     ("import a\n", "import a\n", "import a\n"),
+    ("import a\na\ndef f():\n global a\n a = 1\n", "import a\ndef f():\n global a\n a = 1\n",
+     "import a\ndef f():\n global a\n a = 1\n"),
     ("from a import b as b\nb\n", "from a import b as b\n", "from a import b as b\n"),
     ("import a\na\nb = ['a']\n", "import a\nb = ['a']\n", "import a\nb = ['a']\n"),
     ("import a\na\n__all__ = 'a b'.split()\n", "import a\n__all__ = 'a b'.split()\n",
