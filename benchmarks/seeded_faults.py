@@ -45,6 +45,7 @@ class Fault:
         row: of the edit, from 1.
         start, end: the characters of the row that are replaced.
         text: what stands there instead.
+        was: what stood there when it was drawn; where that has moved, the fault is not tried.
     """
 
     operator: str
@@ -53,6 +54,7 @@ class Fault:
     start: int
     end: int
     text: str
+    was: str = ""
 
 
 def edits(path: str, source: str) -> Iterator[Fault]:
@@ -60,10 +62,11 @@ def edits(path: str, source: str) -> Iterator[Fault]:
     lines = source.splitlines()
     tree = ast.parse(source)
 
-    def fault(operator: str, node: ast.AST, text: str) -> Iterator[Fault]:
-        row, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
-        if row and row == last and lines[row - 1].isascii():
-            yield Fault(operator, path, row, node.col_offset, node.end_col_offset, text)  # type: ignore[attr-defined]
+    def fault(operator: str, node: ast.expr | ast.stmt, text: str) -> Iterator[Fault]:
+        row, end = node.lineno, node.end_col_offset
+        if row == node.end_lineno and end is not None and lines[row - 1].isascii():
+            was = lines[row - 1][node.col_offset : end]
+            yield Fault(operator, path, row, node.col_offset, end, text, was)
 
     def written(node: ast.AST) -> str:
         return ast.get_source_segment(source, node) or ""
@@ -99,18 +102,18 @@ def edits(path: str, source: str) -> Iterator[Fault]:
 
 def rows(node: ast.AST, lines: list[str], path: str) -> Iterator[Fault]:
     """The rows of a module's tables that fill a line: entries of a dict, a set or a tuple."""
-    pairs: list[tuple[ast.AST, ast.AST]] = []
+    pairs: list[tuple[ast.expr, ast.expr]] = []
     if isinstance(node, ast.Dict):
         pairs = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if key]
     elif isinstance(node, ast.Set | ast.Tuple | ast.List):
         pairs = [(each, each) for each in node.elts]
     for first, last in pairs:
-        row: int = first.lineno  # type: ignore[attr-defined]
+        row = first.lineno
         line = lines[row - 1]
         whole = line.strip().rstrip(",")
-        spans = first.col_offset, last.end_col_offset  # type: ignore[attr-defined]
-        if last.end_lineno == row and line[slice(*spans)] == whole and line.isascii():  # type: ignore[attr-defined]
-            yield Fault("row", path, row, spans[0], len(line), "")
+        spans = first.col_offset, last.end_col_offset
+        if last.end_lineno == row and line[slice(*spans)] == whole and line.isascii():
+            yield Fault("row", path, row, spans[0], len(line), "", line[spans[0] :])
 
 
 def make(seed: int, count: int) -> list[Fault]:
@@ -155,6 +158,8 @@ def tried(fault: Fault, tree: Path, arguments: list[str], limit: int) -> dict[st
     """What comes of a fault in a worktree, which is left as it was."""
     file = tree / fault.path
     source = file.read_text(encoding="utf-8")
+    if source.splitlines()[fault.row - 1][fault.start : fault.end] != fault.was:
+        return {**asdict(fault), "verdict": "moved", "by": "", "seconds": 0}
     file.write_text(broken(fault, source), encoding="utf-8")
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider"]

@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What each test took when all were timed: `python -m benchmarks.suite --whole --update`.
+# What each test took: first by `pytest -n 2 --durations=0` at commit 1ce3c37a, which ran a fifth of
+# those that ask the same; `python -m benchmarks.suite --whole --update` takes all anew.
 TIMES = ROOT / "benchmarks" / "results" / "suite.json"
 SLOW = 1.5  # seconds of CPU on average from which on a test runs at night, unless it is
 KEPT = frozenset(

@@ -61,7 +61,7 @@ SMOKE_FIXTURES = {
 FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 
 
-# What neither runs: it needs programs that no extra brings, and a package index.
+# What `pytest` alone leaves out always: it needs programs that no extra brings, and an index.
 BY_HAND = frozenset({"tests/conformance/test_managers_run.py"})
 
 

@@ -164,7 +164,8 @@ def report_ctc(operands: list[View], tensors: list[Tensor], message: str) -> Fin
 def input_of_softmax(at: View) -> View | None:
     """Ex) x of F.log_softmax(x, -1) and x.log_softmax(-1)"""
     called = at.callee or ""
-    if called.rpartition(".")[2] not in ("log_softmax", "softmax"):
+    is_one = called.rpartition(".")[2] in ("log_softmax", "softmax")
+    if not is_one or at.arg("dtype") is not None:  # which would cast the input back
         return None
     return at.receiver if called.startswith("Tensor.") else at.arg("input", 0)
 
