@@ -1,14 +1,18 @@
 """Faults put into amplint on purpose: does the test command find them?
 
     python -m benchmarks.seeded_faults make [--seed N] [--count N]
-    python -m benchmarks.seeded_faults run [--whole] [--from N] [--to N] [--limit SECONDS]
+    python -m benchmarks.seeded_faults contexts [--seed N] [--whole] --contexts FILE
+    python -m benchmarks.seeded_faults run [--seed N] [--whole] [--from N] [--to N] --contexts FILE
 
 `make` writes the faults to benchmarks/seeded_faults.json: single edits of lines of amplint, its
 rules and its harness, drawn by the seed, a fifth by each operator. They are committed before
-anything is chosen by them. `run` applies one after another in a worktree of HEAD, runs
-`pytest -n 2 -x` there (`--whole`: all tests), and writes to results/seeded_faults.json which were
-caught, by which test and in how many seconds, and which survived or reached the limit. A fault that
-breaks the import of everything is caught by the collection.
+anything is chosen by them. `contexts` runs the tests once (those of the short run, with `--whole`
+all) under coverage, in a worktree of HEAD, and writes which tests execute the line of each fault,
+in the processes that they start as well, and how long each takes. `run` applies one fault after
+another in such a worktree, and runs there the tests that execute its line, cheapest first, to the
+first that fails, at most ten minutes of them. It writes to results/seeded_faults.json which faults
+were caught, by which test and in how many seconds, and which survived. A line that an import
+executes is every test's.
 """
 
 from __future__ import annotations
@@ -23,16 +27,45 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
+
+import coverage
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "benchmarks" / "seeded_faults.json"
 RESULTS = ROOT / "benchmarks" / "results" / "seeded_faults.json"
 ROOMS = ("amplint", "amplint_verify", "rules")
 SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", re.MULTILINE)
+MOST = 600.0  # seconds of tests, by fault
+
+# Coverage of the processes that tests start, too: a program of the tests says which test it is by
+# the environment, and a worker of pytest-xdist by the plugin. Both save what they have at os._exit.
+SETTINGS = """
+[run]
+parallel = true
+patch = _exit, fork
+data_file = {data}
+include = {files}
+context = ${{AMPLINT_TEST-}}
+"""
+START = "import coverage; coverage.process_startup()\n"
+PLUGIN = """
+import os
+import coverage
+import pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    name = os.environ["AMPLINT_TEST"] = item.nodeid.partition("@tests/")[0]
+    coverage.Coverage.current().switch_context(name)
+    return (yield)
+"""
 
 
 @dataclass(frozen=True)
@@ -154,7 +187,78 @@ def compiles(fault: Fault) -> bool:
     return True
 
 
-def tried(fault: Fault, tree: Path, arguments: list[str], limit: int) -> dict[str, object]:
+@dataclass(frozen=True)
+class Contexts:
+    """Which tests execute the line of a fault.
+
+    Args:
+        seconds: what each test took, under coverage.
+        lines: the tests by file and row, as "path:row"; none where an import executes it.
+    """
+
+    seconds: Mapping[str, float]
+    lines: Mapping[str, Sequence[str]]
+
+    def of(self, fault: Fault) -> list[str]:
+        """The tests to run, cheapest first, ten minutes of them at most."""
+        tests = set(self.lines[f"{fault.path}:{fault.row}"]) or {*self.seconds}
+        # The first test of a fixture makes what the others of it read.
+        shared = {beginning(test) for test in tests}
+        tests |= {test for test in self.seconds if beginning(test) in shared}
+        chosen, left = list[str](), MOST
+        for test in sorted(tests, key=lambda test: (self.seconds.get(test, 1.0), test)):
+            left -= self.seconds.get(test, 1.0)
+            if left < 0:
+                break
+            chosen.append(test)
+        return chosen
+
+
+def beginning(test: str) -> str:
+    """The file of a test and the first of its parameters: a fixture, in most."""
+    path, _, rest = test.partition("::")
+    _, _, parameters = rest.partition("[")
+    return f"{path}[{parameters.partition('-')[0]}]" if parameters else test
+
+
+@contextmanager
+def worktree() -> Iterator[Path]:
+    """HEAD in a directory of its own."""
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch) / "amplint"
+        git = ("git", "-C", str(ROOT), "worktree")
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), "HEAD"], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+def contexts(faults: Sequence[Fault], arguments: Sequence[str]) -> Contexts:
+    """Run the tests once, and see which ones execute the faults' lines."""
+    with worktree() as tree, tempfile.TemporaryDirectory() as scratch:
+        data, times, plugin = (Path(scratch) / name for name in ("data", "times", "told.py"))
+        files = ",".join(sorted({f"{tree}/{fault.path}" for fault in faults}))
+        settings = Path(scratch) / "settings"
+        settings.write_text(SETTINGS.format(data=data, files=files), encoding="utf-8")
+        plugin.write_text(PLUGIN, encoding="utf-8")
+        (tree / "sitecustomize.py").write_text(START, encoding="utf-8")
+        path = os.pathsep.join([str(tree), scratch])
+        environment = {**os.environ, "PYTHONPATH": path, "COVERAGE_PROCESS_START": str(settings)}
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "told"]
+        subprocess.run(
+            [*command, f"--times={times}", *arguments], cwd=tree, env=environment, check=False
+        )
+        found = coverage.Coverage(data_file=str(data))
+        found.combine([scratch])
+        lines: dict[str, list[str]] = {}
+        for fault in faults:
+            rows = found.get_data().contexts_by_lineno(f"{tree}/{fault.path}")
+            lines[f"{fault.path}:{fault.row}"] = sorted(filter(None, rows.get(fault.row, ())))
+        return Contexts(json.loads(times.read_text()), lines)
+
+
+def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
     """What comes of a fault in a worktree, which is left as it was."""
     file = tree / fault.path
     source = file.read_text(encoding="utf-8")
@@ -162,63 +266,75 @@ def tried(fault: Fault, tree: Path, arguments: list[str], limit: int) -> dict[st
         return {**asdict(fault), "verdict": "moved", "by": "", "seconds": 0}
     file.write_text(broken(fault, source), encoding="utf-8")
     begun = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    listed = tree.parent / "tests.txt"
+    listed.write_text("\n".join(tests), encoding="utf-8")
     try:
         done = subprocess.run(
-            [*command, *arguments],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"@{listed}"],
             cwd=tree,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(tree)},
             capture_output=True,
             text=True,
-            timeout=limit,
             check=False,
         )
-        verdict, by = ("survived", "") if done.returncode == 0 else ("caught", "collection")
-        if verdict == "caught" and (failed := FAILED.search(done.stdout)):
-            by = failed[1]
-    except subprocess.TimeoutExpired:
-        verdict, by = "limit", ""
     finally:
         file.write_text(source, encoding="utf-8")
-    return {
-        **asdict(fault),
-        "verdict": verdict,
-        "by": by,
-        "seconds": round(time.monotonic() - begun),
-    }
+    verdict, by = ("survived", "") if done.returncode == 0 or not tests else ("caught", "collection")
+    if verdict == "caught" and (failed := FAILED.search(done.stdout)):
+        by = failed[1]
+    seconds = round(time.monotonic() - begun)
+    return {**asdict(fault), "verdict": verdict, "by": by, "tests": len(tests), "seconds": seconds}
+
+
+def run(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, dict[str, object]]]:
+    """Try the faults, two at a time, each in a worktree of its own."""
+    with worktree() as first, worktree() as second, ThreadPoolExecutor(2) as pool:
+        trees = SimpleQueue[Path]()
+        trees.put(first)
+        trees.put(second)
+
+        def one(number: int) -> tuple[int, dict[str, object]]:
+            tree = trees.get()
+            try:
+                return number, tried(faults[number], tree, known.of(faults[number]))
+            finally:
+                trees.put(tree)
+
+        yield from pool.map(one, faults)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("make", "run"))
+    parser.add_argument("what", choices=("make", "contexts", "run"))
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--count", type=int, default=140)
-    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--contexts", type=Path, help="the file of the contexts")
+    parser.add_argument("--whole", action="store_true", help="only what the short run lets pass")
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--to", dest="last", type=int)
-    parser.add_argument("--limit", type=int, default=900)
     given = parser.parse_args()
+    drawn = json.loads(FAULTS.read_text()) if FAULTS.exists() else {}
+    seed = str(given.seed)
     if given.what == "make":
-        faults = [asdict(each) for each in make(given.seed, given.count)]
-        FAULTS.write_text(json.dumps({"seed": given.seed, "faults": faults}, indent=1) + "\n")
+        drawn[seed] = [asdict(each) for each in make(given.seed, given.count)]
+        FAULTS.write_text(json.dumps(drawn, indent=1) + "\n", encoding="utf-8")
         return
-    faults = [Fault(**each) for each in json.loads(FAULTS.read_text())["faults"]]
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kind = "whole" if given.whole else "short"
-    with tempfile.TemporaryDirectory() as scratch:
-        tree = Path(scratch) / "amplint"
-        git = ("git", "-C", str(ROOT), "worktree")
-        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), "HEAD"], check=True)
-        try:
-            for number in range(given.first, given.last or len(faults)):
-                arguments = ["--whole"] if given.whole else []
-                outcome = tried(faults[number], tree, arguments, given.limit)
-                results.setdefault(kind, {})[str(number)] = outcome
-                RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-                print(number, outcome["verdict"], outcome["seconds"], outcome["by"], flush=True)
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+    of_short = results.setdefault(seed, {}).setdefault("short", {})
+    faults = dict(enumerate(Fault(**each) for each in drawn[seed]))
+    if given.whole:
+        survivors = {int(n) for n, each in of_short.items() if each["verdict"] == "survived"}
+        faults = {number: fault for number, fault in faults.items() if number in survivors}
+    if given.what == "contexts":
+        found = contexts([*faults.values()], ["--whole"] * given.whole)
+        given.contexts.write_text(json.dumps(asdict(found)), encoding="utf-8")
+        return
+    faults = {n: fault for n, fault in faults.items() if n in range(given.first, given.last or 999)}
+    known = Contexts(**json.loads(given.contexts.read_text(encoding="utf-8")))
+    for number, outcome in run(faults, known):
+        results[seed].setdefault("whole" if given.whole else "short", {})[str(number)] = outcome
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        print(number, *(outcome[key] for key in ("verdict", "seconds", "by")), flush=True)
 
 
 if __name__ == "__main__":
