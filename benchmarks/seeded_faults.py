@@ -1,7 +1,7 @@
 """Faults put into amplint on purpose: does the test command find them?
 
     python -m benchmarks.seeded_faults make [--seed N] [--count N]
-    python -m benchmarks.seeded_faults contexts [--seed N] [--whole] --contexts FILE
+    python -m benchmarks.seeded_faults contexts [--whole] --contexts FILE
     python -m benchmarks.seeded_faults run [--seed N] [--whole] [--from N] [--to N] --contexts FILE
 
 `make` writes the faults to benchmarks/seeded_faults.json: single edits of lines of amplint, its
@@ -193,7 +193,7 @@ class Contexts:
 
     Args:
         seconds: what each test took, under coverage.
-        lines: the tests by file and row, as "path:row"; none where an import executes it.
+        lines: the tests by file and row, as "path:row"; "" for an import.
     """
 
     seconds: Mapping[str, float]
@@ -201,7 +201,9 @@ class Contexts:
 
     def of(self, fault: Fault) -> list[str]:
         """The tests to run, cheapest first, ten minutes of them at most."""
-        tests = set(self.lines[f"{fault.path}:{fault.row}"]) or {*self.seconds}
+        tests = set(self.lines[f"{fault.path}:{fault.row}"])
+        if "" in tests:
+            tests = set(self.seconds)
         # The first test of a fixture makes what the others of it read.
         shared = {beginning(test) for test in tests}
         tests |= {test for test in self.seconds if beginning(test) in shared}
@@ -253,9 +255,26 @@ def contexts(faults: Sequence[Fault], arguments: Sequence[str]) -> Contexts:
         found.combine([scratch])
         lines: dict[str, list[str]] = {}
         for fault in faults:
-            rows = found.get_data().contexts_by_lineno(f"{tree}/{fault.path}")
-            lines[f"{fault.path}:{fault.row}"] = sorted(filter(None, rows.get(fault.row, ())))
+            tests = found.get_data().contexts_by_lineno(f"{tree}/{fault.path}")
+            span = statement(fault, (tree / fault.path).read_text(encoding="utf-8"))
+            lines[f"{fault.path}:{fault.row}"] = sorted(
+                {t for row in span for t in tests.get(row, ())}
+            )
         return Contexts(json.loads(times.read_text()), lines)
+
+
+def statement(fault: Fault, source: str) -> range:
+    """The rows of the statement, or of the head of one, that has the fault: of an expression over
+    several lines the interpreter need not name each."""
+    found = range(fault.row, fault.row + 1)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= fault.row <= (node.end_lineno or 0):
+            inner = [each.lineno for each in ast.walk(node) if isinstance(each, ast.stmt)]
+            ends = [row for row in inner if row > node.lineno]
+            last = min(ends) - 1 if ends else node.end_lineno or node.lineno
+            if fault.row <= last:
+                found = range(node.lineno, last + 1)
+    return found
 
 
 def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
@@ -279,7 +298,9 @@ def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
         )
     finally:
         file.write_text(source, encoding="utf-8")
-    verdict, by = ("survived", "") if done.returncode == 0 or not tests else ("caught", "collection")
+    verdict, by = (
+        ("survived", "") if done.returncode == 0 or not tests else ("caught", "collection")
+    )
     if verdict == "caught" and (failed := FAILED.search(done.stdout)):
         by = failed[1]
     seconds = round(time.monotonic() - begun)
@@ -321,14 +342,15 @@ def main() -> None:
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     of_short = results.setdefault(seed, {}).setdefault("short", {})
+    if given.what == "contexts":
+        every = [Fault(**each) for some in drawn.values() for each in some]
+        found = contexts(every, ["--whole"] * given.whole)
+        given.contexts.write_text(json.dumps(asdict(found)), encoding="utf-8")
+        return
     faults = dict(enumerate(Fault(**each) for each in drawn[seed]))
     if given.whole:
         survivors = {int(n) for n, each in of_short.items() if each["verdict"] == "survived"}
         faults = {number: fault for number, fault in faults.items() if number in survivors}
-    if given.what == "contexts":
-        found = contexts([*faults.values()], ["--whole"] * given.whole)
-        given.contexts.write_text(json.dumps(asdict(found)), encoding="utf-8")
-        return
     faults = {n: fault for n, fault in faults.items() if n in range(given.first, given.last or 999)}
     known = Contexts(**json.loads(given.contexts.read_text(encoding="utf-8")))
     for number, outcome in run(faults, known):
