@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -103,17 +102,27 @@ def is_short(config: pytest.Config) -> bool:
 def left_out_of(items: list[pytest.Item], added: Collection[str]) -> Iterator[pytest.Item]:
     """The tests of the night, and of those that ask the same of many things most, but for what a
     change concerns."""
-    seen: Counter[str] = Counter()
+    alike: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        path = item.path.relative_to(ROOT).as_posix()
         name = getattr(item, "originalname", item.name)
-        seen[name] += 1
-        is_added = bool(added) and path.startswith(tuple(added))
-        is_today = choice.has_its_day(name, seen[name])
-        if path in BY_HAND or not (
-            is_added or (is_today and not choice.is_nightly(f"{path}::{name}"))
-        ):
-            yield item
+        alike.setdefault((name, group_of(item, name)), []).append(item)
+    for (name, _), group in alike.items():
+        of_today = choice.of_today(name, len(group))
+        for number, item in enumerate(group):
+            path = item.path.relative_to(ROOT).as_posix()
+            is_added = bool(added) and path.startswith(tuple(added))
+            is_short = number in of_today and not choice.is_nightly(f"{path}::{name}")
+            if path in BY_HAND or not (is_added or is_short):
+                yield item
+
+
+def group_of(item: pytest.Item, name: str) -> str:
+    """What one test of its name runs for each day: a fixture, or a family of rules."""
+    grouped_by = choice.ONE_OF_EACH.get(name)
+    if grouped_by is None:
+        return ""
+    parameters = item.callspec.params  # type: ignore[attr-defined]
+    return str(parameters["rule"].code[:4] if grouped_by == "family" else parameters[grouped_by])
 
 
 class Additions(NamedTuple):

@@ -6,7 +6,6 @@ import random
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -18,7 +17,6 @@ from amplint.inference.queue import Queue
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.values.atoms import Region, Tensor, Value
-from tests.helpers import folders, lint, modules
 
 SEEDS = range(12)
 
@@ -275,11 +273,3 @@ def test_a_name_that_another_function_declares_global_is_what_it_binds() -> None
     (value,) = returned(linked(DECLARED_LATER), "use")
     assert isinstance(value, Tensor)
     assert value.device.kind == "accelerator"
-
-
-@pytest.mark.parametrize("folder", folders())
-def test_findings_do_not_depend_on_the_order(folder: str, tmp_path: Path) -> None:
-    files = modules(folder)
-    usual = lint(files, tmp_path)
-    with shuffled(0):
-        assert lint(files, tmp_path) == usual

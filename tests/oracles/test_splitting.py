@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplint.run.request import Outcome
-from tests.helpers import expectations, folders, lint, modules, places
+from tests.helpers import expectations, lint, places
 from tests.splitting import split
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -25,18 +25,6 @@ def said(outcome: Outcome, files: dict[str, bytes], paths: set[str]) -> Counter[
         if f.path in paths
     )
     return Counter((code, line) for code, line in found if not IMPORT.match(line))
-
-
-@pytest.mark.parametrize("folder", folders())
-def test_a_fixture_split_by_definition_says_the_same(folder: str, tmp_path: Path) -> None:
-    """Each definition of bad.py in a module of its own, with imports of five styles between."""
-    whole = modules(folder)
-    parts = {path: text.encode() for path, text in split(whole["bad.py"].decode()).items()}
-    others = {path: data for path, data in whole.items() if path not in ("bad.py", "good.py")}
-    before = said(lint({**others, "bad.py": whole["bad.py"]}, tmp_path / "a"), whole, {"bad.py"})
-    files = {**others, **parts}
-    after = said(lint(files, tmp_path / "b"), files, set(parts))
-    assert after == before
 
 
 @pytest.mark.parametrize("program", sorted(path.stem for path in PROGRAMS.glob("*.py")))

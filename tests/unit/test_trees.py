@@ -17,11 +17,10 @@ from amplint.run.engine import run
 from amplint.util.text import Text
 from tests.helpers import ROOT, Files, folders, lint, modules, request, write
 
-SOURCES = [
-    *ROOT.glob("amplint/**/*.py"),
-    *ROOT.glob("tests/**/*.py"),
-    *ROOT.glob("fixtures/**/*.py"),
-]
+# One module in ten of what stands here.
+SOURCES = sorted(
+    path for room in ("amplint", "tests", "fixtures") for path in (ROOT / room).rglob("*.py")
+)[::10]
 
 
 def functions(tree: ast.Module) -> list[FunctionNode]:
@@ -44,7 +43,7 @@ def test_a_function_alone_is_the_one_in_its_file() -> None:
                 node, include_attributes=True
             )
             found += 1
-    assert found > 2_000
+    assert found > 500
 
 
 @pytest.mark.parametrize(
@@ -113,23 +112,15 @@ class C:
 """
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("amplint/**/*.py")), ids=str)
-def test_graphs_and_places_are_the_same_when_the_tree_was_forgotten(path: Path) -> None:
-    are_the_same_when_the_tree_was_forgotten(Text.read(path).text)
-
-
-def test_lambdas_are_the_same_when_the_tree_was_forgotten() -> None:
-    are_the_same_when_the_tree_was_forgotten(LAMBDAS)
-
-
-def are_the_same_when_the_tree_was_forgotten(text: str) -> None:
-    kept, forgetful = File("a.py", text), File("a.py", text)
-    forgetful.forget()
-    assert graphs(forgetful) == graphs(kept)
-    forgetful.forget()
-    assert forgetful.facts == kept.facts
-    assert places(forgetful) == places(kept)
-    assert forgetful.stored_from_outside == kept.stored_from_outside
+def test_graphs_and_places_are_the_same_when_the_tree_was_forgotten() -> None:
+    for text in (LAMBDAS, *(Text.read(path).text for path in SOURCES[::2])):
+        kept, forgetful = File("a.py", text), File("a.py", text)
+        forgetful.forget()
+        assert graphs(forgetful) == graphs(kept)
+        forgetful.forget()
+        assert forgetful.facts == kept.facts
+        assert places(forgetful) == places(kept)
+        assert forgetful.stored_from_outside == kept.stored_from_outside
 
 
 def test_the_tree_that_somebody_holds_stays_that_of_the_nodes_placed() -> None:

@@ -168,7 +168,7 @@ def test_every_kind_with_children_that_matter_is_in_the_table() -> None:
 # ------------------------------------------------------------------------------- pairing
 
 
-@pytest.mark.parametrize("text", [*PROGRAMS, *standard_library(25)], ids=lambda text: text[:20])
+@pytest.mark.parametrize("text", [*PROGRAMS, *standard_library(8)], ids=lambda text: text[:20])
 def test_paired_nodes_stand_in_the_same_place(text: str) -> None:
     for tree in trees(text):
         assert tree.pairs
