@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import TextIO
 
 import pytest
@@ -48,6 +49,27 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
+class Asked:
+    """A gauge, and a way to wait until what it said last is shown."""
+
+    def __init__(self, known: int, *done: int) -> None:
+        self._known = known
+        self._done = [*done]
+        self._shown = Event()
+        self._more = 3  # one look asks twice: at the next one, the last is written
+
+    def __call__(self) -> tuple[int, int]:
+        if len(self._done) > 1:
+            return self._done.pop(0), self._known
+        self._more -= 1
+        if not self._more:
+            self._shown.set()
+        return self._done[0], self._known
+
+    def wait(self) -> None:
+        assert self._shown.wait(60)
+
+
 def looks(written: str) -> list[str]:
     """What the line was at each time, without the seconds."""
     return [re.sub(r"^\d+ s ", "", text).rstrip() for text in written.split("\r")]
@@ -70,12 +92,12 @@ def left(written: str) -> str:
 
 
 def test_a_stage_is_shown_and_gone_in_the_end(terminal: Terminal) -> None:
-    done = iter([*range(9), *[9] * 9999])
+    judged, other = Asked(1234, *range(10)), Asked(2, 1)
     with shown(terminal.stream) as at:
-        at.at("judging files", lambda: (next(done), 1234))
-        time.sleep(0.3)
-        at.at("x", lambda: (1, 2))  # shorter than what it takes the place of
-        time.sleep(0.3)
+        at.at("judging files", judged)
+        judged.wait()
+        at.at("x", other)  # shorter than what it takes the place of
+        other.wait()
     written = terminal.written()
     assert "[--------------------] judging files 9/1,234" in looks(written)
     assert "[##########----------] x 1/2" in looks(written)
@@ -83,10 +105,12 @@ def test_a_stage_is_shown_and_gone_in_the_end(terminal: Terminal) -> None:
 
 
 def test_it_is_gone_after_an_error_too(terminal: Terminal) -> None:
+    read = Asked(0, 0)
+
     def run() -> None:
         with shown(terminal.stream) as at:
-            at.at("reading files", lambda: (0, 0))
-            time.sleep(0.3)
+            at.at("reading files", read)
+            read.wait()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -103,7 +127,6 @@ def test_a_run_that_is_soon_over_shows_nothing(
     begun = time.monotonic()
     with shown(terminal.stream) as at:
         at.at("judging files", lambda: (1, 2))
-        time.sleep(0.1)
     assert time.monotonic() - begun < 30  # nor does it wait
     assert terminal.written() == ""
 
@@ -129,9 +152,10 @@ def test_where_nobody_looks_nothing_is_kept() -> None:
 
 
 def test_a_line_is_no_longer_than_the_terminal_is_wide(terminal: Terminal) -> None:
+    asked = Asked(2, 1)
     with shown(terminal.stream) as at:
-        at.at("y" * 200, lambda: (1, 2))
-        time.sleep(0.3)
+        at.at("y" * 200, asked)
+        asked.wait()
     assert max(map(len, terminal.written().split("\r"))) == progress.COLUMNS - 1
 
 
