@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -194,26 +194,43 @@ class Contexts:
     Args:
         seconds: what each test took, under coverage.
         lines: the tests by file and row, as "path:row"; "" for an import.
+        commit: at which that was seen, and faults are tried.
     """
 
+    commit: str
     seconds: Mapping[str, float]
     lines: Mapping[str, Sequence[str]]
 
     def of(self, fault: Fault) -> list[str]:
         """The tests to run, cheapest first, ten minutes of them at most."""
         tests = set(self.lines[f"{fault.path}:{fault.row}"])
+        importers: set[str] = set()
         if "" in tests:
             tests = set(self.seconds)
+            importers = importing(fault.path, {test.partition("::")[0] for test in tests})
         # The first test of a fixture makes what the others of it read.
         shared = {beginning(test) for test in tests}
         tests |= {test for test in self.seconds if beginning(test) in shared}
         chosen, left = list[str](), MOST
-        for test in sorted(tests, key=lambda test: (self.seconds.get(test, 1.0), test)):
+
+        def order(test: str) -> tuple[bool, float, str]:
+            is_other = test.partition("::")[0] not in importers
+            return is_other, self.seconds.get(test, 1.0), test
+
+        for test in sorted(tests, key=order):
             left -= self.seconds.get(test, 1.0)
             if left < 0:
                 break
             chosen.append(test)
         return chosen
+
+
+def importing(path: str, files: Iterable[str]) -> set[str]:
+    """The files of tests that name a module: their tests come first for a line of its tables."""
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    named = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
+    return {file for file in files if named.search((ROOT / file).read_text(encoding="utf-8"))}
 
 
 def beginning(test: str) -> str:
@@ -224,12 +241,12 @@ def beginning(test: str) -> str:
 
 
 @contextmanager
-def worktree() -> Iterator[Path]:
-    """HEAD in a directory of its own."""
+def worktree(commit: str) -> Iterator[Path]:
+    """A commit in a directory of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "amplint"
         git = ("git", "-C", str(ROOT), "worktree")
-        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), "HEAD"], check=True)
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)
         try:
             yield tree
         finally:
@@ -238,7 +255,10 @@ def worktree() -> Iterator[Path]:
 
 def contexts(faults: Sequence[Fault], arguments: Sequence[str]) -> Contexts:
     """Run the tests once, and see which ones execute the faults' lines."""
-    with worktree() as tree, tempfile.TemporaryDirectory() as scratch:
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    with worktree(head) as tree, tempfile.TemporaryDirectory() as scratch:
         data, times, plugin = (Path(scratch) / name for name in ("data", "times", "told.py"))
         files = ",".join(sorted({f"{tree}/{fault.path}" for fault in faults}))
         settings = Path(scratch) / "settings"
@@ -260,7 +280,7 @@ def contexts(faults: Sequence[Fault], arguments: Sequence[str]) -> Contexts:
             lines[f"{fault.path}:{fault.row}"] = sorted(
                 {t for row in span for t in tests.get(row, ())}
             )
-        return Contexts(json.loads(times.read_text()), lines)
+        return Contexts(head, json.loads(times.read_text()), lines)
 
 
 def statement(fault: Fault, source: str) -> range:
@@ -298,18 +318,22 @@ def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
         )
     finally:
         file.write_text(source, encoding="utf-8")
-    verdict, by = (
-        ("survived", "") if done.returncode == 0 or not tests else ("caught", "collection")
-    )
-    if verdict == "caught" and (failed := FAILED.search(done.stdout)):
-        by = failed[1]
+    verdict, by = "survived", ""
+    if tests and done.returncode:
+        assert done.returncode in (1, 2, 3), done.stdout + done.stderr
+        failed = FAILED.search(done.stdout)
+        verdict, by = "caught", failed[1] if failed else "collection"
     seconds = round(time.monotonic() - begun)
     return {**asdict(fault), "verdict": verdict, "by": by, "tests": len(tests), "seconds": seconds}
 
 
 def run(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, dict[str, object]]]:
     """Try the faults, two at a time, each in a worktree of its own."""
-    with worktree() as first, worktree() as second, ThreadPoolExecutor(2) as pool:
+    with (
+        worktree(known.commit) as first,
+        worktree(known.commit) as second,
+        ThreadPoolExecutor(2) as pool,
+    ):
         trees = SimpleQueue[Path]()
         trees.put(first)
         trees.put(second)
