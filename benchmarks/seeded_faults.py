@@ -57,13 +57,18 @@ context = ${{AMPLINT_TEST-}}
 START = "import coverage; coverage.process_startup()\n"
 PLUGIN = """
 import os
+import sys
 import coverage
 import pytest
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     name = os.environ["AMPLINT_TEST"] = item.nodeid.partition("@tests/")[0]
-    coverage.Coverage.current().switch_context(name)
+    measured = coverage.Coverage.current()
+    if sys.gettrace() is None:  # a test has traced something itself
+        measured.stop()
+        measured.start()
+    measured.switch_context(name)
     return (yield)
 """
 
