@@ -61,22 +61,22 @@ MAINS = ("origin/main", "main", "origin/master", "master")
 # Tests that ask the same of each fixture, file or program: of so many in a row one runs, another
 # one each day.
 ONE_IN: Mapping[str, int] = {
-    "test_a_command_that_runs_a_program_runs": 5,
-    "test_a_fixture_says_the_same_in_each_way": 10,
-    "test_a_run_shows_the_mistake": 4,
-    "test_a_run_without_the_mistake_shows_none": 4,
-    "test_no_fix_loses_a_comment": 10,
-    "test_no_program_refutes_a_safe_fix": 5,
-    "test_of_every_node_of_a_fixture_is_said_what_is_said": 20,
-    "test_segments_of_a_fixture_are_the_whole_file": 10,
-    "test_the_mistake_is_found_with_work_in_proportion": 5,
+    "tests/conformance/test_commands.py::test_a_command_that_runs_a_program_runs": 5,
+    "tests/oracles/test_ways.py::test_a_fixture_says_the_same_in_each_way": 10,
+    "tests/observe/test_fixtures.py::test_a_run_shows_the_mistake": 4,
+    "tests/observe/test_fixtures.py::test_a_run_without_the_mistake_shows_none": 4,
+    "tests/fuzz/test_metamorphic.py::test_no_fix_loses_a_comment": 10,
+    "tests/verify/test_safe_programs.py::test_no_program_refutes_a_safe_fix": 5,
+    "tests/oracles/test_every_node.py::test_of_every_node_of_a_fixture_is_said_what_is_said": 20,
+    "tests/oracles/test_pairing.py::test_segments_of_a_fixture_are_the_whole_file": 10,
+    "tests/unit/test_path_explorer.py::test_the_mistake_is_found_with_work_in_proportion": 5,
 }
 # Tests that ask several things of each fixture, or of each rule of a family: one of each.
 ONE_OF_EACH: Mapping[str, str] = {
-    "test_findings_survive_a_change_of_bytes": "folder",
-    "test_findings_survive_a_change_that_means_nothing": "folder",
-    "test_fixing_commutes_with_a_change_of_bytes": "folder",
-    "test_witness": "family",
+    "tests/fuzz/test_metamorphic.py::test_findings_survive_a_change_of_bytes": "folder",
+    "tests/fuzz/test_metamorphic.py::test_findings_survive_a_change_that_means_nothing": "folder",
+    "tests/fuzz/test_metamorphic.py::test_fixing_commutes_with_a_change_of_bytes": "folder",
+    "tests/verify/test_witnesses.py::test_witness": "family",
 }
 
 # What a change below the first paths concerns is run whole.

@@ -104,21 +104,20 @@ def left_out_of(items: list[pytest.Item], added: Collection[str]) -> Iterator[py
     change concerns."""
     alike: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        name = getattr(item, "originalname", item.name)
-        alike.setdefault((name, group_of(item, name)), []).append(item)
-    for (name, _), group in alike.items():
-        of_today = choice.of_today(name, len(group))
-        for number, item in enumerate(group):
-            path = item.path.relative_to(ROOT).as_posix()
-            is_added = bool(added) and path.startswith(tuple(added))
-            is_short = number in of_today and not choice.is_nightly(f"{path}::{name}")
-            if path in BY_HAND or not (is_added or is_short):
-                yield item
+        path = item.path.relative_to(ROOT).as_posix()
+        if path in BY_HAND:
+            yield item
+        elif not path.startswith(tuple(added)):
+            test = f"{path}::{getattr(item, 'originalname', item.name)}"
+            alike.setdefault((test, group_of(item, test)), []).append(item)
+    for (test, _), group in alike.items():
+        of_today = range(0) if choice.is_nightly(test) else choice.of_today(test, len(group))
+        yield from (item for number, item in enumerate(group) if number not in of_today)
 
 
-def group_of(item: pytest.Item, name: str) -> str:
+def group_of(item: pytest.Item, test: str) -> str:
     """What one test of its name runs for each day: a fixture, or a family of rules."""
-    grouped_by = choice.ONE_OF_EACH.get(name)
+    grouped_by = choice.ONE_OF_EACH.get(test)
     if grouped_by is None:
         return ""
     parameters = item.callspec.params  # type: ignore[attr-defined]

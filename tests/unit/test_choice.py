@@ -20,12 +20,11 @@ TESTS = {
         r"^ *(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
     )
 }
-NAMES = {test.partition("::")[2] for test in TESTS}
 
 
 def test_the_tables_name_what_is_there() -> None:
     assert choice.KEPT <= TESTS
-    assert choice.ONE_IN.keys() | choice.ONE_OF_EACH.keys() <= NAMES
+    assert choice.ONE_IN.keys() | choice.ONE_OF_EACH.keys() <= TESTS
     assert all((ROOT / path).exists() for path in choice.AT_NIGHT)
     for places, tests in choice.CONCERNS:
         assert all((ROOT / place).exists() for place in (*places, *tests))
@@ -42,14 +41,14 @@ def test_what_takes_long_runs_at_night_unless_it_is_kept() -> None:
 
 def test_each_of_those_that_ask_the_same_has_its_day(monkeypatch: pytest.MonkeyPatch) -> None:
     days: dict[str, list[int]] = {
-        "test_segments_of_a_fixture_are_the_whole_file": [],
-        "test_witness": [],
+        "tests/oracles/test_pairing.py::test_segments_of_a_fixture_are_the_whole_file": [],
+        "tests/verify/test_witnesses.py::test_witness": [],
     }
     for day in range(20):
         monkeypatch.setenv("AMPLINT_TEST_DAY", str(day))
         for name, numbers in days.items():
             numbers.extend(choice.of_today(name, 20))
-        assert choice.of_today("test_once", 3) == range(3)
+        assert choice.of_today("tests/unit/test_new.py::test_once", 3) == range(3)
     one_in, one_of_each = days.values()
     assert sorted(one_in) == sorted([*range(20)] * 2)
     assert sorted(one_of_each) == [*range(20)]
