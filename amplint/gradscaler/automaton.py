@@ -147,6 +147,7 @@ class OptimizerState(NamedTuple):
         checked: whether its gradients were looked at for infinities since the last `update()`.
         ran: whether a backward pass ran since its last `unscale_` or `step`.
         lost: whether gradients were thrown away before anything used them.
+        used: whether the scaler has stepped with them, and no backward pass ran since.
     """
 
     phase: Phase = Phase.READY
@@ -154,6 +155,7 @@ class OptimizerState(NamedTuple):
     checked: bool = False
     ran: bool = False
     lost: bool = False
+    used: bool = False
 
 
 @functools.cache
@@ -186,7 +188,9 @@ def advance(at: OptimizerState, call: StepCall) -> tuple[OptimizerState, CallVer
 
 def add(at: OptimizerState, new: Contribution) -> OptimizerState:
     """A backward pass adds to the gradients."""
-    return at._replace(gradient=(at.gradient or frozenset()) | {new}, ran=True, lost=False)
+    return at._replace(
+        gradient=(at.gradient or frozenset()) | {new}, ran=True, lost=False, used=False
+    )
 
 
 def unscale(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
@@ -209,10 +213,10 @@ def step(at: OptimizerState) -> tuple[OptimizerState, CallVerdict]:
     if not ready.checked:
         violation = Violation.CLEARED_BEFORE_STEP if at.lost else None
         return ready, CallVerdict(Effect.RAISES, violation, NO_CHECKS)
-    return ready._replace(phase=following, ran=False), used(ready)
+    return ready._replace(phase=following, ran=False, used=True), verdict_on(ready)
 
 
-def used(at: OptimizerState) -> CallVerdict:
+def verdict_on(at: OptimizerState) -> CallVerdict:
     """The verdict on a step that the scaler lets happen."""
     if not at.gradient:
         return CallVerdict(Effect.WRONG, Violation.CLEARED_BEFORE_STEP) if at.lost else IDLE
@@ -231,7 +235,7 @@ def plain_step(at: OptimizerState) -> CallVerdict:
 
 
 def clip(at: OptimizerState) -> CallVerdict:
-    if at.phase is Phase.STEPPED and not at.ran:
+    if at.used:
         # The step that was to be limited is over.
         return CallVerdict(Effect.WRONG, Violation.UNSCALED_OR_CLIPPED_AFTER_STEP)
     if not at.gradient:

@@ -644,7 +644,7 @@ class SituatedEvent:
                 for at in possible
             }
             if symbol not in (ALL, self.checker.only):
-                reached |= {at._replace(ran=True) for at in possible}
+                reached |= {at._replace(ran=True, used=False) for at in possible}
             self.optimizers[symbol] = frozenset(reached)
             self.last[call, symbol] = self.number
 
@@ -714,7 +714,7 @@ class SituatedEvent:
         """As `advance`; but gradients that were not seen were made before the function began."""
         after, verdict = advance(at, call)
         if call is StepCall.STEP and verdict == UNSEEN and not at.ran:
-            return after._replace(phase=Phase.STEPPED), RIGHT
+            return after._replace(phase=Phase.STEPPED, used=True), RIGHT
         return after, verdict
 
     def fault(
@@ -784,7 +784,7 @@ RECALLED: dict[StepCall, Callable[[OptimizerState], bool]] = {
     StepCall.UNSCALE: lambda state: (
         state.phase is Phase.UNSCALED or not TWICE.isdisjoint(contributions(state))
     ),
-    StepCall.STEP: lambda state: state.phase is Phase.STEPPED,
+    StepCall.STEP: lambda state: state.phase is Phase.STEPPED or state.used,
     StepCall.UPDATE: lambda state: (
         not (TWICE | {Contribution.STALE}).isdisjoint(contributions(state))
     ),

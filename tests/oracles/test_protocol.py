@@ -152,6 +152,8 @@ EXAMPLES: list[tuple[str, Violation | None]] = [
     ("scaled unscale unscale", Violation.UNSCALED_TWICE),
     ("scaled step unscale", Violation.UNSCALED_OR_CLIPPED_AFTER_STEP),
     ("scaled step clip", Violation.UNSCALED_OR_CLIPPED_AFTER_STEP),
+    ("scaled step update clip", Violation.UNSCALED_OR_CLIPPED_AFTER_STEP),
+    ("scaled step update scaled unscale clip", None),
     ("scaled step step", Violation.OUT_OF_ORDER),
     ("scaled step update update", Violation.OUT_OF_ORDER),
     ("scaled clear step", Violation.CLEARED_BEFORE_STEP),
