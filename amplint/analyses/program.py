@@ -89,7 +89,6 @@ class FileView:
     """The facts of a project, asked for about the nodes of one file's `ast`.
 
     `module`: the tree whose nodes are known; another one of the same text has other nodes.
-    `newer`: see `File`.
     """
 
     def __init__(self, file: File, facts: Facts) -> None:
@@ -97,7 +96,6 @@ class FileView:
         self._facts = facts
         placed = file.placed()
         self.path = file.path
-        self.newer = file.newer
         self.module = placed.module
         self.flow = DataFlow(facts.inference, placed)
 

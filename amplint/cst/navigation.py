@@ -34,16 +34,13 @@ class Layout:
         path: the file.
         text: what it holds.
         module: its tree.
-        parsed_text: the text that the tree is of, if that is another with the same places.
     """
 
-    def __init__(
-        self, path: str, text: Text, module: ast.Module, parsed_text: str | None = None
-    ) -> None:
+    def __init__(self, path: str, text: Text, module: ast.Module) -> None:
         self.path = path
         self.content = text
         self.module = module
-        self.units = Units(text if parsed_text is None else Text(parsed_text), module)
+        self.units = Units(text, module)
         self._parents: dict[int, cst.CSTNode] = {}
         self._pairs: dict[int, ast.AST] = {}
         self._trees: dict[int, Tree] = {}

@@ -24,7 +24,6 @@ from amplint.ir.model import (
     FunctionFacts,
     Graph,
     Location,
-    Newer,
     Node,
     Param,
 )
@@ -95,7 +94,6 @@ class FileRecord(msgspec.Struct, array_like=True):
     words: list[int]
     stored_from_outside: list[int]
     graphs: dict[int, msgspec.Raw]
-    newer: Newer | None
 
 
 _OPERATIONS = tuple(Op)
@@ -188,7 +186,6 @@ def encode(
     graphs: Mapping[str, Graph],
     lambdas: Mapping[str, Sequence[FunctionFacts]],
     stored_from_outside: Iterable[str],
-    newer: Newer | None = None,
 ) -> bytes:
     """The record of a file.
 
@@ -196,7 +193,7 @@ def encode(
         facts: those of the file.
         graphs: of all its functions, by id.
         lambdas: by function, those that its graph defines.
-        stored_from_outside, newer: see `File`.
+        stored_from_outside: see `File`.
     """
     table = ConstantTable()
     record = FileRecord(
@@ -216,7 +213,6 @@ def encode(
             )
             for identity, graph in graphs.items()
         },
-        newer=newer,
     )
     return _encode(record)
 
@@ -321,10 +317,6 @@ class Record:
     @property
     def stored_from_outside(self) -> frozenset[str]:
         return frozenset(map(self._table.__getitem__, self._record.stored_from_outside))
-
-    @property
-    def newer(self) -> Newer | None:
-        return self._record.newer
 
     def graph(self, function: str) -> tuple[Graph, list[FunctionFacts]]:
         """The graph of a function, and the lambdas that it defines."""

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
-from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Newer, Param
+from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
 from amplint.ir.ssa import build, last_name, own_nodes, where
 from amplint.util.text import LINE_END, code_of, parse, without_comments
 
@@ -32,7 +32,6 @@ class File:
         text: str,
         tree_cache: TreeCache | None = None,
         record: Record | None = None,
-        newer: Newer | None = None,
     ) -> None:
         """Parse and scan, or take what is recorded of the same path and text.
 
@@ -41,8 +40,6 @@ class File:
             text: decoded, without a BOM.
             tree_cache: where its tree is kept for a while; without one, for good.
             record: of its facts and graphs; with one, nothing is parsed before a tree is asked for.
-            newer: the syntax that Python does not read in it, with the text in older syntax that is
-                parsed in its place.
 
         Raises:
             SyntaxError, ValueError (NUL bytes), RecursionError, MemoryError: as `parse` does.
@@ -51,7 +48,6 @@ class File:
         self.text = text
         self._shelf = tree_cache
         self._record = record
-        self.newer = newer if record is None else record.newer
         self._parsed: Parsed | None = None
         self._functions: dict[str, FunctionFacts] = {}
         self._defined: dict[str, FunctionFacts] = {}  # the same, and all lambdas
@@ -69,11 +65,6 @@ class File:
             for function in record.functions():
                 self._add(function)
         self.facts = FileFacts(path, self._functions, self._classes, words)
-
-    @property
-    def parsed_text(self) -> str:
-        """The text that its tree is of, in which every place is the same."""
-        return self.text if self.newer is None or self.newer.older is None else self.newer.older
 
     @cached_property
     def lines(self) -> list[str]:
@@ -96,7 +87,7 @@ class File:
         """Its tree. To hold on to nodes of it is to hold on to the tree: another one may be made
         of the text later, of which they are no part."""
         if self._parsed is None:
-            self._parsed = Parsed(parse(self.parsed_text))
+            self._parsed = Parsed(parse(self.text))
             self._parsed.scopes[f"{self.path}::"] = self._parsed.module
             for node in ast.walk(self._parsed.module) if self._ids else ():
                 if isinstance(node, DEFINITIONS) and where(node) in self._ids:
@@ -176,7 +167,7 @@ class File:
     def encoded(self) -> bytes:
         """The record of the file, with all its graphs."""
         self.build_graphs()
-        return encode(self.facts, self._graphs, self._lambdas, self.stored_from_outside, self.newer)
+        return encode(self.facts, self._graphs, self._lambdas, self.stored_from_outside)
 
     def _build(self, parsed: Parsed, function: str) -> Graph:
         facts = self._defined[function]

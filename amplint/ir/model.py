@@ -19,20 +19,6 @@ NARROWING = frozenset({ops.NARROW})
 Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts
 
 
-class Newer(NamedTuple):
-    """Syntax of a file that the running Python does not read, where nothing else is wrong with it.
-
-    Args:
-        python: the first Python that reads it.
-        what: what it is called.
-        older: the text in older syntax, each character in its place, if it can be written so.
-    """
-
-    python: tuple[int, int]
-    what: str
-    older: str | None = None
-
-
 class CallShape(NamedTuple):
     """How the operands of a `call` node after the callee are to be read.
 

@@ -216,9 +216,6 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         told.update(new)
         if new:
             seen = replace(seen, problems=(*seen.problems, *new), blames_amplint=True)
-        newer = files.own[path].newer
-        if newer is not None:
-            seen = replace(seen, newer=newer._replace(older=None))
         return seen, watch.judging() if watch is not None else None, new_judgement
 
     looked = spread(

@@ -11,7 +11,6 @@ from functools import cached_property
 from amplint.claim import selectors
 from amplint.claim.finding import Finding, Fix, Group, Safety, by_place, edited
 from amplint.claim.suppressions import Suppressions
-from amplint.ir.model import Newer
 from amplint.knowledge.vocabulary import HANDLES_OLD
 from amplint.project.config import Settings, strength
 from amplint.project.torch_floor import ANY
@@ -55,13 +54,11 @@ class Filter:
         request: what was asked for.
         texts: of all files that have one.
         rules: those that run.
-        unfixed: the files whose findings have lost their fixes, and for which syntax.
     """
 
     request: Request
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
-    unfixed: dict[str, Newer] = field(default_factory=dict, compare=False)
     _chosen: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
     _handlers: dict[str, str | None] = field(default_factory=dict, compare=False)
 
@@ -97,7 +94,7 @@ class Filter:
         """
         text = self.texts.get(path, Text(""))
         found = self._reported(path, seen, Suppressions(text, self._others), complete)
-        return sorted(self._fixable(path, seen, found), key=by_place)
+        return sorted(found, key=by_place)
 
     def off(self, path: str, seen: Seen) -> Iterator[Finding]:
         """The findings in a file of rules that are off by default, without those that a comment or
@@ -111,16 +108,6 @@ class Filter:
         for finding in without_superseded(seen.findings, self.request.rules, settings):
             is_quiet = settings.ignores_in_file(finding, file) or suppressions.suppresses(finding)
             if finding.code in codes and not is_quiet:
-                yield finding
-
-    def _fixable(self, path: str, seen: Seen, found: Iterable[Finding]) -> Iterator[Finding]:
-        """The findings without fixes where Python does not read the file: it is read in older
-        syntax, in which names that the newer one uses may be missing, and no fix could be tried."""
-        for finding in found:
-            if seen.newer is not None and finding.fix is not None:
-                self.unfixed[path] = seen.newer
-                yield replace(finding, fix=None)
-            else:
                 yield finding
 
     def _reported(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from amplint.cst.newer_syntax import newer_syntax
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.codec import Record
 from amplint.ir.file_index import File
@@ -105,17 +104,6 @@ def environment_digest() -> str:
     return digest(" ".join(environment()).encode())
 
 
-def read(path: str, text: str, tree_cache: TreeCache | None = None) -> File:
-    """A file as `ast` reads it, in older syntax if need be. Raises as `File` does."""
-    try:
-        return File(path, text, tree_cache)
-    except SyntaxError:
-        newer = newer_syntax(text)
-        if newer is None or newer.older is None:
-            raise
-        return File(path, text, tree_cache, newer=newer)
-
-
 @dataclass(frozen=True)
 class Indexer:
     """Indexes files, each once.
@@ -138,7 +126,7 @@ class Indexer:
         """An indexed file. Raises as `File` does."""
         key = (path, self.texts[path].text)
         if key not in self.indexed:
-            self.indexed[key] = read(*key, self.tree_cache)
+            self.indexed[key] = File(*key, self.tree_cache)
             if self.tree_cache is not None:
                 self.indexed[key].build_graphs()  # nearly all are asked for, when its tree is gone
         return self.indexed[key]
@@ -148,7 +136,7 @@ class Indexer:
         not have them. Raises as `File` does."""
         known = self.store.recall([path]) if self.store is not None else {}
         if path not in known:
-            return read(path, text, self.tree_cache)
+            return File(path, text, self.tree_cache)
         return File(path, text, self.tree_cache, Record(path, known[path]))
 
     def prepare(self, part: Sequence[str], processes: int) -> int:

@@ -62,8 +62,7 @@ def judge(
 
 def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
     """A file as the rules see it."""
-    older = facts.newer.older if facts.newer is not None else None
-    return Source(Layout(path, text, facts.module, older), facts, spans)
+    return Source(Layout(path, text, facts.module), facts, spans)
 
 
 def show(

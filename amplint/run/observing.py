@@ -95,7 +95,7 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
     """
     # The second analysis alone needs them, and what is in the cache needs none.
     from amplint.inference.project.observed import digest_of, innermost  # noqa: PLC0415
-    from amplint.run.indexing import read  # noqa: PLC0415
+    from amplint.ir.file_index import File  # noqa: PLC0415
 
     files: dict[str, File] = {}
     seen_paths = {name.partition("::")[0] for name in request.observed}
@@ -105,7 +105,7 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
         if path not in seen_paths:
             return False
         if path not in files:
-            files[path] = read(path, reading.text(path).text)
+            files[path] = File(path, reading.text(path).text)
         facts = innermost(files[path].facts, finding.span.start.row)
         seen = request.observed.get(facts.id)
         if seen is None or seen.text != digest_of(facts, files[path].lines):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amplint.claim.finding import Finding
-from amplint.ir.model import Newer
 
 
 @dataclass(frozen=True)
@@ -18,14 +17,12 @@ class Seen:
         notices: what is to be shown besides.
         blames_amplint: whether one of the problems, if there are any, is not of a rule that another
             package brings.
-        newer: the syntax in the file that Python does not read.
     """
 
     findings: tuple[Finding, ...] = ()
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     blames_amplint: bool = True
-    newer: Newer | None = None
 
     def joined(self, other: Seen) -> Seen:
         """The result of both: of the reading of a file, say, and of judging it."""
@@ -35,5 +32,4 @@ class Seen:
             self.problems + other.problems,
             self.notices + other.notices,
             any(blames) if blames else True,
-            self.newer or other.newer,
         )

@@ -15,7 +15,6 @@ from amplint.frameworks.configuration import StatedPrecision, told
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
-from amplint.ir.model import Newer
 from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.project import observations
 from amplint.project.config import check_selectors
@@ -32,12 +31,11 @@ from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
 from amplint.run.seen import Seen
-from amplint.run.unreadable import too_new, unparsable
+from amplint.run.unreadable import unparsable
 from amplint.util.paths import seen_from, slashes
 from amplint.util.positions import Position
 from amplint.util.process_pool import each, workers
 from amplint.util.text import Text, TooLargeError, UndecodableError
-from amplint.util.wording import counted
 
 
 def analyse(request: Request, reading: Reading) -> AnalysisResult:
@@ -179,7 +177,6 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
         blames_amplint |= bool(said.problems) and said.blames_amplint
         notices += said.notices
         findings += found.findings(path, said, found.is_complete(path, unread))
-    notices += told_of_unfixed(found.unfixed)
     limited = united(part.limited for part in parts)
     return AnalysisResult(
         tuple(findings),
@@ -189,14 +186,6 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
         blames_amplint,
         off=tuple(off),
     )
-
-
-def told_of_unfixed(unfixed: Mapping[str, Newer]) -> Iterator[str]:
-    """One line about all files whose findings have lost their fixes."""
-    if unfixed:
-        first, *others = sorted(unfixed, key=lambda path: unfixed[path].python, reverse=True)
-        more = f" and {counted(len(others), 'other file')}" if others else ""
-        yield f"nothing is fixed in {first}{more}: {too_new(unfixed[first])}"
 
 
 # ------------------------------------------------------------------------------------- parts

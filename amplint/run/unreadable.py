@@ -6,8 +6,7 @@ import platform
 
 from amplint.claim import selectors
 from amplint.claim.finding import Cost, Finding
-from amplint.cst.newer_syntax import newer_syntax
-from amplint.ir.model import Newer
+from amplint.cst.newer_syntax import Newer, newer_syntax
 from amplint.rule.of_engine import UNPARSABLE
 from amplint.run.seen import Seen
 from amplint.util.errors import describe
@@ -47,14 +46,15 @@ def unparsable(
     """The finding of what Python cannot read.
 
     Args:
-        newer: the syntax that it is refused for, where nothing is wrong with that.
+        newer: the syntax in it that the running Python does not read.
         lowest: see `Task.lowest_python`.
         remedy: what to do, where it is not the syntax that is wrong.
     """
     message, advice = f"{PYTHON} cannot read this {what}: {reason}", remedy or UNPARSABLE.help
     if newer is not None:
-        message = f"this {what} is not checked: {too_new(newer)}"
-        advice = f"run amplint with {advised(newer, lowest)}; nothing is wrong with the {what}"
+        needs = f"{newer.what} needs {version_of(newer)}"
+        message = f"this {what} is not checked: amplint runs on {PYTHON}, and {needs}"
+        advice = f"run amplint with {advised(newer, lowest)}"
     return Finding(
         code=UNPARSABLE.code,
         name=UNPARSABLE.name,
@@ -66,11 +66,6 @@ def unparsable(
         cost=Cost.RUN,
         url=UNPARSABLE.url,
     )
-
-
-def too_new(newer: Newer) -> str:
-    """Why Python does not read it, as a clause."""
-    return f"amplint runs on {PYTHON}, and {newer.what} needs {version_of(newer)}"
 
 
 def advised(newer: Newer, lowest: tuple[str, str] | None) -> str:

@@ -17,7 +17,6 @@ from amplint.project.reading import text_of
 from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
-from amplint.run.indexing import read
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
 from amplint.server.addresses import path_of
@@ -70,7 +69,7 @@ class ProjectMemory:
                 if path.endswith(SUFFIX):  # JSON; what is indexed of it is the module that it makes
                     ast.parse(text)
                 else:
-                    self.indexed[path, text] = read(path, text)
+                    self.indexed[path, text] = File(path, text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return False
             self.readable[path] = text

@@ -2,8 +2,7 @@
 
 What is held of every few hundred files, in a process that is ended where it hangs:
 
-- amplint ends without a fault; AMP000 is found in the files that Python refuses, but for those that
-  amplint reads in older syntax, and no other;
+- amplint ends without a fault; AMP000 is found in the files that Python refuses, and no other;
 - every file that a fix changes compiles, and no line changes but those of an edit and of imports;
 - LibCST reads every unit that `ast` does, and both say that a node stands in the same place; what
   only `ast` reads is counted, for it is told and not checked;
@@ -32,7 +31,6 @@ from pathlib import Path
 
 from amplint.claim.finding import Edit, Finding
 from amplint.cst.navigation import FSTRING_PLACES_HOLD
-from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units, place
 from amplint.fix.applying import UNSAFE
 from amplint.fix.one_round import fix_round
@@ -43,7 +41,7 @@ from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.indexing import environment_digest
 from amplint.run.request import Outcome, Request
-from amplint.util.text import LINE_END, Text, UndecodableError
+from amplint.util.text import LINE_END, Text
 from benchmarks.ecosystem import kill_group
 from benchmarks.packages import Package, fetch, load, sources
 
@@ -279,21 +277,9 @@ def accepted(source: bytes | str, flags: int = 0) -> bool:
     return True
 
 
-def is_read(source: bytes | str) -> bool:
-    """Whether amplint reads a file: as Python does, or in older syntax."""
-    if python_reads(source):
-        return True
-    try:
-        text = source if isinstance(source, str) else Text.decode(source).text
-    except UndecodableError:
-        return False
-    newer = newer_syntax(text)
-    return newer is not None and newer.older is not None
-
-
 def disagreements(data: Mapping[str, bytes], findings: Iterable[Finding]) -> Iterator[str]:
     """The files of which Python and AMP000 say different things."""
-    refused = {path for path, content in data.items() if not is_read(content)}
+    refused = {path for path, content in data.items() if not python_reads(content)}
     found = {finding.path for finding in findings if finding.code == "AMP000"}
     for path in sorted(found - refused):
         yield f"{path}: AMP000 in a file that Python reads"

@@ -30,14 +30,6 @@ SINCE = {
     for name, text in texts.items()
 }
 READ = {name: text for name, (since, text) in SINCE.items() if since <= sys.version_info[:2]}
-# What is newer, and cannot be written in older syntax with each character in its place.
-NAMED_ALONE = {
-    "f-string nested", "f-string with a comment", "f-string with a deep format",
-    "f-string with lines", "star in index", "star in index of a result", "t-string",
-    "t-string with calls", "unpacking in comprehensions",
-    *(("type parameters of a method",) if sys.version_info < (3, 11) else ()),  # tuple[*Ts]
-}  # fmt: skip
-NEWER = {name for table in SYNTAX.values() for name in table} - READ.keys()
 TEXTS = {**{name: text for name, (_, text) in SINCE.items()}, **REFUSED}
 PATHS = {name: f"m{number}.py" for number, name in enumerate(TEXTS)}
 
@@ -45,7 +37,6 @@ PATHS = {name: f"m{number}.py" for number, name in enumerate(TEXTS)}
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Request:
     """Each snippet in a file, with a function below it whose mistakes have fixes."""
-    assert {name for name, (_, text) in SINCE.items()} >= NAMED_ALONE
     files = {path: (TEXTS[name] + GRAFT).encode() for name, path in PATHS.items()}
     return request(write(files, tmp_path_factory.mktemp("syntax")), files)
 
@@ -61,7 +52,7 @@ def test_the_table_says_what_python_reads() -> None:
 
 def test_amp000_is_found_where_python_refuses_and_nowhere_else(outcome: Outcome) -> None:
     assert outcome.problems == ()
-    refused = {PATHS[name] for name in TEXTS.keys() - READ.keys() - (NEWER - NAMED_ALONE)}
+    refused = {PATHS[name] for name in TEXTS.keys() - READ.keys()}
     assert {f.path for f in outcome.findings if f.code == "AMP000"} == refused
 
 
@@ -78,26 +69,7 @@ def test_what_a_newer_python_reads_is_no_mistake_of_the_file(outcome: Outcome) -
         else:
             needed = f"Python {since[0]}.{since[1]}"
             assert finding.message.endswith(f" needs {needed}")
-            assert finding.help.startswith(f"run amplint with {needed} or later; ")
-
-
-def test_what_stands_below_newer_syntax_is_found_where_it_is(outcome: Outcome) -> None:
-    (expected,) = {below(outcome, name) for name in READ}
-    assert expected
-    assert {name: below(outcome, name) for name in NEWER - NAMED_ALONE} == dict.fromkeys(
-        NEWER - NAMED_ALONE, expected
-    )
-
-
-def below(outcome: Outcome, name: str) -> tuple[tuple[str, int, int], ...]:
-    """What is found in the function below a snippet, and where, counted from it."""
-    above = TEXTS[name].count("\n")
-    places = ((each, each.span.start) for each in outcome.findings if each.path == PATHS[name])
-    return tuple(
-        (finding.code, at.row - above, at.column)
-        for finding, at in places
-        if "amplint_graft" in finding.scope
-    )
+            assert finding.help == f"run amplint with {needed} or later"
 
 
 def test_a_mistake_beside_newer_syntax_is_told() -> None:
@@ -105,7 +77,6 @@ def test_a_mistake_beside_newer_syntax_is_told() -> None:
     assert newer or sys.version_info >= (3, 15)
     for text in newer:
         assert newer_syntax(text + "def f(:\n") is None
-        assert newer_syntax(text + "x = b'\xe9'\n") is None  # which LibCST takes
 
 
 def test_nothing_is_run_of_the_working_directory_for_it(

@@ -169,7 +169,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "the grammar: identifiers, imports, strings, comments": {
         "amplint/cst/newer_syntax.py": "F_STRING SIGNS",
-        "amplint/cst/older_syntax.py": "BARRED LAST_BLANK VISIBLE",
         "amplint/cst/pairing.py": "_AST_LEAVES",
         "amplint/cst/segments.py": "LONE_CR _FORM_FEED_INDENT",
         "amplint/gradscaler/event_index.py": "WORD",
