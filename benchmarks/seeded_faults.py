@@ -206,13 +206,13 @@ class Contexts:
     seconds: Mapping[str, float]
     lines: Mapping[str, Sequence[str]]
 
-    def of(self, fault: Fault) -> list[str]:
+    def of(self, fault: Fault, tree: Path) -> list[str]:
         """The tests to run, cheapest first, ten minutes of them at most."""
         tests = set(self.lines[f"{fault.path}:{fault.row}"])
         importers: set[str] = set()
         if "" in tests:
             tests = set(self.seconds)
-            importers = importing(fault.path, {test.partition("::")[0] for test in tests})
+            importers = importing(tree, fault.path, {test.partition("::")[0] for test in tests})
         # The first test of a fixture makes what the others of it read.
         shared = {beginning(test) for test in tests}
         tests |= {test for test in self.seconds if beginning(test) in shared}
@@ -230,12 +230,12 @@ class Contexts:
         return chosen
 
 
-def importing(path: str, files: Iterable[str]) -> set[str]:
+def importing(tree: Path, path: str, files: Iterable[str]) -> set[str]:
     """The files of tests that name a module: their tests come first for a line of its tables."""
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     package, _, name = module.rpartition(".")
     named = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
-    return {file for file in files if named.search((ROOT / file).read_text(encoding="utf-8"))}
+    return {file for file in files if named.search((tree / file).read_text(encoding="utf-8"))}
 
 
 def beginning(test: str) -> str:
@@ -308,6 +308,8 @@ def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
     source = file.read_text(encoding="utf-8")
     if source.splitlines()[fault.row - 1][fault.start : fault.end] != fault.was:
         return {**asdict(fault), "verdict": "moved", "by": "", "seconds": 0}
+    if not tests:
+        return {**asdict(fault), "verdict": "survived", "by": "", "tests": 0, "seconds": 0}
     file.write_text(broken(fault, source), encoding="utf-8")
     begun = time.monotonic()
     listed = tree.parent / "tests.txt"
@@ -324,7 +326,7 @@ def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
     finally:
         file.write_text(source, encoding="utf-8")
     verdict, by = "survived", ""
-    if tests and done.returncode:
+    if done.returncode:
         assert done.returncode in (1, 2, 3), done.stdout + done.stderr
         failed = FAILED.search(done.stdout)
         verdict, by = "caught", failed[1] if failed else "collection"
@@ -346,7 +348,7 @@ def run(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, dic
         def one(number: int) -> tuple[int, dict[str, object]]:
             tree = trees.get()
             try:
-                return number, tried(faults[number], tree, known.of(faults[number]))
+                return number, tried(faults[number], tree, known.of(faults[number], tree))
             finally:
                 trees.put(tree)
 
