@@ -1,18 +1,20 @@
 """Faults put into amplint on purpose: does the test command find them?
 
     python -m benchmarks.seeded_faults make [--seed N] [--count N]
-    python -m benchmarks.seeded_faults contexts [--whole] --contexts FILE
-    python -m benchmarks.seeded_faults run [--seed N] [--whole] [--from N] [--to N] --contexts FILE
+    python -m benchmarks.seeded_faults contexts --contexts FILE
+    python -m benchmarks.seeded_faults run [--seed N] [--from N] [--to N] --contexts FILE
+    python -m benchmarks.seeded_faults survivors [--seed N] --contexts FILE
 
 `make` writes the faults to benchmarks/seeded_faults.json: single edits of lines of amplint, its
 rules and its harness, drawn by the seed, a fifth by each operator. They are committed before
-anything is chosen by them. `contexts` runs the tests once (those of the short run, with `--whole`
-all) under coverage, in a worktree of HEAD, and writes which tests execute the line of each fault,
-in the processes that they start as well, and how long each takes. `run` applies one fault after
-another in such a worktree, and runs there the tests that execute its line, cheapest first, to the
-first that fails, at most ten minutes of them. It writes to results/seeded_faults.json which faults
-were caught, by which test and in how many seconds, and which survived. A line that an import
-executes is every test's.
+anything is chosen by them. `contexts` runs the tests of the short run once under coverage, in a
+worktree of HEAD, and writes which tests execute the statement of each fault, in the processes that
+they start as well, and how long each takes. `run` applies one fault after another in such a
+worktree, and runs there the tests that execute its line, cheapest first, to the first that fails; a
+line that an import executes is every test's. After 100 seconds of tests a fault counts as a
+survivor. `survivors` applies all of those at once, runs all tests (`pytest --whole`), and then
+those that fail with each survivor alone, and without any. results/seeded_faults.json says which
+faults were caught, by which test, by the short run and by all tests.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "seeded_faults.json"
 ROOMS = ("amplint", "amplint_verify", "rules")
 SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", re.MULTILINE)
-MOST = 600.0  # seconds of tests, by fault
+MOST = 100.0  # seconds of tests for a fault alone
 
 # Coverage of the processes that tests start, too: a program of the tests says which test it is by
 # the environment, and a worker of pytest-xdist by the plugin. Both save what they have at os._exit.
@@ -258,7 +260,7 @@ def worktree(commit: str) -> Iterator[Path]:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
-def contexts(faults: Sequence[Fault], arguments: Sequence[str]) -> Contexts:
+def contexts(faults: Sequence[Fault]) -> Contexts:
     """Run the tests once, and see which ones execute the faults' lines."""
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -273,9 +275,7 @@ def contexts(faults: Sequence[Fault], arguments: Sequence[str]) -> Contexts:
         path = os.pathsep.join([str(tree), scratch])
         environment = {**os.environ, "PYTHONPATH": path, "COVERAGE_PROCESS_START": str(settings)}
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "told"]
-        subprocess.run(
-            [*command, f"--times={times}", *arguments], cwd=tree, env=environment, check=False
-        )
+        subprocess.run([*command, f"--times={times}"], cwd=tree, env=environment, check=False)
         found = coverage.Coverage(data_file=str(data))
         found.combine([scratch])
         lines: dict[str, list[str]] = {}
@@ -355,13 +355,52 @@ def run(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, dic
         yield from pool.map(one, faults)
 
 
+def together(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, str, bool]]:
+    """The survivors that some test finds, the test, and whether it is one of the short run."""
+    with worktree(known.commit) as tree:
+        originals = {fault.path: (tree / fault.path).read_bytes() for fault in faults.values()}
+
+        def put(chosen: Iterable[Fault]) -> None:
+            for path, data in originals.items():
+                (tree / path).write_bytes(data)
+            for fault in sorted(chosen, key=lambda each: (each.path, -each.row, -each.start)):
+                file = tree / fault.path
+                file.write_text(broken(fault, file.read_text(encoding="utf-8")), encoding="utf-8")
+
+        put(faults.values())
+        failing = failures(tree, ["-n", "2", "--whole"])
+        # One of each test with parameters says as much as all of them.
+        first = {test.partition("[")[0]: test for test in reversed(failing)}
+        print("together:", *failing, sep="\n    ", flush=True)
+        put(())
+        tests = [test for test in first.values() if test not in failures(tree, [*first.values()])]
+        for number, fault in faults.items() if tests else ():
+            put([fault])
+            found = failures(tree, tests)
+            short = [test for test in found if test in known.seconds]
+            if found:
+                yield number, (short or found)[0], bool(short)
+
+
+def failures(tree: Path, arguments: Sequence[str]) -> list[str]:
+    """The tests that fail in a worktree."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return FAILED.findall(done.stdout)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("make", "contexts", "run"))
+    parser.add_argument("what", choices=("make", "contexts", "run", "survivors"))
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--count", type=int, default=140)
     parser.add_argument("--contexts", type=Path, help="the file of the contexts")
-    parser.add_argument("--whole", action="store_true", help="only what the short run lets pass")
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--to", dest="last", type=int)
     given = parser.parse_args()
@@ -375,17 +414,23 @@ def main() -> None:
     of_short = results.setdefault(seed, {}).setdefault("short", {})
     if given.what == "contexts":
         every = [Fault(**each) for some in drawn.values() for each in some]
-        found = contexts(every, ["--whole"] * given.whole)
+        found = contexts(every)
         given.contexts.write_text(json.dumps(asdict(found)), encoding="utf-8")
         return
     faults = dict(enumerate(Fault(**each) for each in drawn[seed]))
-    if given.whole:
+    if given.what == "survivors":
         survivors = {int(n) for n, each in of_short.items() if each["verdict"] == "survived"}
         faults = {number: fault for number, fault in faults.items() if number in survivors}
+        known = Contexts(**json.loads(given.contexts.read_text(encoding="utf-8")))
+        for number, test, is_short in together(faults, known):
+            of_short[str(number)].update(verdict="caught" if is_short else "by all", by=test)
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            print(number, test, is_short, flush=True)
+        return
     faults = {n: fault for n, fault in faults.items() if n in range(given.first, given.last or 999)}
     known = Contexts(**json.loads(given.contexts.read_text(encoding="utf-8")))
     for number, outcome in run(faults, known):
-        results[seed].setdefault("whole" if given.whole else "short", {})[str(number)] = outcome
+        of_short[str(number)] = outcome
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(number, *(outcome[key] for key in ("verdict", "seconds", "by")), flush=True)
 
