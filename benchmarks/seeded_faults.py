@@ -11,7 +11,7 @@ anything is chosen by them. `contexts` runs the tests of the short run once unde
 worktree of HEAD, and writes which tests execute the statement of each fault, in the processes that
 they start as well, and how long each takes. `run` applies one fault after another in such a
 worktree, and runs there the tests that execute its line, cheapest first, to the first that fails; a
-line that an import executes is every test's. After 100 seconds of tests a fault counts as a
+line that an import executes is every test's. After 30 seconds of tests a fault counts as a
 survivor. `survivors` applies all of those at once, runs all tests (`pytest --whole`), and then
 those that fail with each survivor alone, and without any. results/seeded_faults.json says which
 faults were caught, by which test, by the short run and by all tests.
@@ -44,7 +44,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "seeded_faults.json"
 ROOMS = ("amplint", "amplint_verify", "rules")
 SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", re.MULTILINE)
-MOST = 100.0  # seconds of tests for a fault alone
+MOST = 30.0  # seconds of tests for a fault alone
 
 # Coverage of the processes that tests start, too: a program of the tests says which test it is by
 # the environment, and a worker of pytest-xdist by the plugin. Both save what they have at os._exit.
