@@ -26,7 +26,7 @@ from benchmarks.size import lines_of_code
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("amplint", "rules")
-COMMANDS = (("check", "--no-cache", "--format", "json"), ("fix", "--diff", "--unsafe"))
+COMMANDS = (("check", "--no-cache", "--format", "json"), ("fix", "--no-cache", "--unsafe"))
 COMMON = ("--select", "ALL", "--preview", "--jobs", "1")
 
 
