@@ -30,7 +30,7 @@ enabled=ctx.enabled, dtype=ctx.dtype)` with the values that `forward` got from
 Fix safety: none is offered: the author has to choose one of the three.
 
 Known limits: the rule looks for a function that `forward` gets as an argument, calls and keeps in a
-field of `ctx`, and that `backward` calls under `torch.enable_grad()`. Silent if `forward`,
+field of `ctx`, and that `backward` calls where gradients are switched on. Silent if `forward`,
 `backward`, the called function or a context around the second run mentions autocast, if such a
 context or the called function is unknown, and if a method has another decorator. Functions passed
 to `torch.utils.checkpoint`, including closures, are not affected: it restores the region.
@@ -69,8 +69,11 @@ rule = Rule(
 )
 
 GRADIENTS = frozenset({"torch.enable_grad", "torch.autograd.enable_grad"})
+SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
 # Contexts of torch that open no region.
-PLAIN_CONTEXTS = GRADIENTS | {"torch.random.fork_rng", "torch.cuda.device", "torch.cuda.stream"}
+PLAIN_CONTEXTS = (
+    GRADIENTS | SWITCHES | {"torch.random.fork_rng", "torch.cuda.device", "torch.cuda.stream"}
+)
 
 
 class ReadPath(NamedTuple):
@@ -149,7 +152,13 @@ def is_run_with_gradients(call: View) -> bool:
     """Whether a call stands under `torch.enable_grad()`, and in nothing that may open a region."""
     contexts = [*call.contexts_around]
     is_known = all(map(opens_no_region, contexts))
-    return is_known and any(context.callee in GRADIENTS for context in contexts)
+    return is_known and any(map(switches_gradients_on, contexts))
+
+
+def switches_gradients_on(context: View) -> bool:
+    """Ex) torch.enable_grad(), torch.set_grad_enabled(True)"""
+    mode = context.arg("mode", 0) if context.callee in SWITCHES else None
+    return context.callee in GRADIENTS or (mode is not None and mode.text == "True")
 
 
 def opens_no_region(context: View) -> bool:
