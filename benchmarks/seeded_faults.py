@@ -44,6 +44,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "seeded_faults.json"
 ROOMS = ("amplint", "amplint_verify", "rules")
 SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", re.MULTILINE)
+HANGS = 240  # seconds after which a run counts as one that comes to no end
 MOST = 30.0  # seconds of tests for a fault alone
 
 # Coverage of the processes that tests start, too: a program of the tests says which test it is by
@@ -322,7 +323,10 @@ def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
             capture_output=True,
             text=True,
             check=False,
+            timeout=HANGS,
         )
+    except subprocess.TimeoutExpired:
+        return {**asdict(fault), "verdict": "caught", "by": "it hangs", "seconds": HANGS}
     finally:
         file.write_text(source, encoding="utf-8")
     verdict, by = "survived", ""
