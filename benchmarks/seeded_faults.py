@@ -3,7 +3,7 @@
     python -m benchmarks.seeded_faults make [--seed N] [--count N]
     python -m benchmarks.seeded_faults contexts --contexts FILE
     python -m benchmarks.seeded_faults run [--seed N] [--from N] [--to N] --contexts FILE
-    python -m benchmarks.seeded_faults survivors [--seed N] --contexts FILE
+    python -m benchmarks.seeded_faults survivors --contexts FILE
 
 `make` writes the faults to benchmarks/seeded_faults.json: single edits of lines of amplint, its
 rules and its harness, drawn by the seed, a fifth by each operator. They are committed before
@@ -74,6 +74,9 @@ def pytest_runtest_protocol(item):
     measured.switch_context(name)
     return (yield)
 """
+
+
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -331,7 +334,7 @@ def tried(fault: Fault, tree: Path, tests: Sequence[str]) -> dict[str, object]:
         file.write_text(source, encoding="utf-8")
     verdict, by = "survived", ""
     if done.returncode:
-        is_broken = "while loading conftest" in done.stderr
+        is_broken = "while loading conftest" in done.stderr or "ERROR collecting" in done.stdout
         assert is_broken or done.returncode in (1, 2, 3), done.stdout + done.stderr
         failed = FAILED.search(done.stdout)
         verdict, by = "caught", failed[1] if failed else "collection"
@@ -360,8 +363,12 @@ def run(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, dic
         yield from pool.map(one, faults)
 
 
-def together(faults: Mapping[int, Fault], known: Contexts) -> Iterator[tuple[int, str, bool]]:
-    """The survivors that some test finds, the test, and whether it is one of the short run."""
+def together(faults: Mapping[Key, Fault], known: Contexts) -> Iterator[tuple[Key, str, bool]]:
+    """The survivors that some test finds, the test, and whether it is one of the short run.
+
+    Args:
+        faults: by seed and number.
+    """
     with worktree(known.commit) as tree:
         originals = {fault.path: (tree / fault.path).read_bytes() for fault in faults.values()}
 
@@ -424,13 +431,18 @@ def main() -> None:
         return
     faults = dict(enumerate(Fault(**each) for each in drawn[seed]))
     if given.what == "survivors":
-        survivors = {int(n) for n, each in of_short.items() if each["verdict"] == "survived"}
-        faults = {number: fault for number, fault in faults.items() if number in survivors}
+        survivors = {
+            (of_seed, number): Fault(**drawn[of_seed][int(number)])
+            for of_seed, kinds in results.items()
+            for number, each in kinds["short"].items()
+            if each["verdict"] == "survived"
+        }
         known = Contexts(**json.loads(given.contexts.read_text(encoding="utf-8")))
-        for number, test, is_short in together(faults, known):
-            of_short[str(number)].update(verdict="caught" if is_short else "by all", by=test)
+        for (of_seed, number), test, is_short in together(survivors, known):
+            found = {"verdict": "caught" if is_short else "by all", "by": test}
+            results[of_seed]["short"][number].update(found)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-            print(number, test, is_short, flush=True)
+            print(of_seed, number, test, is_short, flush=True)
         return
     faults = {n: fault for n, fault in faults.items() if n in range(given.first, given.last or 999)}
     known = Contexts(**json.loads(given.contexts.read_text(encoding="utf-8")))
