@@ -19,20 +19,16 @@ This happens if the two conditions count differently.
 Fix safety: none is offered: the author has to decide which of the two conditions is right.
 
 Known limits: both conditions have to be in one function and one loop, and use the remainder of the
-same variable by the same number; if the number is not a literal, amplint tries 2 to 5. Other
-comparisons (`i - last >= n`) are found if both conditions depend on the same comparison in the same
-way. Other parts of the conditions are ignored, if they do not depend on that variable or that
-number. Silent if the function reduces or averages by itself, if its backward passes are outside the
-block that `no_sync()` opens, and if the step comes before that block.
+same variable by the same number; if the number is not a literal, amplint tries 2 to 5. Of a
+condition, the parts that have to hold are compared (those joined by `and`), and of these only what
+names the variable. Silent if the function reduces or averages by itself, if its backward passes are
+outside the block that `no_sync()` opens, and if the step comes before that block.
 """
 
 from __future__ import annotations
 
-import ast
-import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from amplint import (
@@ -69,9 +65,8 @@ rule = Rule(
 )
 
 MODULI = (2, 3, 4, 5)  # that are tried for one that is not known
-MAX_FLAGS = 5
 STEPPING = frozenset({"optimizer", "scaler"})  # kinds of objects that have `step()`
-NAMED = frozenset({READ, "attr", "name", "subscript"})
+OUTSIDE = frozenset({"param", "attr", "name", "subscript"})
 COMPUTED = frozenset({"binop", "bool", "compare", "const", "unary"})
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "Add": operator.add,
@@ -119,7 +114,7 @@ def check(call: View) -> Iterator[Finding]:
         follows = step.span.start > call.span.start
         if is_step(step) and follows and loop_of(step) is loop_of(call):
             steps = [*tests_of(step)]
-            is_skipped = skips_remainder(skips, steps) or depend_alike(skips, steps)
+            is_skipped = skips_remainder(skips, steps)
             if is_skipped and holds_backward(call):
                 message = f"`{call.brief}` skips the reduction right before an optimizer step"
                 yield call.finding(message, (step.related("the optimizer steps here"),))
@@ -140,62 +135,31 @@ def holds_backward(call: View) -> bool:
 
 
 def skips_remainder(skips: list[Test], steps: list[Test]) -> bool:
-    """Whether both compute with one remainder, by which the step comes after what is skipped."""
-    remainder = next((found for test in skips for found in remainders(test.at)), None)
-    if remainder is None or not is_of(steps, remainder) or not is_of(skips, remainder):
+    """Whether both compute with one remainder, and the optimizer steps after a micro-batch that is
+    skipped, for every modulus."""
+    found = next((each for test in skips for each in remainders(test.at)), None)
+    if found is None or not is_of(steps, found) or not is_of(skips, found):
         return False
-    return meet(skips, steps, remainder)
+    counter, modulus = written(found.counter), written(found.modulus)
+    known = constant(found.modulus.value)
+    moduli = (known,) if isinstance(known, int) and known > 1 else MODULI
+    tests, flags = list[Test](), dict[str, bool]()
+    for test in (*skips, *steps):
+        if any(written(each) in (counter, modulus) for each in leaves(test.at)):
+            tests.append(test)
+        elif not is_flag(test.at) or flags.setdefault(written(test.at), test.holds) != test.holds:
+            return False
+
+    def is_skipped(n: int) -> bool:
+        turns = ({modulus: n, counter: i} for i in range(n, 2 * n))
+        return any(all(test.is_met(turn) for test in tests) for turn in turns)
+
+    return all(map(is_skipped, moduli))
 
 
-def depend_alike(skips: list[Test], steps: list[Test]) -> bool:
-    """Whether a comparison of counters has to come out the same way for both.
-
-    Ex) `i - last >= n`, for `no_sync()` and for the step
-    """
-    tests = [*skips, *steps]
-
-    def is_met(some: list[Test], by: str, value: int) -> bool:
-        return any(
-            choice[by] == value and all(test.is_met(choice) for test in some)
-            for choice in choices_of(tests, set())
-        )
-
-    pairs = itertools.product(comparisons(skips), comparisons(steps))
-    found = {written(one) for one, other in pairs if is_same_comparison(one, other)}
-    return any(
-        is_met(tests, by, value)
-        and not is_met(skips, by, 1 - value)
-        and not is_met(steps, by, 1 - value)
-        for by in found
-        for value in (1, 0)
-    )
-
-
-def comparisons(tests: list[Test]) -> Iterator[View]:
-    """The comparisons of counters among what is true or false in tests: `i - last >= n`"""
-    for part in reachable([computed(each.at) for each in tests], flag_parts):
-        operators = part.operators if part.op == "compare" else ()
-        if len(operators) == 1 and operators[0] in COMPARISONS and len([*leaves(part)]) > 1:
-            yield part
-
-
-def is_same_comparison(one: View, other: View) -> bool:
-    """Whether two comparisons are written alike, and compare the same values."""
-    pairs = itertools.zip_longest(leaves(one), leaves(other))
-    return written(one) == written(other) and all(left.is_same(right) for left, right in pairs)
-
-
-def written(at: View) -> str:
-    """How an expression is written, with one kind of quotes and no parentheses around it."""
-    return normal(at.text)
-
-
-@lru_cache(maxsize=256)  # the same few are asked for again for every number that is tried
-def normal(text: str) -> str:
-    try:
-        return ast.unparse(ast.parse(f"({text}\n)", mode="eval"))
-    except SyntaxError:
-        return text  # it has as many parentheses in each other as Python allows
+def is_flag(at: View) -> bool:
+    """Whether a test is made of what comes from outside, and so is the same in each iteration."""
+    return all(each.origin.op in OUTSIDE for each in leaves(at))
 
 
 def is_step(call: View) -> bool:
@@ -212,17 +176,35 @@ def loop_of(call: View) -> cst.CSTNode | None:
 
 
 def tests_of(call: View) -> Iterator[Test]:
-    """The tests on which it depends in its loop whether a call runs."""
+    """What has to hold in its loop for a call to run."""
     loop, inner = loop_of(call), call.cst
     for ancestor in call.source.ancestors(call.cst):
         if ancestor is loop:
             break
         if isinstance(ancestor, cst.If | cst.IfExp) and inner is not ancestor.test:
-            yield Test(call.of(ancestor.test), inner is ancestor.body)
+            yield from required(call.of(ancestor.test), inner is ancestor.body)
         inner = ancestor
     for test in tests_before(call):
         if loop_of(test) is loop:
-            yield Test(test, False)
+            yield from required(test, False)
+
+
+def required(at: View, holds: bool) -> Iterator[Test]:
+    """Ex) `use` and `i % n != 0`, where `use and i % n != 0` has to hold"""
+    waiting = [Test(computed(at), holds)]
+    for test in waiting:
+        at, holds = test
+        if at.op == "unary" and at.operator == "Not":
+            waiting.append(Test(computed(at.operands[0]), not holds))
+        elif at.op == "bool" and (at.operator == "And") is holds:
+            waiting += (Test(computed(each), holds) for each in at.operands)
+        else:
+            yield test
+
+
+def written(at: View) -> str:
+    """How an expression is written, with one kind of quotes."""
+    return at.text.replace("'", '"') if at.is_written else ""
 
 
 def computed(at: View) -> View:
@@ -264,70 +246,6 @@ def is_of(tests: list[Test], wanted: Remainder) -> bool:
         and written(each.modulus) == written(wanted.modulus)
         for each in found
     )
-
-
-def meet(skips: list[Test], steps: list[Test], remainder: Remainder) -> bool:
-    """Whether the optimizer steps after a micro-batch that is skipped, for every modulus."""
-    counter, modulus = written(remainder.counter), written(remainder.modulus)
-    known = constant(remainder.modulus.value)
-    moduli = (known,) if isinstance(known, int) and known > 1 else MODULI
-    tests = [*skips, *steps]
-
-    def is_skipped(n: int, choice: Numbers) -> bool:
-        turns = ({**choice, modulus: n, counter: i} for i in range(n, 2 * n))
-        return any(all(test.is_met(turn) for test in tests) for turn in turns)
-
-    assigned = named(remainder.modulus.origin)  # Ex) args.n, of `n = args.n`
-    choices = choices_of(tests, {counter, modulus, *assigned})
-    return any(all(is_skipped(n, choice) for n in moduli) for choice in choices)
-
-
-def choices_of(tests: list[Test], numbers: set[str]) -> list[Numbers]:
-    """The ways in which what is true or false in tests may come out; none of too many."""
-    flags = sorted({flag for test in tests for flag in flags_of(test.at, numbers)})
-    if len(flags) > MAX_FLAGS:
-        return []
-    ways = itertools.product((1, 0), repeat=len(flags))
-    return [dict(zip(flags, way, strict=True)) for way in ways]
-
-
-def flags_of(at: View, numbers: set[str]) -> Iterator[str]:
-    """The parts of a test that are true or false, whatever the variables are.
-
-    Ex) use_ddp, of `use_ddp and i % n != 0`
-    """
-    for part in reachable([computed(at)], flag_parts):
-        if not is_of_flags(part) and part.op != "const" and not depends_on(part, numbers):
-            yield written(part)
-
-
-def flag_parts(at: View) -> list[View]:
-    return parts_of(at) if is_of_flags(at) else []
-
-
-def is_of_flags(at: View) -> bool:
-    """Ex) use_ddp and not last"""
-    return at.op == "bool" or (at.op == "unary" and at.operator == "Not")
-
-
-def depends_on(at: View, numbers: set[str]) -> bool:
-    """Whether a part of a test may be made of one of some variables: it names one, or what one of
-    its variables is assigned does; or there are several such assignments."""
-    shown = [each for each in (at, at.origin) if each.is_written]
-    names = {name.value for each in shown for name in each.source.layout.names(each.cst)}
-    names.update(name for part in reachable([at], made_of) for name in named(part))
-    return at.is_joined or not names.isdisjoint(numbers)
-
-
-def named(at: View) -> Iterator[str]:
-    """A variable, an attribute or an item, by how it is written."""
-    if at.op in NAMED and at.is_written:
-        yield written(at)
-
-
-def made_of(at: View) -> list[View]:
-    """The nodes that a value is made of; not what stands beside an item: `args["epochs"] = n`"""
-    return [*(at.operands[:1] if at.op == "put" else at.operands), at.origin]
 
 
 def value_of(at: View, numbers: Numbers) -> int | None:
