@@ -1,57 +1,89 @@
-"""What each part of amplint is worth on real code: which of its lines real code ever runs.
+"""What each part of amplint is worth on real code.
 
-    python -m benchmarks.worth DIRECTORY... [--output FILE]
+    python -m benchmarks.worth lines DIRECTORY... --output FILE
+    python -m benchmarks.worth active DIRECTORY... --output FILE
+    python -m benchmarks.worth weigh --active FILE [--most N] [--labels JSONL]... --output FILE
 
-Runs `amplint check --select ALL` over each directory, and `amplint fix` without writing, under
-coverage. Writes by module how many lines of code it has, and which functions and lines nothing of
-it has run: a special case that no project needs is found there. Code under analysis is read, and
-never run.
+`lines` runs `amplint check` with all rules over each directory, and `amplint fix` without writing,
+under coverage, and writes by module the functions and lines that nothing has run.
+
+`active` runs the check alone, and writes by function of the engine and of the rules in which of the
+directories it has ever returned something: neither nothing, nor false, nor an unknown value.
+
+`weigh` takes the functions that are active in few directories, the special cases: what is active
+everywhere is no special case. Each is made to say nothing, and the directories in which it is
+active are checked again: written are the findings that go and that come, and of which a label says
+that they are right or wrong. It goes on where an earlier run was ended.
+
+Code under analysis is read, and never run.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import importlib
+import inspect
+import io
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import coverage
+from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 from benchmarks.size import lines_of_code
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("amplint", "rules")
+# Rooms of the engine whose functions say something of code; `rules` is their home as they run.
+WEIGHED = ("amplint.analyses", "amplint.gradscaler", "amplint.inference", "amplint.rules")
 COMMANDS = (("check", "--no-cache", "--format", "json"), ("fix", "--no-cache", "--unsafe"))
 COMMON = ("--select", "ALL", "--preview", "--jobs", "1")
+MOST = 3  # directories in which a special case is active
 
 
-def run(directories: Sequence[Path], data: Path) -> None:
-    """Run both commands over each directory, under coverage."""
-    settings = data.with_suffix(".settings")
-    sources = ",".join(str(ROOT / room) for room in ROOMS)
-    settings.write_text(
-        f"[run]\nparallel = true\npatch = _exit\ndata_file = {data}\nsource = {sources}\n"
-    )
-    for directory in directories:
-        for command in COMMANDS:
-            program = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}"]
-            subprocess.run(
-                [*program, "-m", "amplint", *command, *COMMON, str(directory)],
-                cwd=directory,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                stdout=subprocess.DEVNULL,
-                check=False,
-            )
-            print(directory.name, command[0], file=sys.stderr, flush=True)
+# ------------------------------------------------------------------------------------- lines
 
 
-def functions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
-    """The outermost functions and methods of a module, by their names."""
+def measured(directories: Sequence[Path]) -> dict[str, object]:
+    """By module, what no command has run over these directories."""
+    import coverage  # noqa: PLC0415, the processes that are weighed need none
+
+    with tempfile.TemporaryDirectory() as scratch:
+        data, settings = Path(scratch) / "data", Path(scratch) / "settings"
+        sources = ",".join(str(ROOT / room) for room in ROOMS)
+        settings.write_text(
+            f"[run]\nparallel = true\npatch = _exit\ndata_file = {data}\nsource = {sources}\n"
+        )
+        for directory in directories:
+            for command in COMMANDS:
+                program = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}"]
+                subprocess.run(
+                    [*program, "-m", "amplint", *command, *COMMON, str(directory)],
+                    cwd=directory,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                    stdout=subprocess.DEVNULL,
+                    check=False,
+                )
+        found = coverage.Coverage(data_file=str(data), config_file=str(settings))
+        found.combine([scratch])
+        files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+        return {
+            path.relative_to(ROOT).as_posix(): unused(path, set(found.analysis2(str(path))[3]))
+            for path in files
+        }
+
+
+def definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions and methods of a module, by their names."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node
@@ -61,34 +93,197 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
                     yield f"{node.name}.{inner.name}", inner
 
 
-def unused(measured: coverage.Coverage, path: Path) -> dict[str, object] | None:
-    """What nothing has run of a module."""
-    text = path.read_text(encoding="utf-8")
-    _, _, _, missing, _ = measured.analysis2(str(path))
-    rows = set(missing)
-    idle = {}
-    for name, node in functions(ast.parse(text)):
+def unused(path: Path, missing: set[int]) -> dict[str, object]:
+    """What nothing has run of a module, of which some rows are missing."""
+    text, rows, idle = path.read_text(encoding="utf-8"), set(missing), {}
+    for name, node in definitions(ast.parse(text)):
         own = {each.lineno for each in ast.walk(node) if isinstance(each, ast.stmt)} - {node.lineno}
         if own and own <= rows:
-            idle[name] = (node.end_lineno or node.lineno) - node.lineno + 1
-            rows -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            idle[name] = len(span)
+            rows -= {*span}
     return {"lines": lines_of_code(text), "functions": idle, "others": sorted(rows)}
+
+
+# -------------------------------------------------------------------------------------- active
+
+
+def checked(directory: Path) -> list[list[object]]:
+    """The findings in a directory, by this process."""
+    from amplint.cli.main import main  # noqa: PLC0415, what is patched comes first
+
+    output, before = io.StringIO(), Path.cwd()
+    os.chdir(directory)
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+            main([*COMMANDS[0], *COMMON, "."])
+    finally:
+        os.chdir(before)
+    return sorted(
+        [each["filename"], each["location"]["row"], each["code"], each["message"]]
+        for each in json.loads(output.getvalue() or "[]")
+    )
+
+
+def functions() -> dict[str, FunctionType]:
+    """The functions and methods of the rooms that are weighed, by module and name."""
+    found = {}
+    for room in WEIGHED:
+        package = importlib.import_module(room)
+        for module in pkgutil.walk_packages(package.__path__, f"{room}."):
+            held = vars(importlib.import_module(module.name))
+            classes = [each for each in held.values() if inspect.isclass(each)]
+            for each in (*held.values(), *(m for cls in classes for m in vars(cls).values())):
+                function = getattr(each, "fget", getattr(each, "func", each))
+                function = getattr(function, "__wrapped__", function)
+                if isinstance(function, FunctionType) and function.__module__ == module.name:
+                    found[f"{function.__module__}:{function.__qualname__}"] = function
+    return found
+
+
+def active(directory: Path) -> tuple[list[list[object]], list[str]]:
+    """The findings in a directory, and the functions that have returned something for them."""
+    from amplint.values.atoms import UNKNOWN  # noqa: PLC0415
+
+    waiting = {function.__code__: name for name, function in functions().items()}
+    seen: list[str] = []
+
+    def profile(frame: FrameType, event: str, result: Any) -> None:
+        name = waiting.get(frame.f_code) if event == "return" else None
+        if name is not None and result is not None and result is not False:
+            with contextlib.suppress(Exception):  # what has no truth is something
+                if not result or result == UNKNOWN:
+                    return
+            seen.append(name)
+            del waiting[frame.f_code]
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        found = checked(directory)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return found, seen
+
+
+# --------------------------------------------------------------------------------------- weigh
+
+# What says nothing, by how a function's result is annotated; the first that fits.
+NOTHING: Mapping[str, Callable[..., object]] = {
+    "| None": lambda *_, **__: None,
+    "None": lambda *_, **__: None,
+    "bool": lambda *_, **__: False,
+    "Iterator": lambda *_, **__: iter(()),
+    "frozenset": lambda *_, **__: frozenset(),
+    "Set": lambda *_, **__: frozenset(),
+    "Collection": lambda *_, **__: (),
+    "Sequence": lambda *_, **__: (),
+    "tuple": lambda *_, **__: (),
+    "list": lambda *_, **__: [],
+    "dict": lambda *_, **__: {},
+    "Mapping": lambda *_, **__: {},
+    "Value": lambda *_, **__: __import__("amplint.values.atoms", fromlist=["a"]).UNKNOWN,
+}
+
+
+def nothing(function: FunctionType) -> CodeType | None:
+    """The code that says nothing in its place; None where there is no such thing."""
+    result = str(function.__annotations__.get("return", ""))
+    is_generator = inspect.isgeneratorfunction(function)
+    for word, silent in NOTHING.items():
+        fits = result.endswith(word) if word.startswith("|") else result.startswith(word)
+        if fits and not function.__code__.co_freevars and not (is_generator and word != "Iterator"):
+            return silent.__code__
+    return None
+
+
+def silenced(name: str, directory: Path) -> list[list[object]]:
+    """The findings in a directory where a function says nothing."""
+    function = functions()[name]
+    code = nothing(function)
+    assert code is not None
+    function.__code__ = code
+    return checked(directory)
+
+
+def in_process(what: str, *arguments: str) -> Any:
+    """The answer of a process of its own; None where it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.worth", f"_{what}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def weigh(
+    known: Mapping[str, Any], most: int, labels: Mapping[tuple[str, int], str], output: Path
+) -> None:
+    """Silence one special case after the other, and write what becomes of the findings."""
+    places = known["directories"]
+    where: dict[str, list[str]] = {}
+    for directory, each in places.items():
+        for name in each["active"]:
+            where.setdefault(name, []).append(directory)
+    special = {name: held for name, held in where.items() if len(held) <= most}
+    results = json.loads(output.read_text()) if output.exists() else {}
+    able = {name for name, function in functions().items() if nothing(function) is not None}
+    for name in sorted(special.keys() & able - results.keys()):
+        gone, come, failed = list[object](), list[object](), False
+        for directory in special[name]:
+            now = in_process("silenced", name, directory)
+            before = places[directory]["findings"]
+            failed |= now is None
+            for some, others, found in (
+                (before, now or before, gone),
+                (now or before, before, come),
+            ):
+                left = [each for each in some if each not in others]
+                found.extend([Path(directory).name, *each, label_of(each, labels)] for each in left)
+        results[name] = {"directories": special[name], "gone": gone, "come": come, "fails": failed}
+        output.write_text(json.dumps(results, indent=1) + "\n")
+        print(name, len(gone), len(come), "fails" * failed, flush=True)
+
+
+def label_of(finding: Sequence[Any], labels: Mapping[tuple[str, int], str]) -> str:
+    """What a label at its row says; "" without one."""
+    path, row = finding[:2]
+    return next((labels[path, at] for at in (row, row - 1, row + 1) if (path, at) in labels), "")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directories", nargs="+", type=Path)
+    parser.add_argument("what")
+    parser.add_argument("arguments", nargs="*")
+    parser.add_argument("--active", type=Path)
+    parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("--labels", type=Path, action="append", default=[])
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        data = Path(scratch) / "data"
-        run([each.resolve() for each in given.directories], data)
-        measured = coverage.Coverage(data_file=str(data), config_file=str(data) + ".settings")
-        measured.combine([scratch])
-        files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-        found = {path.relative_to(ROOT).as_posix(): unused(measured, path) for path in files}
-    text = json.dumps(found, indent=1)
-    print(text) if given.output is None else given.output.write_text(text + "\n")
+    directories = [str(Path(each).resolve()) for each in given.arguments]
+    if given.what == "_active":
+        print(json.dumps(active(Path(given.arguments[0]))))
+    elif given.what == "_silenced":
+        print(json.dumps(silenced(given.arguments[0], Path(given.arguments[1]))))
+    elif given.what == "lines":
+        text = json.dumps(measured([Path(each) for each in directories]), indent=1)
+        given.output.write_text(text + "\n")
+    elif given.what == "active":
+        found = {}
+        for directory in directories:
+            findings, names = in_process("active", directory) or ([], [])
+            found[directory] = {"findings": findings, "active": names}
+            print(Path(directory).name, len(findings), len(names), flush=True)
+        counted = Counter(name for each in found.values() for name in each["active"])
+        idle = sorted(functions().keys() - counted.keys())
+        given.output.write_text(json.dumps({"idle": idle, "directories": found}) + "\n")
+    else:
+        rows = [json.loads(row) for file in given.labels for row in file.open(encoding="utf-8")]
+        labels = {(row["path"], row["line"]): row["label"] for row in rows}
+        weigh(json.loads(given.active.read_text()), given.most, labels, given.output)
 
 
 if __name__ == "__main__":
