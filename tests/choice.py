@@ -51,7 +51,6 @@ AT_NIGHT = (
     "tests/conformance/test_precommit.py",
     "tests/conformance/test_wheel.py",
     "tests/oracles/test_captures.py",
-    "tests/oracles/test_torch_ops.py",
     "tests/oracles/test_waits.py",
     "tests/verify/test_safe_programs.py",
 )
@@ -68,6 +67,7 @@ ONE_IN: Mapping[str, int] = {
     "tests/fuzz/test_metamorphic.py::test_no_fix_loses_a_comment": 10,
     "tests/verify/test_safe_programs.py::test_no_program_refutes_a_safe_fix": 5,
     "tests/oracles/test_every_node.py::test_of_every_node_of_a_fixture_is_said_what_is_said": 20,
+    "tests/oracles/test_torch_ops.py::test_default_dtypes_of_regions": 4,
     "tests/oracles/test_pairing.py::test_segments_of_a_fixture_are_the_whole_file": 10,
     "tests/unit/test_path_explorer.py::test_the_mistake_is_found_with_work_in_proportion": 5,
 }

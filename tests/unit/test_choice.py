@@ -35,7 +35,7 @@ def test_what_takes_long_runs_at_night_unless_it_is_kept() -> None:
     assert slow & choice.KEPT
     assert all(choice.is_nightly(test) for test in slow - choice.KEPT)
     assert not any(choice.is_nightly(test) for test in choice.KEPT)
-    assert choice.is_nightly("tests/oracles/test_torch_ops.py::test_of_a_table")
+    assert choice.is_nightly("tests/oracles/test_waits.py::test_of_a_table")
     assert not choice.is_nightly("tests/unit/test_new.py::test_nobody_has_timed")
 
 
