@@ -197,7 +197,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/autocast/optimizer_step_in_autocast.py": "KINDS",
         "rules/_shared/uses.py": "ARITHMETIC",
         "rules/autocast/half_training_without_scaler.py": "COMPUTED",
-        "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED STEPPING",
+        "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED OUTSIDE STEPPING",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
         "rules/host_sync/tensor_as_python_number.py": "LISTS_OF_THE_HOST",
         "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
