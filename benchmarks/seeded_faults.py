@@ -213,7 +213,7 @@ class Contexts:
     lines: Mapping[str, Sequence[str]]
 
     def of(self, fault: Fault, tree: Path) -> list[str]:
-        """The tests to run, cheapest first, ten minutes of them at most."""
+        """The tests to run, cheapest first, for `MOST` seconds at most."""
         tests = set(self.lines[f"{fault.path}:{fault.row}"])
         importers: set[str] = set()
         if "" in tests:

@@ -1,4 +1,4 @@
-"""What each part of amplint is worth on real code.
+"""The worth of each part of amplint on real code.
 
     python -m benchmarks.worth lines DIRECTORY... --output FILE
     python -m benchmarks.worth active DIRECTORY... --output FILE
@@ -94,7 +94,7 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def unused(path: Path, missing: set[int]) -> dict[str, object]:
-    """What nothing has run of a module, of which some rows are missing."""
+    """The parts of a module that nothing has run, of which some rows are missing."""
     text, rows, idle = path.read_text(encoding="utf-8"), set(missing), {}
     for name, node in definitions(ast.parse(text)):
         own = {each.lineno for each in ast.walk(node) if isinstance(each, ast.stmt)} - {node.lineno}
@@ -163,7 +163,7 @@ def active(directory: Path) -> tuple[list[list[object]], list[str]]:
         found = checked(directory)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)  # type: ignore[arg-type]  # as in `sys.setprofile`
     return found, seen
 
 
@@ -249,7 +249,7 @@ def weigh(
 
 
 def label_of(finding: Sequence[Any], labels: Mapping[tuple[str, int], str]) -> str:
-    """What a label at its row says; "" without one."""
+    """The word of a label at its row; "" without one."""
     path, row = finding[:2]
     return next((labels[path, at] for at in (row, row - 1, row + 1) if (path, at) in labels), "")
 

@@ -14,7 +14,8 @@ the clipped ones.
 
 Fix safety: none is offered; the author has to decide which lines to move.
 
-Known limits: reported only if every path from the step to the call is wrong.
+Known limits: reported only if every path from the step to the call is wrong, and not with an
+infinite limit, by which the norm is only measured.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ rule = Rule(
 )
 
 
-def message(_: View, misuse: Misuse) -> str:
+def message(call: View, misuse: Misuse) -> str | None:
+    limit = call.arg("max_norm", 1)
+    if limit is not None and "inf" in limit.text:
+        return None  # it measures the norm, and limits nothing
     what = "raises" if misuse.raises else "does nothing"
     return f"`{{call}}` {what}: the step has already used these gradients"
 

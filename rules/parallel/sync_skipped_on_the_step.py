@@ -158,8 +158,12 @@ def skips_remainder(skips: list[Test], steps: list[Test]) -> bool:
 
 
 def is_flag(at: View) -> bool:
-    """Whether a test is made of what comes from outside, and so is the same in each iteration."""
-    return all(each.origin.op in OUTSIDE for each in leaves(at))
+    """Whether a test is made of what comes from outside, and of no item by a counter."""
+    made = [each.origin for each in leaves(at)]
+    return all(
+        each.op in OUTSIDE and (each.op != "subscript" or each.operands[1].op == "const")
+        for each in made
+    )
 
 
 def is_step(call: View) -> bool:
@@ -176,7 +180,7 @@ def loop_of(call: View) -> cst.CSTNode | None:
 
 
 def tests_of(call: View) -> Iterator[Test]:
-    """What has to hold in its loop for a call to run."""
+    """The tests that have to hold in its loop for a call to run."""
     loop, inner = loop_of(call), call.cst
     for ancestor in call.source.ancestors(call.cst):
         if ancestor is loop:

@@ -16,9 +16,7 @@ DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 TESTS = {
     f"{path.relative_to(ROOT).as_posix()}::{name}"
     for path in (ROOT / "tests").rglob("test_*.py")
-    for name in re.findall(
-        r"^ *(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    for name in DEFINED.findall(path.read_text(encoding="utf-8"))
 }
 
 
