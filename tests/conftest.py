@@ -5,19 +5,24 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import settings
 
 from amplint.run import seal
 from tests import choice
-from tests.helpers import ROOT
+from tests.helpers import ROOT, folders
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling  # type: ignore[import-untyped]
 
 # The cache of the tests has a key of its own: a test writes nothing into the home directory.
 os.environ.setdefault(seal.VARIABLE, "of the tests")
@@ -32,6 +37,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A busy machine takes longer over an example, and that is no failure.
 settings.register_profile("amplint", deadline=None)
 settings.load_profile("amplint")
+
+
+# With the default a tenth of the time goes into collections that find nothing: what was indexed
+# stays.
+gc.set_threshold(100_000, 50, 100)
 
 
 # `pytest -m smoke`: a part of the suite that runs in less than a minute and that few mistakes pass.
@@ -64,23 +74,50 @@ FIXTURE_TESTS = "tests/fixtures/test_fixtures.py"
 BY_HAND = frozenset({"tests/conformance/test_managers_run.py"})
 
 
-# Each file there starts processes with torch, which all of its tests share.
-SHARES_PROCESSES = ("tests/observe/", "tests/verify/")
+# The tests there import torch, which takes seconds, or share `runner`, whose processes have.
+WITH_TORCH = (
+    "tests/observe/",
+    "tests/verify/",
+    "tests/fixtures/test_myths.py",
+    "tests/oracles/test_distributions.py",
+    "tests/oracles/test_protocol.py",
+    "tests/oracles/test_torch_ops.py",
+    "tests/oracles/test_transfer.py",
+)
+FOLDERS = frozenset(folders())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Let one worker run what shares processes: else each starts them for itself."""
-    if getattr(config.option, "numprocesses", None) and config.option.dist in ("no", "load"):
-        config.option.dist = "loadgroup"
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Let one worker run what imports torch, and one the tests of a fixture, which read one
+    outcome: else each worker does all of it.
+
+    The marks that pytest-xdist has for this go into the names of tests, where pytest 9.2 does not
+    read them any more.
+    """
+    if config.option.dist != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
+
+    class ByWhatIsShared(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(nodeid)
+
+    return ByWhatIsShared(config, log)
+
+
+def unit_of(test: str) -> str:
+    """What a test is run with on one worker: torch, a folder of fixtures, or itself alone."""
+    if test.startswith(WITH_TORCH):
+        return "torch"
+    parameters = re.split(r"[\[\]-]", test)[1:]
+    return next((each for each in parameters if each in FOLDERS), test)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests of the smoke subset, and leave out what `pytest` alone does not run."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
-        if path.startswith(SHARES_PROCESSES):
-            item.add_marker(pytest.mark.xdist_group(path))
         chosen = path in SMOKE_MODULES or (path == FIXTURE_TESTS and is_smoke_fixture(item))
         if chosen and item.name != TOO_LONG:
             item.add_marker("smoke")
@@ -191,23 +228,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def cpu() -> float:
-    """The seconds of CPU of this process and of those that it has waited for."""
+    """The seconds of CPU of this process, and of those that it has started."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    ended = times.children_user + times.children_system
+    return times.user + times.system + ended + sum(map(cpu_of, running_children()))
+
+
+def running_children() -> list[str]:
+    """The numbers of the processes that this one has started and that still run; none where the
+    system does not list them."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return [number for each in lists for number in told_by(each).split()]
+
+
+def cpu_of(process: str) -> float:
+    """The seconds of CPU of another process and of those that it has waited for: see proc(5)."""
+    fields = told_by(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def told_by(path: Path) -> str:
+    """What the system says of a thread or a process: nothing if it has ended just now."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Take the time of a test: its setup, its call and its end."""
-    begun = cpu()
+    file = item.config.getoption("--times")
+    begun = cpu() if file else 0.0
     try:
         return (yield)
     finally:
-        took = cpu() - begun
-        if file := item.config.getoption("--times"):
+        if file:
             with open(f"{file}.{os.getpid()}", "a", encoding="utf-8") as stream:  # noqa: PTH123
-                name = item.nodeid.partition("@tests/")[0]  # its group, as pytest-xdist adds it
-                stream.write(json.dumps([name, round(took, 4)]) + "\n")
+                stream.write(json.dumps([item.nodeid, round(cpu() - begun, 4)]) + "\n")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -217,11 +275,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         parts = sorted(Path(file).parent.glob(f"{Path(file).name}.*"))
         rows = [json.loads(row) for part in parts for row in part.read_text().splitlines()]
         Path(file).write_text(json.dumps(dict(rows)), encoding="utf-8")
+        for part in parts:
+            part.unlink()
 
 
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[object]:
+    """Runs specs; torch is imported once for each back end."""
+    pytest.importorskip("torch")
+    from amplint_verify.runs.run import running  # noqa: PLC0415
+
+    with running() as runner:
+        yield runner
 
 
 GROWN = 1.25  # times what there was at the last collection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -30,6 +31,17 @@ Thing = TypeVar("Thing")
 
 # What was indexed before, by path and text: a file is the same in all tests.
 _indexed: dict[tuple[str, str], File] = {}
+
+
+# The tests of how code and docstrings are written ask the same modules of this repository.
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
 
 
 def of_each(things: Iterable[Thing]) -> Callable[[Callable[[Thing], None]], Callable[[], None]]:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.helpers import write
-
-
-@pytest.fixture(scope="session")
-def runner() -> Iterator[object]:
-    """Runs specs; torch is imported once for each back end."""
-    pytest.importorskip("torch")
-    from amplint_verify.runs.run import running  # noqa: PLC0415
-
-    with running() as runner:
-        yield runner
 
 
 @pytest.fixture

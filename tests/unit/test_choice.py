@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import choice
+from tests.conftest import WITH_TORCH, unit_of
 from tests.helpers import ROOT
 
 DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
@@ -95,6 +96,20 @@ def test_changes_are_those_since_the_main_branch_and_new_files(
     choice.changed.cache_clear()
     assert choice.changed() == ("a.py", "b.py", "c.py")
     choice.changed.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("test", "unit"),
+    [
+        ("tests/verify/test_lab.py::test_one", "torch"),
+        ("tests/fixtures/test_fixtures.py::test_fixture[apex_amp-good_is_silent]", "apex_amp"),
+        ("tests/fuzz/test_metamorphic.py::test_no_fix_loses_a_comment[apex_amp]", "apex_amp"),
+        ("tests/unit/test_new.py::test_once", "tests/unit/test_new.py::test_once"),
+    ],
+)
+def test_one_worker_runs_what_shares_an_import_or_an_outcome(test: str, unit: str) -> None:
+    assert unit_of(test) == unit
+    assert all((ROOT / path).exists() for path in WITH_TORCH)
 
 
 def test_a_run_that_names_its_tests_is_not_cut_short() -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from amplint.util.walks import reachable
-from tests.helpers import of_each
+from tests.helpers import nodes_of, of_each
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
@@ -17,7 +17,7 @@ MODULES = sorted(
 
 @of_each(MODULES)
 def test_no_docstring_begins_with_a_question_word(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             text = ast.get_docstring(node) or ""
             assert not re.match(r"(What|Who|Whose|Whoever)\b", text), text
@@ -30,7 +30,7 @@ ARGUMENT = re.compile(r"^    ([\w*]+(?:, [\w*]+)*):", re.MULTILINE)
 
 def parts(path: Path) -> Iterator[tuple[ast.AST, str]]:
     """What has a docstring in a module, and the docstring."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, DOCUMENTED):
             yield node, ast.get_docstring(node) or ""
 

@@ -4,11 +4,12 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import of_each
+from tests.helpers import nodes_of, of_each, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "amplint"
@@ -41,11 +42,15 @@ LAYERS = (
 FOR_RULES = ("amplint", "amplint.knowledge")
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """The modules of amplint that a module imports, those of which it names types alone
     included."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
             package = node.module.partition(".")[0]
             if package in ("amplint", "amplint_verify"):
@@ -95,7 +100,7 @@ def test_edits_are_made_in_one_room() -> None:
     makers = {
         path.relative_to(ROOT).parts[:2]
         for path in (*PACKAGE.rglob("*.py"), *(ROOT / "rules").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Edit"
     }
     assert makers == {("amplint", "fix")}
@@ -121,8 +126,7 @@ def test_modules_import_each_other_in_no_cycle() -> None:
 
 @of_each(sorted((ROOT / "rules").rglob("*.py")))
 def test_a_rule_imports_what_is_meant_for_rules(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
             package = node.module.partition(".")[0]
             assert package != HARNESS.name, node.module
@@ -158,7 +162,7 @@ def test_no_class_name_means_two_things() -> None:
         node.name
         for room in (PACKAGE, HARNESS, ROOT / "rules")
         for path in room.rglob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ClassDef)
     )
     assert len(names) > 500

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplint.ir import ops
-from tests.helpers import ROOT
+from tests.helpers import ROOT, tree_of
 
 
 def compared_with_operations(tree: ast.AST) -> Iterator[ast.AST]:
@@ -34,7 +34,7 @@ def test_no_operation_is_compared_with_a_string(room: str) -> None:
     found = [
         (path.name, text)
         for path in sorted(Path(ROOT, "amplint", room).rglob("*.py"))
-        for side in compared_with_operations(ast.parse(path.read_text(encoding="utf-8")))
+        for side in compared_with_operations(tree_of(path))
         for text in strings(side)
     ]
     assert found == []

@@ -530,10 +530,12 @@ async def test_settings_files_and_closing(client: LanguageClient, project: Path)
     settings.write_text('[tool.amplint]\nignore = ["AMP1O1"]\n')
     client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
     await editor.logged("there is no rule `AMP1O1`")
-    settings.touch()
+    editor.open("other.py", "x = 1\n")  # for which they are read once more
+    settings.write_text('[tool.amplint]\nignore = ["AMP1O2"]\n')
     client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
-    await asyncio.sleep(1)
-    assert sum("AMP1O1" in message.message for message in client.log_messages) == 1
+    await editor.logged("there is no rule `AMP1O2`")
+    said = [message.message for message in client.log_messages]
+    assert [sum(code in each for each in said) for code in ("AMP1O1", "AMP1O2")] == [1, 1]
 
     settings.write_text("[tool.amplint]\n")
     client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))

@@ -11,6 +11,7 @@ import pytest
 from amplint.analyses.cold_guards import wishes_output
 from amplint.analyses.hotness import is_cold_by_name
 from amplint.knowledge import vocabulary
+from tests.helpers import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
@@ -239,7 +240,7 @@ def found() -> set[tuple[str, str]]:
     for path in chain(ROOT.glob("amplint/**/*.py"), ROOT.glob("rules/**/*.py")):
         place = path.relative_to(ROOT).as_posix()
         if not place.startswith(tuple(ELSEWHERE)):
-            pairs.update((place, name) for name in lists_of(ast.parse(path.read_text("utf-8"))))
+            pairs.update((place, name) for name in lists_of(tree_of(path)))
     return pairs
 
 

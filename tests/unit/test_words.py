@@ -11,7 +11,7 @@ import click
 import pytest
 
 from amplint.cli.main import cli
-from tests.helpers import of_each
+from tests.helpers import nodes_of, of_each, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -102,17 +102,18 @@ def test_comments_and_docstrings_have_none(room: str) -> None:
     found = {
         path.relative_to(ROOT): WORDS.findall(NAMED.sub("", prose(text)))
         for path in (ROOT / room).rglob("*.py")
-        for text in ["\n".join(comments_in(path.read_text(encoding="utf-8")))]
+        for text in ["\n".join(comments_in(path))]
     }
     assert found
     assert not {path: words for path, words in found.items() if words}
 
 
-def comments_in(text: str) -> Iterator[str]:
+def comments_in(path: Path) -> Iterator[str]:
     """The comments and the docstrings of a module."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
+    text = path.read_text(encoding="utf-8")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.string.removeprefix("# ")
@@ -153,7 +154,7 @@ def test_messages_and_rule_pages_have_none_either(room: str) -> None:
     """Messages, helps, titles of fixes, notices, errors; and the docstrings of rules."""
     needed, found, count = set(), {}, 0
     for path in sorted((ROOT / room).rglob("*.py")):
-        name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+        name, tree = path.relative_to(ROOT).as_posix(), tree_of(path)
         texts = [*constants(tree)]
         if room == "rules":
             texts.append(prose(ast.get_docstring(tree) or ""))

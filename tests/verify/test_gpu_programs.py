@@ -1,12 +1,11 @@
 """Programs that say "cuda", on what stands for a GPU: `sim` and `policy`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from amplint_verify.recording.observation import Observation, ReturnedTensor, RunOutcome, Wait
-from amplint_verify.runs.run import Runner, running
+from amplint_verify.runs.run import Runner
 from amplint_verify.runs.spec import Spec
 
 pytest.importorskip("torch")
@@ -14,12 +13,6 @@ pytest.importorskip("torch")
 PROGRAMS = Path(__file__).with_name("programs")
 TEXT = (PROGRAMS / "gpus.py").read_text(encoding="utf-8").splitlines()
 BOTH = pytest.mark.parametrize("backend", ["sim", "policy"])
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    with running() as runner:
-        yield runner
 
 
 def run(runner: Runner, name: str, backend: str) -> Observation:

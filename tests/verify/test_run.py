@@ -1,7 +1,6 @@
 """Whatever a program does ends in an observation."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from amplint_verify.runs.spec import Spec
 pytest.importorskip("torch")
 
 PROGRAMS = Path(__file__).with_name("programs")
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    with running() as runner:
-        yield runner
 
 
 def spec(name: str, backend: str = "cpu", **changes: Any) -> Spec:

@@ -1,6 +1,5 @@
 """The back ends make of PyTorch's own lists what PyTorch says; a wrong one would be seen."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,17 +7,11 @@ import pytest
 from amplint_verify import selftest
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.recording.observation import Observation, RunOutcome
-from amplint_verify.runs.run import Runner, running
+from amplint_verify.runs.run import Runner
 from amplint_verify.selftest import ABSENT, RIGHT, WRONG, ListedCall, SelfTestReport, SelfTestRow
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")  # the module of the lists wants it
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    with running() as runner:
-        yield runner
 
 
 @pytest.mark.parametrize("name", ["sim", "policy"])

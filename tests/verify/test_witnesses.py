@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from amplint_verify.recording.observation import (
     ReturnedTensor,
     RunOutcome,
 )
-from amplint_verify.runs.run import Runner, running
+from amplint_verify.runs.run import Runner
 from amplint_verify.witnesses import DEMANDS, WitnessResult, WitnessVerdict
 from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
 
@@ -31,12 +30,6 @@ pytest.importorskip("torch")
 
 NAMES = ("sim", "policy", "cpu")
 PAGE = ROOT / "docs" / "verify-rules.md"
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    with running() as runner:
-        yield runner
 
 
 RUN = [rule for rule in fixture_rules() if not isinstance(rule.witness, Unrun)]
