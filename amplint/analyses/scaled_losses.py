@@ -33,7 +33,6 @@ MAX_CALLS = 4  # that a value is followed through, in and out
 MAX_FUNCTIONS = 60  # that are looked at for one call of `scale`
 KEEPING = frozenset({ops.NARROW, ops.PHI, ops.AWAIT, ops.STARRED})
 ORDER = frozenset({"Lt", "LtE", "Gt", "GtE"})
-READING = frozenset({ops.ATTR, ops.NAME, ops.PARAM})
 SUMS = frozenset({"Add", "Sub"})
 FACTORS = frozenset({"Mult", "Div"})
 HOLDING = frozenset({ops.STORE, ops.PUT, ops.ADD})
@@ -133,54 +132,7 @@ def knows_the_scale(inference: Inference, question: LossQuestion) -> bool:
     """Ex) loss.item() / scaler.get_scale(), loss * inv_scale"""
     names = {*filter(NAMES_THE_SCALE.search, inference.functions[question.function].words)}
     state = inference.states[question.function]
-    scaled = question.start.number
-    return not all(
-        only_looks_at_scale(state) if name == GET_SCALE else is_weight(state, name, scaled)
-        for name in names
-    )
-
-
-def is_weight(state: State, name: str, scaled: int) -> bool:
-    """Whether what has a name in a function is no scale that somebody may divide by: it is a factor
-    of terms of the loss before that is scaled, tested or printed, and nothing else.
-
-    Ex) loss = loss + args.aux_loss_scale * aux, and then `scaler.scale(loss)`
-    """
-    nodes = state.graph.nodes
-    read = [n for n, node in enumerate(nodes) if node.op in READING and node.data == name]
-    kept = {*reachable(read, lambda n: (u for u in state.users[n] if is_it(nodes[u], n)))}
-    if not read or has_other_of(state, name, kept) or not is_scaled(state, scaled):
-        return False
-    losses = [number for number in range(len(nodes)) if is_scaled(state, number)]
-    terms = {*reachable(losses, lambda n: nodes[n].operands)}
-    after = {*reachable([scaled], lambda n: iter(state.users[n]))}
-    takers = {user for number in kept for user in state.users[number]} - kept
-    return all(
-        nodes[user].op in LOOKING
-        or reports(state, user)
-        or (is_product(nodes[user]) and user in terms - after)
-        for user in takers
-    )
-
-
-def is_product(node: Node) -> bool:
-    return node.op in (ops.BINOP, ops.AUG) and node.data == "Mult"
-
-
-def is_it(node: Node, number: int) -> bool:
-    """Whether a node has the value of another one, an item of that, or its negative."""
-    is_item = node.op == ops.SUBSCRIPT and node.operands[0] == number
-    return is_item or node.op in KEEPING or node.op in (ops.BOOL, ops.UNARY)
-
-
-def has_other_of(state: State, name: str, kept: Set[int]) -> bool:
-    """Whether a function has something else of a name than some nodes: a variable, a key, an
-    argument by keyword."""
-    graph = state.graph
-    bound = {*graph.bindings.get(name, ()), *graph.globals.get(name, ())}
-    keywords = (node.data.keywords for node in graph.nodes if node.op == ops.CALL)
-    is_key = any(node.op == ops.CONST and node.data == name for node in graph.nodes)
-    return is_key or not bound <= kept or any(name in each for each in keywords)
+    return bool(names) and not (names == {GET_SCALE} and only_looks_at_scale(state))
 
 
 def only_looks_at_scale(state: State) -> bool:
@@ -441,24 +393,10 @@ class ScaledIn:
         start = self._nodes[self.question.start.number].block
         graph = self._state.graph
         deciding = {name for block in self._sides(start) for name in self._names_in(block)}
-        around = [*self._sides(self._nodes[number].block)]
-        shared = [b for b in around if not deciding.isdisjoint(self._names_in(b))]
-        met = {self._outcome(block) for block in self._sides(start)} - {None}
         return any(
-            not graph.is_in(start, block) and self._outcome(block) not in met for block in shared
+            not graph.is_in(start, block) and not deciding.isdisjoint(self._names_in(block))
+            for block in self._sides(self._nodes[number].block)
         )
-
-    def _outcome(self, block: int) -> tuple[str | int, bool] | None:
-        """The conditions in a block: a flag, which the function does not set, is true or false."""
-        graph = self._state.graph
-        test, kind = graph.blocks[block].node, graph.blocks[block].kind
-        joined = reachable([test], lambda n: alternatives(graph, n))
-        made = [each for each in joined if not alternatives(graph, each)]
-        if len(made) != 1:
-            return None
-        name = path_of(graph, made[0])
-        is_set = name is not None and name.rpartition(".")[2] in graph.stores
-        return None if is_set else (name or made[0], kind == "if")
 
     def _sides(self, number: int) -> Iterator[int]:
         blocks = self._state.graph.blocks

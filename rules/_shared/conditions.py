@@ -24,7 +24,7 @@ def tested_by_bool(at: View) -> View | None:
 
 def others_asked(test: View) -> tuple[list[View], list[View]]:
     """The other parts of a condition that are tested, before an expression and after it."""
-    asked = list(asked_in(condition(test)))
+    asked = list(_asked_in(condition(test)))
     earlier = [each for each in asked if each.span.end <= test.span.start]
     return earlier, [each for each in asked if each.span.start >= test.span.end]
 
@@ -42,7 +42,7 @@ def condition(test: View) -> View:
     return whole
 
 
-def asked_in(whole: View) -> Iterator[View]:
+def _asked_in(whole: View) -> Iterator[View]:
     """The expressions whose truth a condition asks for: both `a` and `b` of `not a or bool(b)`."""
     is_tested = getattr(whole.source.parent(whole.cst), "test", None) is whole.cst
     stack = [(whole, is_tested)]

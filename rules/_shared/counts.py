@@ -28,7 +28,7 @@ def deciding(call: View) -> View | None:
     operands = operands_of(call)
     if name not in DATA_DEPENDENT or call.has_star or not operands:
         return None
-    if name == "torch.combinations" or is_spared(name, call, len(operands)):
+    if name == "torch.combinations" or _is_spared(name, call, len(operands)):
         return None  # combinations wait no more since torch 2.14
     # The counts decide of `repeat_interleave`, where they are a tensor, and else the tensor itself.
     several = name.endswith("repeat_interleave") and len(operands) > 1
@@ -43,7 +43,7 @@ def operands_of(call: View) -> list[View]:
     return operands
 
 
-def is_spared(name: str, call: View, operands: int) -> bool:
+def _is_spared(name: str, call: View, operands: int) -> bool:
     """Whether an argument says what would be read: `num_classes`, `output_size`."""
     spares = DATA_DEPENDENT[name]
     if name.endswith(".where"):

@@ -136,7 +136,7 @@ def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Bu
     if steps <= 0:
         return None
     if at.op == READ:
-        return built_under(at, refused, steps)
+        return _built_under(at, refused, steps)
     if at.op == "call" and (name := factory(at, refused)) is not None:
         is_strided = name == "torch.empty_strided"
         return Built(at, name, sliced=is_strided, certain=is_local(at.called))
@@ -169,7 +169,7 @@ def _parts_of(call: View) -> list[View]:
     return [*given.operands] if len(given.operands) <= MAX_PARTS else []
 
 
-def built_under(name: View, refused: Collection[str], steps: int) -> Built | None:
+def _built_under(name: View, refused: Collection[str], steps: int) -> Built | None:
     """The factory whose result a variable holds, after numbers were written into it at most."""
     made = name.origin
     if made.op == "put":
@@ -325,7 +325,7 @@ def _on_host(left: View, right: View) -> TensorStep | None:
         perhaps = known(value)
         if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
             continue
-        if all(map(is_host_atom, perhaps)):
+        if all(map(_is_host_atom, perhaps)):
             return TensorStep(side, "mul", _never) if perhaps else TensorStep(side, COMPARED)
     return None
 
@@ -391,7 +391,7 @@ def _is_ellipsis(index: View) -> bool:
 
 def _is_host(at: View) -> bool:
     """Whether the expression is a number, a size, a dtype or a sequence of these."""
-    return all(map(is_host_atom, unstarred(at).value))
+    return all(map(_is_host_atom, unstarred(at).value))
 
 
 def _is_surely_host(at: View) -> bool:
@@ -405,8 +405,8 @@ def unstarred(at: View) -> View:
     return at.operands[0] if at.op == "starred" else at
 
 
-def is_host_atom(atom: Atom) -> bool:
+def _is_host_atom(atom: Atom) -> bool:
     if isinstance(atom, Sequence):
         inner = atom.items if atom.items is not None else (atom.element,)
-        return all(is_host_atom(a) for value in inner for a in value)
+        return all(_is_host_atom(a) for value in inner for a in value)
     return isinstance(atom, Host | DType)

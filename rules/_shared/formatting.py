@@ -42,7 +42,7 @@ def in_call(call: View) -> Sequence[View]:
         return arguments if name.startswith("logging.") else ()
     if method in POSTFIX_METHODS:
         # `postfix(dict(loss=loss))` holds the tensors one level down.
-        return [inner for argument in arguments for inner in dict_values(argument)]
+        return [inner for argument in arguments for inner in _dict_values(argument)]
     receiver = only(call.receiver.value)
     if method == "format" and isinstance(receiver, Host) and receiver.kind == "str":
         return arguments
@@ -58,7 +58,7 @@ def is_text(at: View) -> bool:
     return isinstance(atom, Host) and atom.kind == "str"
 
 
-def dict_values(at: View) -> Sequence[View]:
+def _dict_values(at: View) -> Sequence[View]:
     if at.op == "dict":
         return at.operands
     if at.callee == "builtins.dict":

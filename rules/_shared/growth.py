@@ -106,16 +106,16 @@ def beginnings(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNo
             targets = [target.target for target in block.targets]
     elif isinstance(block, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr):
         targets = [block.target]
-    if any(name in names_in(target, src) for target in targets):
+    if any(name in _names_in(target, src) for target in targets):
         yield block
     for child in block.children:
         yield from beginnings(name, child, src)
 
 
-def names_in(target: cst.BaseExpression, src: Source) -> Iterator[str]:
+def _names_in(target: cst.BaseExpression, src: Source) -> Iterator[str]:
     """Ex) a, b of `a, b = ...`"""
     if isinstance(target, cst.Tuple | cst.List):
         for element in target.elements:
-            yield from names_in(element.value, src)
+            yield from _names_in(element.value, src)
     else:
         yield src.text(target)

@@ -78,7 +78,7 @@ def moved_copy(call: View, waiting: bool = True) -> Copy | None:
     """Ex) torch.tensor(1.0).to(d); `waiting` as in `moves`"""
     if call.receiver is None or not moves(call, waiting):
         return None
-    made = built_from(call.receiver)
+    made = _built_from(call.receiver)
     data = _data_of(made) if made is not None else None
     if made is None or data is None or made.arg("device") is not None:
         return None
@@ -103,17 +103,17 @@ def is_new_tensor(call: View) -> bool:
     return call.method == "new_tensor"
 
 
-def built_from(at: View, steps: int = MAX_STEPS) -> View | None:
+def _built_from(at: View, steps: int = MAX_STEPS) -> View | None:
     """The call that builds a tensor of data, where all else is done to its result alone."""
     if steps == 0:
         return None
     if at.op == READ:
-        made = built_from(at.origin, steps - 1)
+        made = _built_from(at.origin, steps - 1)
         return made if made is not None and is_only_read(at, at.origin) else None
     if not is_new_tensor(at) and _data_of(at) is not None:
         return at if not is_bound(at) else None
     step = operand_alone(at)
-    return built_from(step.operand, steps - 1) if step is not None else None
+    return _built_from(step.operand, steps - 1) if step is not None else None
 
 
 def is_number(at: View) -> bool:

@@ -58,17 +58,17 @@ def use_of_read(read: View) -> Use | None:
     """The use of the value that a call has read, where that decides what to do."""
     if read.ask(PackedLengths):
         return Use.PACKED
-    numbers = reachable([read], lambda each: filter(is_number_of, each.uses))
+    numbers = reachable([read], lambda each: filter(_is_number_of, each.uses))
     uses = [(number, use) for number in numbers for use in number.uses]
     if any(is_size(number, use) for number, use in uses):
         return Use.SIZE
-    if is_array(read) and feeds_library(read):
+    if _is_array(read) and _feeds_library(read):
         return Use.LIBRARY
-    tests = (use_of_test(use) for _, use in uses if asks_finite(use))
+    tests = (use_of_test(use) for _, use in uses if _asks_finite(use))
     return next((use for use in tests if use is not None), None)
 
 
-def is_number_of(use: View) -> bool:
+def _is_number_of(use: View) -> bool:
     """Ex) int(n), min(n, 3), n + 1"""
     return use.callee in OF_NUMBERS or use.op in ARITHMETIC
 
@@ -92,34 +92,34 @@ def within(at: View) -> Sequence[View]:
     return at.operands if at.op in ("tuple", "list") else (at,)
 
 
-def is_array(read: View) -> bool:
+def _is_array(read: View) -> bool:
     """Ex) x.cpu(), x.tolist(), np.asarray(x); not x.item()"""
     return read.method in ARRAY_READS or read.callee in ARRAYS
 
 
-def feeds_library(read: View) -> bool:
+def _feeds_library(read: View) -> bool:
     """Ex) linear_sum_assignment(cost.cpu().numpy()), maximum_path(value.cpu().numpy())"""
 
     def same_array(at: View) -> Iterator[View]:
         for use in at.uses:
-            if use.op == "attr" or (use.op == "call" and is_of_array(use, at)):
+            if use.op == "attr" or (use.op == "call" and _is_of_array(use, at)):
                 yield use
 
     return any(
-        is_library(use)
+        _is_library(use)
         for array in reachable([read], same_array)
         for use in array.uses
         if any(array.is_same(given) for _, _, given in use.arguments)
     )
 
 
-def is_of_array(call: View, array: View) -> bool:
+def _is_of_array(call: View, array: View) -> bool:
     """Ex) array.astype("int32"), which is called on the attribute; np.exp(array)"""
     called = call.called
     return called.is_same(array) or (call.callee or "").startswith("numpy.")
 
 
-def is_library(call: View) -> bool:
+def _is_library(call: View) -> bool:
     """Whether a call is of a library that computes on the host; not of NumPy, which reduces what is
     logged as often as not."""
     name = call.callee or ""
@@ -156,9 +156,9 @@ def use_of_test(test: View) -> Use | None:
 def tests_finite(test: View) -> bool:
     """Ex) torch.isnan(loss).any(), not math.isfinite(value); and a variable that is one of these"""
     parts = reachable([test.origin], lambda each: each.operands)
-    return any(asks_finite(part) for part in parts)
+    return any(_asks_finite(part) for part in parts)
 
 
-def asks_finite(at: View) -> bool:
+def _asks_finite(at: View) -> bool:
     """Ex) torch.isfinite(loss), loss.isnan(), math.isinf(value)"""
     return at.op == "call" and (at.method or at.callee or "").rpartition(".")[2] in ASKS_FINITE
