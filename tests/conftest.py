@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 # The cache of the tests has a key of its own: a test writes nothing into the home directory.
 os.environ.setdefault(seal.VARIABLE, "of the tests")
 
-# Nor does it write into the summary of the job that runs it.
-os.environ.pop("GITHUB_STEP_SUMMARY", None)
-
 # A shell has jobs in the background ignore Ctrl-C, and whatever these start does, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -73,7 +73,6 @@ def show(
         compare: holds the run against an earlier one, for a page of HTML.
     """
     from amplint.analyses.limits import lines_on
-    from amplint.output import links
     from amplint.output.formats import Report, render
     from amplint.output.ordering import default_order
 
@@ -91,20 +90,10 @@ def show(
         else:
             left = [one for one in report.outcome.findings if one.path not in printed]
             rest = replace(outcome, findings=tuple(left)) if printed else report.outcome
-            linked = sys.stdout.isatty() and styled() is not False and links.shown_by_terminal()
-            printed_report = replace(report, outcome=rest, columns=columns(), links=linked)
-            if text := render(output.format, printed_report):
+            if text := render(output.format, replace(report, outcome=rest, columns=columns())):
                 click.echo(text)
             if output == TEXT and paths is not None and not quiet and sys.stdout.isatty():
                 say_next(outcome, request, paths)
-    if any(output.format == "github" for output in outputs):
-        from amplint.output import job_summary
-
-        try:
-            job_summary.append(plain, os.environ)
-        except OSError as error:  # the annotations are there all the same
-            why = error.strerror or error
-            tell_notices([f"{job_summary.FILE}: no summary is written: {why}"])
     if not quiet:
         tell_notices(outcome.notices)
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is

@@ -21,8 +21,8 @@ scaler.scale(loss)` is in the same block as the only `loss.backward()`.
 
 Known limits: attributes of objects and items of lists are not followed. Silent if a function on the
 way uses a name that ends in `_scale`, because it may divide by it, unless it only looks at
-`get_scale()`; where the report stands under another test of what decides whether the loss is scaled;
-and if the code only tests whether the loss is finite.
+`get_scale()`; where the report stands under another test of what decides whether the loss is
+scaled; and if the code only tests whether the loss is finite.
 """
 
 from __future__ import annotations

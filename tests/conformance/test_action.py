@@ -204,20 +204,6 @@ def test_a_push_shows_all(job: Job) -> None:
     assert (run.status, run.found) == (1, ["meanwhile.py AMP702", "old.py AMP702"])
 
 
-def test_the_summary_of_a_job_has_its_findings(job: Job, tmp_path: Path) -> None:
-    job.checkout(MERGE, "--depth=1")
-    summary = tmp_path / "summary.md"
-    address = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "someone/something"}
-    workspace = {"GITHUB_WORKSPACE": str(job.workspace), "GITHUB_STEP_SUMMARY": str(summary)}
-    run = job(AMPLINT_SARIF="true", **address, **workspace)
-    assert run.status == 1
-    written = summary.read_text(encoding="utf-8")
-    (row,) = re.findall(r"^\| \[<code>.*", written, re.MULTILINE)
-    assert "[<code>new.py:" in row and "[AMP701](" in row
-    commit = git(job.upstream, "rev-parse", MERGE)
-    assert f"](https://github.com/someone/something/blob/{commit}/new.py#L" in row
-
-
 def test_a_pull_request_may_show_all(job: Job) -> None:
     job.checkout(MERGE, "--depth=1")
     assert job(AMPLINT_NEW_SINCE="").found == ALL

@@ -38,7 +38,6 @@ class Report:
         directory: where the reader stands; paths are shown from there.
         with_summary: whether text ends with a line of counts.
         columns: those of the terminal, for text; None where it is written for none.
-        links: whether codes in text lead to the pages of their rules.
         lead: makes what a page of HTML has above the findings; None for nothing.
         comparison: the earlier run that a page of HTML holds this one against, if it does.
     """
@@ -48,7 +47,6 @@ class Report:
     directory: Path
     with_summary: bool = True
     columns: int | None = None
-    links: bool = False
     lead: Callable[[Report], Section] | None = None
     comparison: Comparison | None = None
 

@@ -12,8 +12,6 @@ import click
 
 from amplint.claim.finding import Finding, Group, Safety
 from amplint.output.formats import Report, advice, concise
-from amplint.output.help_pages import help_uri
-from amplint.output.links import link
 from amplint.output.relevance import is_about_torch
 from amplint.output.repeats import LINKS, Entry, entries, is_brief
 from amplint.util.escaping import printable, taken_apart
@@ -115,8 +113,6 @@ def off_by_default(outcome: Outcome) -> list[str]:
 def headline(finding: Finding, report: Report) -> str:
     place = click.style(report.place(finding.path, finding.span.start), bold=True)
     code = click.style(finding.code, fg=COLORS[finding.severity], bold=True)
-    if report.links:
-        code = link(code, next((help_uri(r) for r in report.rules if r.code == finding.code), ""))
     return f"{place} {code} {finding.name}: {printable(finding.message)}"
 
 
