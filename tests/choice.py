@@ -16,10 +16,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What each test took: first by `pytest -n 2 --durations=0` at commit 1ce3c37a, which ran a fifth of
-# those that ask the same; `python -m benchmarks.suite --whole --update` takes all anew.
+# What each test took: `python -m benchmarks.suite --whole --update` takes all anew.
 TIMES = ROOT / "benchmarks" / "results" / "suite.json"
-SLOW = 1.5  # seconds of CPU on average from which on a test runs at night, unless it is
+SLOW = 1.4  # seconds of CPU on average from which on a test runs at night, unless it is
 KEPT = frozenset(
     {
         # The commands that the README and the docs show, from their start to their report.
@@ -34,6 +33,7 @@ KEPT = frozenset(
         "tests/conformance/test_action.py::test_paths_and_options_are_those_of_the_inputs",
         "tests/fuzz/test_applied.py::test_fixes_of_a_copy",
         "tests/oracles/test_protocol.py::test_the_automaton_is_torch",
+        "tests/unit/test_docstrings.py::test_arguments_that_docstrings_explain_are_parameters",
         "tests/unit/test_docstrings.py::test_members_of_classes_that_docstrings_name_are_there",
         "tests/unit/test_docstrings.py::test_no_docstring_begins_with_a_question_word",
         "tests/unit/test_layers.py::test_nothing_but_commands_imports",
@@ -42,17 +42,20 @@ KEPT = frozenset(
         "tests/unit/test_server.py::test_settings_files_and_closing",
         "tests/unit/test_smoke.py::test_each_part_is_collected",
         "tests/unit/test_words.py::test_messages_and_rule_pages_have_none_either",
+        "tests/unit/test_words.py::test_what_is_found",
         "tests/verify/test_selftest.py::test_a_back_end_gives_what_the_lists_say",
     }
 )
 # Slow by nature, although most of their tests are short: what they build is shared by all of these.
-# The first three install, or build, what they try; torch is asked for each row of each table.
+# The first three install, or build, what they try; torch is asked for each row of each table; a
+# program is checked, and one of twice its size.
 AT_NIGHT = (
     "tests/conformance/test_own_rules.py",
     "tests/conformance/test_precommit.py",
     "tests/conformance/test_wheel.py",
     "tests/oracles/test_captures.py",
     "tests/oracles/test_waits.py",
+    "tests/unit/test_check_growth.py",
     "tests/verify/test_safe_programs.py",
 )
 MOST_ADDED = 600  # seconds of CPU that a change adds by itself
