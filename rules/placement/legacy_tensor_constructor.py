@@ -21,16 +21,12 @@ device. Unsafe if only the visible calls show it (`n` in `FloatTensor(n)` may be
 `x.new(i, v)` builds a sparse tensor from indices and values), for NumPy arrays and `tolist()`,
 which may be numbers, for `FloatTensor(*x.shape)` if x may be 0-dim, for casts to a CUDA type, which
 leave a tensor on another GPU where it is, for a type that a caller passes, for the default type if
-it may have been a CUDA type, for `x.new(n)` if the project has tensor subclasses, whose `new_empty`
-may differ, and if the new tensor is moved afterwards, since operations before the move may differ
-on the device. `fill_` of a number, `zero_` and the move become one call: `torch.LongTensor(b,
-n).fill_(0).to(d)` is `torch.zeros((b, n), dtype=torch.int64, device=d)`. If the float32 tensor
-meets a floating-point tensor that may have another dtype (it is added to it, joined with it,
-written to it, passed to a kernel with it, or has its size), the fix is unsafe and uses the dtype of
-that tensor: `x.new_zeros(...)`. Otherwise its title says that the dtype stays; a sum should keep
-it. No fix for a constructor that gets a tensor, whose memory it shares, for `x.new` if its first
-two arguments may be indices and values, for a name that means several types, or for a CUDA default
-type, which has no exact replacement.
+it may have been a CUDA type, and for `x.new(n)` if the project has tensor subclasses, whose
+`new_empty` may differ. The dtype and the device stay as they were, and so does what is done to the
+new tensor: `torch.FloatTensor(n).zero_().to(d)` becomes `torch.empty(n,
+dtype=torch.float32).zero_().to(d)`, which AMP501 then finds. No fix for a constructor that gets a
+tensor, whose memory it shares, for `x.new` if its first two arguments may be indices and values,
+for a name that means several types, or for a CUDA default type, which has no exact replacement.
 
 Known limits: code that runs only on an old torch (`except AttributeError:`) is not reported;
 neither is `x.new(...)` if x is not known to be a tensor, or if its arguments are not known. Tensors
@@ -39,10 +35,9 @@ on a storage (`x.new(storage)`), which have no equally short replacement, are no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
@@ -53,9 +48,7 @@ from amplint import (
     Fix,
     Group,
     Host,
-    Related,
     Rule,
-    Safety,
     Sequence,
     Symbol,
     Tensor,
@@ -70,12 +63,12 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
+from .._shared.buffers import buffers
 from .._shared.dtypes import taken_by
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarred
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
-from .._shared.meetings import MetTensor, buffers, half_holds, tensor_met
-from .._shared.moves import Move, bound_before, move_of, without_move
+from .._shared.moves import move_of
 from .._shared.tensors import (
     has_own_classes,
     is_surely_shape,
@@ -93,13 +86,10 @@ SAME_TYPE = "the type is the same for every caller"
 TENSOR = "the receiver is a tensor for every caller"
 PLAIN = "the project has no tensor subclasses"
 TO_CPU = "the type is a CPU type"
-CERTAIN = "the target of the move is certainly a device"
 CPU_DEFAULT = "the default type is never a CUDA type"
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
-NUMBER = re.compile(r"-?\d+(\.\d*)?")
-CONVERTIBLE = frozenset({"zeros", "ones", "empty"})
 
 rule = Rule(
     "AMP504",
@@ -111,7 +101,7 @@ rule = Rule(
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     # What it is rewritten to may be another mistake.
-    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, PLAIN, CERTAIN, TO_CPU, CPU_DEFAULT),
+    safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, PLAIN, TO_CPU, CPU_DEFAULT),
     supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
 )
 
@@ -148,8 +138,8 @@ def check_constructor(call: View) -> Iterator[Finding]:
         of_half = "builds a float16 parameter, whose gradients a GradScaler refuses"
         message = f"`{call.called.brief}(...)` {of_half}"
         related.append(parameter.related("made a parameter here"))
-    fix, met = factory(call, types[0], move) if len(types) == 1 else (None, ())
-    yield call.finding(message, (*related, *met), fix, group=group, place=call.cst.func)
+    fix = factory(call, types[0]) if len(types) == 1 else None
+    yield call.finding(message, related, fix, group=group, place=call.cst.func)
 
 
 @rule.on(calls(".new"))
@@ -220,243 +210,22 @@ def move_after(call: View) -> View | None:
     return None
 
 
-def remark(met: MetTensor, function: str) -> Related:
-    """A tensor that a new one of float32 meets, as a place to show."""
-    written = met.tensor.brief
-    said = f"takes its size from `{written}`" if met.gives_size else f"meets `{written}` here"
-    if met.is_float:
-        said += ", which need not be float32"
-    else:
-        said += (
-            f": `{written}.new_{function}(...)` would use its dtype and device, if it holds floats"
-        )
-    return met.tensor.source.related_node(met.place, said)
-
-
-def factory(call: View, name: str, move: View | None) -> tuple[Fix | None, tuple[Related, ...]]:
-    """The fix, and where the new tensor meets one that may have another dtype.
-
-    Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")
-    Ex) torch.LongTensor(n).fill_(0).to(d) -> torch.zeros(n, dtype=torch.int64, device=d)
-    Ex) torch.cuda.FloatTensor(n) -> x.new_empty(n), where it is added to x
-    """
-    what = kind_of_arguments(call)
-    new = rebuilt(call, what, name, move is not None) if what is not None else None
-    if what is None or new is None:
-        return None, ()
-    met = tensor_met(call, new.result) if new.takes_any and new.fits_half else None
-    if met is not None and met.dtype == new.dtype:
-        met = None
-    fix = like(call, met, new) if met is not None and met.is_float else named(call, what, new)
-    # It would leave half of what the finding is about.
-    if fix is not None and new.place == "cpu" and move is not None and new.moved is None:
-        fix = fix.demoted()
-    return fix, () if met is None else (remark(met, new.filled.function),)
-
-
-@dataclass(frozen=True)
-class Rebuilt:
-    """A tensor as it is to be built.
-
-    Args:
-        dtype, place: those of its type.
-        filled: what it is filled with.
-        moved: where it is moved to, if that becomes part of the call.
-        rest: the edits that remove what has become of no use behind the call.
-        fits_half: whether half holds all that is written into it.
-    """
-
-    dtype: str
-    place: str
-    filled: InitialValues
-    moved: Moving | None
-    rest: tuple[Edit, ...]
-    fits_half: bool
-
-    @property
-    def takes_any(self) -> bool:
-        """Whether its dtype may be another one of floats, as far as this is known here."""
-        return self.dtype == "float32" and (self.moved is None or self.moved.move.dtype is None)
-
-    @property
-    def result(self) -> View:
-        """The call, of both, that is left."""
-        return self.filled.call if self.moved is None else self.moved.call
-
-
-def rebuilt(call: View, what: ConstructorArguments, name: str, is_moved: bool) -> Rebuilt | None:
-    """How a tensor is to be built; None where what is behind the call cannot be removed."""
-    dtype, place = LEGACY_CONSTRUCTORS[name]
-    plain = InitialValues(call, "empty" if what.sizes else "tensor")
-    filled = (filling(call, dtype) if what.sizes else None) or plain
-    moved = moving(filled.call) if place == "cpu" and is_moved else None
-    if moved is not None and moved.move.dtype is not None and filled.function not in CONVERTIBLE:
-        moved = None  # devices differ in what does not fit into the other dtype
-    rest, fits_half = behind(call, filled.call, moved), what.sizes and half_holds(call)
-    return None if rest is None else Rebuilt(dtype, place, filled, moved, rest, fits_half)
-
-
-def named(call: View, what: ConstructorArguments, new: Rebuilt) -> Fix | None:
-    """Ex) torch.LongTensor(n) -> torch.empty(n, dtype=torch.int64)"""
-    torch, moved = call.source.imports.spell("torch"), new.moved
-    if torch is None:
+def factory(call: View, name: str) -> Fix | None:
+    """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")"""
+    what, source = kind_of_arguments(call), call.source
+    torch, (dtype, place) = source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
+    if what is None or torch is None:
         return None
-    device = moved.move.device if moved is not None else f'"{new.place}"'
-    is_placed = moved is not None or new.place != "cpu" or changes_default_device(call)
-    given = (f"dtype={torch.text}.{new.dtype}", *((f"device={device}",) if is_placed else ()))
-    edits = called_anew(call, new, f"{torch.text}.{new.filled.function}", *given)
-    if edits is None:
+    function = "empty" if what.sizes else "tensor"
+    is_placed = place != "cpu" or changes_default_device(call)
+    device = (f'device="{place}"',) if is_placed else ()
+    size = () if call.cst.args else ("0",)
+    added = source.edits.add_argument(call.cst, *size, f"dtype={torch.text}.{dtype}", *device)
+    if added is None:
         return None
     conditions = {**what.conditions, SAME_TYPE: is_local(call.called)}
-    if moved is not None:
-        conditions[CERTAIN] = moved.move.certain
-    stays = ", still of float32" if new.takes_any else ""
-    title = f"Call `torch.{new.filled.function}`{stays}"
-    return Fix.safe_if(title, (*edits, *torch.edits), conditions)
-
-
-def like(call: View, met: MetTensor, new: Rebuilt) -> Fix | None:
-    """Ex) torch.cuda.FloatTensor(n).zero_() -> x.new_zeros(n)"""
-    function = f"{met.tensor.text}.new_{new.filled.function}"
-    edits = called_anew(call, new, function)
-    title = f"Call `{function}`, with its dtype and device"
-    return Fix(title, edits, Safety.UNSAFE) if edits is not None else None
-
-
-def called_anew(call: View, new: Rebuilt, function: str, *more: str) -> tuple[Edit, ...] | None:
-    """The edits that call another function, with more arguments."""
-    edits, filled = call.source.edits, new.filled
-    more = (*filled.value, *(() if call.cst.args else ("0",)), *more)
-    added = edits.add_argument(call.cst, *more) if more else None
-    if more and added is None:
-        return None
-    last = (added,) if added is not None else ()
-    return (edits.replace(call.cst.func, function), *filled.shape, *last, *new.rest)
-
-
-@dataclass(frozen=True)
-class InitialValues:
-    """How a tensor of a new size gets its first values.
-
-    Args:
-        call: that of `fill_` or `zero_`, or else of the constructor.
-        function: what builds a tensor of these values.
-        value: the value as an argument of it, if it takes one.
-        shape: the edits that make one argument of the sizes.
-    """
-
-    call: View
-    function: str
-    value: tuple[str, ...] = ()
-    shape: tuple[Edit, ...] = ()
-
-
-def filling(call: View, dtype: str) -> InitialValues | None:
-    """Ex) torch.LongTensor(n).fill_(0), torch.FloatTensor(n, 2).zero_()"""
-    fill = call_on(call)
-    value = value_filled(fill) if fill is not None and call.cst.args else None
-    if fill is None or value is None:
-        return None
-    number, shape = number_of(value), in_a_tuple(call)
-    if number in (0, 1):
-        return InitialValues(fill, "ones" if number else "zeros", (), shape or ())
-    if number is None or shape is None or not fits(number, dtype):
-        return None
-    if len(call.operands) == 2 and not is_surely_shape(size := given_to(call)[0]):
-        if not is_size(size):
-            return None  # a shape in the seen calls, around which `full` takes no brackets
-        edits = call.source.edits
-        shape = (edits.insert_before(size.cst, "("), edits.insert_after(size.cst, ",)"))
-    return InitialValues(fill, "full", (value,), shape)
-
-
-def value_filled(fill: View) -> str | None:
-    """Ex) "0.5" of x.fill_(0.5), "0" of x.zero_()"""
-    given = given_to(fill)
-    if fill.method == "zero_" and not given:
-        return "0"
-    return given[0].text if fill.method == "fill_" and len(given) == 1 else None
-
-
-def in_a_tuple(call: View) -> tuple[Edit, ...] | None:
-    """The edits that make one argument of several sizes, if they stand on one line."""
-    edits, args = call.source.edits, call.cst.args
-    if call.has_star or len(call.text.splitlines()) > 1:
-        return None
-    if len(args) == 1:
-        return ()
-    return edits.insert_before(args[0].value, "("), edits.insert_after(args[-1].value, ")")
-
-
-def number_of(text: str) -> float | None:
-    """The number that a literal is. `-0.0` is not 0: it is filled in as it is."""
-    number = float(text) if NUMBER.fullmatch(text) else None
-    return None if number == 0 and text.startswith("-") else number
-
-
-def fits(number: float, dtype: str) -> bool:
-    """Whether a dtype holds a number, so that filling it in, now or later, is the same."""
-    if dtype in FLOATS:
-        return abs(number) < 60_000
-    return dtype not in ("bool", "uint8") and number.is_integer() and abs(number) < 128
-
-
-class Moving(NamedTuple):
-    """The only thing that is done to a new tensor: it is moved.
-
-    Args:
-        call: the call that moves it.
-        move: where to.
-        is_nested: whether it is called on the tensor itself, not on a variable.
-    """
-
-    call: View
-    move: Move
-    is_nested: bool
-
-
-def moving(made: View) -> Moving | None:
-    """Ex) the move of `made.to(d)`, and of `m = made`, `m = m.to(d)`"""
-    source, call = made.source, call_on(made)
-    is_nested = call is not None
-    if call is None:
-        uses = source.variables.uses(made.cst)
-        call = call_on(made.of(uses[0])) if len(uses) == 1 else None
-        name = call.receiver if call is not None else None
-        held = bound_before(name) if name is not None else None
-        if (
-            call is None
-            or held is None
-            or held.cst is not made.cst
-            or source.function(call.cst) is None
-            or not source.variables.same_meaning(call.cst, made.cst)
-        ):
-            return None
-    move = move_of(call)
-    return Moving(call, move, is_nested) if move is not None and move.device is not None else None
-
-
-def behind(call: View, made: View, moved: Moving | None) -> tuple[Edit, ...] | None:
-    """The edits that remove what has become of no use behind a constructor: what fills the tensor,
-    and what moves it; a dtype of the move stays."""
-    edits = call.source.edits
-    if moved is not None and moved.is_nested and moved.move.dtype is None:
-        return (edits.remove_between(call.cst, moved.call.cst),)
-    filled = () if made == call else (edits.remove_between(call.cst, made.cst),)
-    if moved is None:
-        return filled
-    if moved.move.dtype is not None:
-        dtype = moved.move.dtype.cst
-        others = [arg for arg in moved.call.cst.args if arg.value is not dtype]
-        return (*filled, *edits.remove_arguments(moved.call.cst, others))
-    removal = without_move(moved.call)
-    return (*filled, removal) if removal is not None else None
-
-
-def call_on(at: View) -> View | None:
-    """The call of a method of an expression."""
-    call = at.source.layout.call_on(at.cst)
-    return at.of(call) if call is not None else None
+    renamed = source.edits.replace(call.cst.func, f"{torch.text}.{function}")
+    return Fix.safe_if(f"Call `torch.{function}`", (renamed, added, *torch.edits), conditions)
 
 
 # ---------------------------------------------------------------------------- x.new

@@ -43,6 +43,7 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.dtypes import WIDE_FLOATS
 
+from .._shared.buffers import buffers, half_holds, written_into
 from .._shared.dtypes import (
     ARITHMETIC,
     dtype_evidence,
@@ -52,7 +53,6 @@ from .._shared.dtypes import (
     taken_by,
 )
 from .._shared.guards import is_caught
-from .._shared.meetings import JOINS, buffers, half_holds, written_into
 
 RAISES = "the operation raises where the dtypes differ"
 UNCAUGHT = "nothing around it catches the error"
@@ -62,6 +62,9 @@ ONLY = "nothing else reads the buffer"
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
+JOINS = frozenset(
+    {f"torch.{each}" for each in ("cat", "concat", "concatenate", "stack", "hstack", "vstack")}
+)
 
 rule = Rule(
     "AMP201",

@@ -1227,31 +1227,6 @@ def of_legacy_constructors() -> Iterator[Case]:
     )
     yield Case(
         "AMP504",
-        "the target of the move is certainly a device",
-        once(
-            "shown.append(made(device))",
-            """
-            def made(device):
-                return torch.FloatTensor(2, 3).fill_(0).to(device)
-
-
-            """,
-        ),
-        (
-            ("def made(device)", "def made(place)"),
-            (".to(device)\n", ".to(place)\n"),
-            ("made(device)", "globals()['made'](torch.float64)"),
-        ),
-        "policy",
-        (
-            (
-                "torch.FloatTensor(2, 3).fill_(0).to(place)",
-                "torch.zeros((2, 3), dtype=torch.float32, device=place)",
-            ),
-        ),
-    )
-    yield Case(
-        "AMP504",
         "the type is a CPU type",
         cast,
         (("torch.LongTensor", "torch.cuda.LongTensor"),),
