@@ -18,7 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # What each test took: `python -m benchmarks.suite --whole --update` takes all anew.
 TIMES = ROOT / "benchmarks" / "results" / "suite.json"
-SLOW = 1.4  # seconds of CPU on average from which on a test runs at night, unless it is
+# Seconds on average, of CPU or of the clock, from which on a test runs at night, unless it is kept.
+SLOW = 1.4
 KEPT = frozenset(
     {
         # The commands that the README and the docs show, from their start to their report.

@@ -20,9 +20,7 @@ The same holds for a reduction row by row: a reduction over a dimension handles 
 A loop is reported once, at its first read of an element, in training or elsewhere. If the loop
 itself runs for every batch of training, AMP101, AMP103 or AMP105 reports the read.
 
-Fix safety: unsafe: reads all elements before the loop, if the loop body only reads them; if the
-loop ends early, more is read than before. None is offered for elements that are accessed by an
-index, or for elements that are used on the device.
+Fix safety: there is no fix; what the loop does with each element has to change with it.
 
 Known limits: a tensor that is known to be on the CPU, a tensor that changes inside the loop,
 datasets, collate functions and elements of lists of tensors are not reported.
@@ -38,13 +36,11 @@ from amplint import (
     IN_LOOP,
     Cost,
     Finding,
-    Fix,
     Function,
     Group,
     HandedReads,
     Host,
     Rule,
-    Safety,
     Syncs,
     TensorCertainty,
     View,
@@ -127,7 +123,7 @@ def reading(read: View, element: View | None) -> Iterator[Finding]:
         related = [read.of(loop.iter).related("in this loop")]
         related += [places[each].related("and here") for each in later]
         help_ = "reduce all rows at once, and read them with `.tolist()`" if is_row else ""
-        yield read.finding(message, related, read_before(tensor, loop), help=help_)
+        yield read.finding(message, related, help=help_)
 
 
 def other_reads(at: View, loop: Loop) -> Iterator[View]:
@@ -386,20 +382,3 @@ def stays(tensor: cst.BaseExpression, loop: Loop, src: Source) -> bool:
     if not isinstance(tensor, cst.Name) or src.variables.bound_within(tensor, loop):
         return False
     return not src.variables.written_into(tensor)
-
-
-def read_before(tensor: View, loop: Loop) -> Fix | None:
-    """Ex) for x in t: f(x.item()) -> for x in t.tolist(): f(x)"""
-    src, value = tensor.source, tensor.tensor
-    if tensor.cst is not loop.iter or value is None or value.rank != 1:
-        return None
-    if not isinstance(loop, cst.For) or not isinstance(loop.target, cst.Name):
-        return None
-    uses = src.variables.uses(loop.target)
-    reads = [src.parent(src.parent(use)) for use in uses]
-    edits = [src.edits.append_call(tensor.cst, "tolist()")]
-    for use, read in zip(uses, reads, strict=True):
-        if not isinstance(read, cst.Call) or src.text(read) != f"{src.text(use)}.item()":
-            return None
-        edits.append(src.edits.replace(read, src.text(use)))
-    return Fix("Read all elements before the loop", tuple(edits), Safety.UNSAFE) if uses else None

@@ -64,11 +64,6 @@ def test_a_shape_of_the_seen_calls_is_put_in_no_brackets(tmp_path: Path, shape: 
     assert f'torch.empty({shape}, dtype=torch.float32, device="cuda").fill_(2.0)' in after
 
 
-def test_one_size_becomes_a_shape(tmp_path: Path) -> None:
-    program = "import torch\n\n\ndef f(n: int):\n    return torch.cuda.FloatTensor(n).fill_(2.0)\n"
-    assert "torch.full((n,), 2.0, " in fixed(tmp_path, program, unsafe=True)
-
-
 def test_scripted_code_asks_as_torchscript_can(tmp_path: Path) -> None:
     """`torch.is_autocast_enabled("cpu")` does not compile: TorchScript gives it no argument."""
     program = (
