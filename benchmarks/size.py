@@ -3,6 +3,7 @@
     python -m benchmarks.size [--at REF]
 
 A line of code holds a token that is no comment and no docstring. `--at` counts those of a commit.
+tests/unit/test_budget.py holds them against BUDGET.
 An author's surface is what a rule may use by name: `amplint.__all__`, and the public members of the
 classes that stand for what is judged.
 """
@@ -21,6 +22,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it was a package
+FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
+# What there may be at most. A commit that raises a figure says what a user gets for it.
+BUDGET = {
+    "rules": 11_850,
+    "amplint without verify": 45_250,
+    "the harness": 8_480,
+    "tests": 43_500,
+    "a median rule": 71,
+    "names of an author's surface": 481,
+    "rules on by default": 85,
+    "tests collected": 10_200,
+    "words of docs/": 45_000,
+}
 SILENT = frozenset(
     {
         tokenize.COMMENT,
@@ -67,6 +81,8 @@ def counts(files: Mapping[str, str]) -> dict[str, float]:
             for path, lines in code.items()
             if path.startswith("amplint/") and not path.startswith(HARNESS)
         ),
+        "the harness": sum(n for path, n in code.items() if path.startswith("amplint_verify/")),
+        "tests": sum(n for path, n in code.items() if path.startswith("tests/")),
         "a median rule": statistics.median(rules),
         "names of an author's surface": surface(files),
     }
@@ -134,16 +150,14 @@ def public(text: str) -> Iterator[str]:
 def present() -> dict[str, str]:
     return {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-        for folder in ("amplint", "amplint_verify", "rules")
+        for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*.py"))
     }
 
 
 def committed(ref: str) -> dict[str, str]:
     """The files of a commit."""
-    listed = git(
-        "ls-tree", "-r", "--name-only", ref, "amplint", "amplint_verify", "rules"
-    ).splitlines()
+    listed = git("ls-tree", "-r", "--name-only", ref, *FOLDERS).splitlines()
     return {path: git("show", f"{ref}:{path}") for path in listed if path.endswith(".py")}
 
 

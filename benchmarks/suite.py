@@ -31,14 +31,14 @@ LEAST = 0.2  # seconds
 ONE_TEST = 10.0
 LIMITS = {
     "tests/conformance": 120.0,
-    "tests/fixtures": 550.0,
+    "tests/fixtures": 440.0,
     "tests/frameworks": 20.0,
-    "tests/fuzz": 130.0,
-    "tests/hostile": 65.0,
-    "tests/observe": 125.0,
-    "tests/oracles": 140.0,
-    "tests/unit": 620.0,
-    "tests/verify": 440.0,
+    "tests/fuzz": 180.0,
+    "tests/hostile": 80.0,
+    "tests/observe": 160.0,
+    "tests/oracles": 230.0,
+    "tests/unit": 560.0,
+    "tests/verify": 180.0,
 }
 PURE = """
 total = 0
