@@ -248,6 +248,16 @@ class TestValues:
             one_by_one = join_devices([join_devices([a, b]), c])
             assert one_by_one == join_devices([a, b, c]) == join_devices([c, b, a])
 
+    def test_only_a_number_of_the_host_joins_tensors_elsewhere(self) -> None:
+        program = """
+            import torch
+            def f(x: torch.Tensor):
+                number, numbers = torch.tensor(2.0) * x, torch.ones(3) * x
+                use(number, numbers)
+            """
+        assert tensor("number", program).device == NO_DEVICE
+        assert tensor("numbers", program).device == CPU
+
     def test_a_return_ends_its_branch(self) -> None:
         program = """
             import torch
