@@ -59,7 +59,7 @@ AT_NIGHT = (
     "tests/unit/test_check_growth.py",
     "tests/verify/test_safe_programs.py",
 )
-MOST_ADDED = 600  # seconds of CPU that a change adds by itself
+MOST_ADDED = 600  # seconds that a change adds by itself
 MAINS = ("origin/main", "main", "origin/master", "master")
 
 # Tests that ask the same of each fixture, file or program: of so many in a row one runs, another
@@ -102,7 +102,7 @@ CONCERNS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (
 
 @cache
 def known_times() -> Mapping[str, Mapping[str, float]]:
-    """By file::test: the seconds of CPU on average, and how many there are with its parameters."""
+    """By file::test: the seconds on average, and how many there are with its parameters."""
     found: dict[str, dict[str, float]] = json.loads(TIMES.read_text())["families"]
     return found
 
@@ -163,7 +163,7 @@ def concerned(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def seconds(places: Collection[str]) -> float:
-    """The seconds of CPU that all tests in these files and directories take."""
+    """The seconds that all tests in these files and directories take."""
     within = tuple(places)
     return sum(
         took["seconds"] * took["tests"]

@@ -194,7 +194,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if added is None:
         return [*lines, "nothing is added: git names no changes against a main branch"]
     if added.run:
-        took = f"{choice.seconds(added.run):.0f} s of CPU"
+        took = f"{choice.seconds(added.run):.0f} s on one core"
         lines.append(f"whole, because of your changes: {' '.join(added.run)} (about {took})")
     if added.too_long:
         lines.append(f"run by yourself, because of your changes: pytest {' '.join(added.too_long)}")

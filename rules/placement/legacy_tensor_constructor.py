@@ -42,7 +42,6 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     FLOATS,
-    Change,
     Edit,
     Finding,
     Fix,
@@ -90,7 +89,6 @@ CPU_DEFAULT = "the default type is never a CUDA type"
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
-
 rule = Rule(
     "AMP504",
     __doc__,
@@ -99,7 +97,6 @@ rule = Rule(
     since="0.1",
     help="name the dtype and the device: `torch.tensor`, `torch.empty`, `x.to(...)`",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
-    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     # What it is rewritten to may be another mistake.
     safe_if=(SIZES, DATA, SAME_TYPE, TENSOR, PLAIN, TO_CPU, CPU_DEFAULT),
     supersedes=("AMP101", "AMP102", "AMP201", "AMP202", "AMP501", "AMP502", "AMP503", "AMP508"),
