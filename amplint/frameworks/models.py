@@ -9,7 +9,16 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import ClassRow, Maker, MethodRow, Model, Precision, Setting, Wrapper
+from amplint.frameworks.schema import (
+    ClassRow,
+    Maker,
+    MethodRow,
+    Model,
+    Precision,
+    Role,
+    Setting,
+    Wrapper,
+)
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -227,9 +236,15 @@ class Models:
             kind, type_: of the object; "?" where its class is not in sight, so that any one of the
                 kind may be meant.
         """
-        if type_ != UNKNOWN_TYPE:
-            return self.method(self.classes([type_]), name)
-        return self.method(self._of_kind.get(kind, ()), name)
+        return self.method(self._classes_of_object(kind, type_), name)
+
+    def attribute_of_object(self, kind: str, type_: str, name: str) -> Role | None:
+        """The role of an attribute of an object of a framework; the arguments as above."""
+        classes = self._classes_of_object(kind, type_)
+        return next((row.attributes[name] for row in classes if name in row.attributes), None)
+
+    def _classes_of_object(self, kind: str, type_: str) -> tuple[ClassRow, ...]:
+        return self.classes([type_]) if type_ != UNKNOWN_TYPE else self._of_kind.get(kind, ())
 
     def precision(
         self, name: str, given: Callable[[str, int | None], object]

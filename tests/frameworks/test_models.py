@@ -6,15 +6,21 @@ which the models are held here.
 
 from __future__ import annotations
 
+import ast
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from amplint.analyses.program import Program
 from amplint.frameworks.models import bundled
 from amplint.frameworks.reading import model_of
-from amplint.frameworks.schema import Model
+from amplint.frameworks.schema import ClassRow, Model
+from amplint.ir.file_index import File
+from amplint.ir.file_set import Files
+from amplint.values.atoms import Atom, Device, Host, Object, Tensor, TensorTree
 from benchmarks.frameworks import Archive, Extract, Reader, complaints, extract_file, stored
 
 # `others` is of many libraries: single facts, each with its source.
@@ -36,6 +42,51 @@ def test_what_a_name_alone_does_not_show_has_a_source(model: Model) -> None:
             assert row.source or cls.source, (cls.names[0], row.names)
     for precision in model.precision:
         assert precision.source, precision.calls[0]
+
+
+# What an attribute of each role is, as far as a value says it.
+KIND_OF_ROLE: dict[str, Callable[[Atom], bool]] = {
+    "batch": lambda atom: isinstance(atom, TensorTree),
+    "outputs": lambda atom: isinstance(atom, TensorTree),
+    "loss": lambda atom: isinstance(atom, Tensor) and atom.rank == 0,
+    "tensor": lambda atom: isinstance(atom, Tensor),
+    "device": lambda atom: isinstance(atom, Device),
+    "number": lambda atom: isinstance(atom, Host),
+    **{
+        kind: lambda atom, kind=kind: isinstance(atom, Object) and atom.kind == kind
+        for kind in ("module", "optimizer", "scaler", "scheduler")
+    },
+}
+TELLS_NOTHING = "other"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_attribute_has_the_value_of_its_role(model: Model) -> None:
+    """In a class of the project that derives from it, and in what a call of the library builds."""
+    for row in model.classes:
+        named = [name for name in row.names if "*" not in name]
+        if not named:
+            continue
+        imports = "".join(f"import {name.rpartition('.')[0]}\n" for name in named)
+        own = f"{imports}class Own({named[0]}): ...\n"
+        built = {n for m in model.makers if m.builds == row.kind for n in m.names}
+        for maker in ("Own", *sorted(built.intersection(named))):
+            assert told_wrongly(row, own, maker) == [], maker
+
+
+def told_wrongly(row: ClassRow, before: str, maker: str) -> list[str]:
+    """The attributes of which a program is not known to read what the row says."""
+    roles = {name: role for name, role in row.attributes.items() if role != TELLS_NOTHING}
+    text = f"{before}thing = {maker}()\n" + "".join(f"print(thing.{name})\n" for name in roles)
+    file = File("main.py", text)
+    about = Program(Files({"main.py": file})).about("main.py")
+    calls = [node for node in ast.walk(file.parsed.module) if isinstance(node, ast.Call)]
+    read = {ast.unparse(call.args[0]): about.value(call.args[0]) for call in calls if call.args}
+    return [
+        f"{name}: {role}, not {read[f'thing.{name}']}"
+        for name, role in roles.items()
+        if not any(map(KIND_OF_ROLE[role], read[f"thing.{name}"]))
+    ]
 
 
 def test_no_extract_is_without_its_model() -> None:

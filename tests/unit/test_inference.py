@@ -1935,3 +1935,28 @@ def test_what_a_call_gives_besides_its_values_are_numbers_of_items(
         print({", ".join(names)})
     """
     assert [tensor(name, text).dtype for name in names] == dtypes
+
+
+def test_an_object_of_a_framework_has_the_attributes_that_its_model_says() -> None:
+    text = """
+        import accelerate
+        accelerator = accelerate.Accelerator(mixed_precision="fp16")
+        print(accelerator.scaler, accelerator.num_processes, accelerator.device)
+    """
+    scaler = only(value("accelerator.scaler", text))
+    assert isinstance(scaler, Object) and scaler.kind == "scaler"
+    assert scaler.enabled is None, "whether it scales is for accelerate to say"
+    assert isinstance(only(value("accelerator.num_processes", text)), Host)
+    assert only(value("accelerator.device", text)).kind == ACCELERATOR
+
+
+def test_a_trainer_of_a_framework_has_the_scaler_that_its_model_says() -> None:
+    text = """
+        from detectron2.engine import DefaultTrainer
+        class Own(DefaultTrainer):
+            def run_step(self):
+                scaler = self.grad_scaler
+                return scaler
+    """
+    scaler = only(value("scaler", text))
+    assert isinstance(scaler, Object) and scaler.kind == "scaler"

@@ -105,6 +105,10 @@ class AttributeReads(FramePart):
         if isinstance(atom, Object) and atom.kind == "options":
             # Others may have set it to something else: `args.world_size = ...`.
             return join([self.exchange.read(Key("option", "", name)), UNKNOWN])
+        if isinstance(atom, Object):
+            of_framework = self.frameworks.attribute_of_object(atom, name, node)
+            if of_framework is not None:
+                return of_framework
         if isinstance(atom, Unknown) and name == SAVED:
             return self.saved(node)
         if isinstance(atom, Unknown):

@@ -136,6 +136,8 @@ class Frame:
         return {
             "module": one(Object("module", "?")),
             "optimizer": one(Object("optimizer", "?")),
+            "scaler": one(Object("scaler", "?", enabled=None)),
+            "scheduler": one(Object("scheduler", "?")),
             "accelerator": one(transfer.SOME_ACCELERATOR),
         }.get(kind)
 

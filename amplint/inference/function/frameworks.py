@@ -19,6 +19,7 @@ from amplint.values.atoms import (
     Host,
     Instance,
     Method,
+    Object,
     Symbol,
     Tensor,
     Value,
@@ -40,6 +41,13 @@ class FrameworkCalls(FramePart):
         method = self.frame.models.method(classes, name)
         is_called = method is not None and method.gives is not None
         return one(Method(instance, name)) if is_called else None
+
+    def attribute_of_object(self, thing: Object, name: str, node: Node) -> Value | None:
+        """The value of an attribute of an object that a framework's own call built."""
+        role = self.frame.models.attribute_of_object(thing.kind, thing.type, name)
+        if role is None or (role == "device" and thing.device.kind is not None):
+            return None
+        return self.frame.of_role(role, node, f"`{name}` of a framework")
 
     def given_by(self, method: Method, node: Node) -> Value | None:
         """The value that a method of a framework returns to the code that calls it."""
