@@ -2,7 +2,7 @@
 
     python -m benchmarks.worth lines DIRECTORY... --output FILE
     python -m benchmarks.worth active DIRECTORY... --output FILE
-    python -m benchmarks.worth weigh --active FILE [--most N] [--labels JSONL]... --output FILE
+    python -m benchmarks.worth weigh --active FILE [--parts] [--labels JSONL]... --output FILE
 
 `lines` runs `amplint check` with all rules over each directory, and `amplint fix` without writing,
 under coverage, and writes by module the functions and lines that nothing has run.
@@ -11,9 +11,10 @@ under coverage, and writes by module the functions and lines that nothing has ru
 directories it has ever returned something: neither nothing, nor false, nor an unknown value.
 
 `weigh` takes the functions that are active in few directories, the special cases: what is active
-everywhere is no special case. Each is made to say nothing, and the directories in which it is
-active are checked again: written are the findings that go and that come, and of which a label says
-that they are right or wrong. It goes on where an earlier run was ended.
+everywhere is no special case. With `--parts` it takes each module of the engine and each model of
+a framework instead. Each is made to say nothing, and the directories in which it is active are
+checked again: written are the findings that go and that come, and of which a label says that they
+are right or wrong. It goes on where an earlier run was ended; several may write to one file.
 
 Code under analysis is read, and never run.
 """
@@ -47,6 +48,7 @@ ROOMS = ("amplint", "rules")
 WEIGHED = ("amplint.analyses", "amplint.gradscaler", "amplint.inference", "amplint.rules")
 COMMANDS = (("check", "--no-cache", "--format", "json"), ("fix", "--no-cache", "--unsafe"))
 COMMON = ("--select", "ALL", "--preview", "--jobs", "1")
+MODEL = "frameworks/"  # begins the name of a model
 MOST = 3  # directories in which a special case is active
 
 
@@ -198,13 +200,41 @@ def nothing(function: FunctionType) -> CodeType | None:
     return None
 
 
-def silenced(name: str, directory: Path) -> list[list[object]]:
-    """The findings in a directory where a function says nothing."""
-    function = functions()[name]
-    code = nothing(function)
-    assert code is not None
-    function.__code__ = code
-    return checked(directory)
+def silence(name: str) -> None:
+    """Make a function, all functions of a module or the model of a framework say nothing."""
+    if name.startswith(MODEL):
+        from amplint.frameworks import models  # noqa: PLC0415
+
+        left = tuple(each for each in models.bundled() if each.name != name.removeprefix(MODEL))
+        vars(models)["bundled"] = lambda: left
+    for key, function in functions().items():
+        code = nothing(function) if name in (key, key.partition(":")[0]) else None
+        if code is not None:
+            function.__code__ = code
+
+
+def parts(where: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """By module of the engine, and by model of a framework: the directories in which it speaks."""
+    from amplint.frameworks.models import bundled  # noqa: PLC0415
+
+    found: dict[str, set[str]] = {}
+    for name, held in where.items():
+        if not name.startswith(WEIGHED[-1]):
+            found.setdefault(name.partition(":")[0], set()).update(held)
+    everywhere = {each for held in where.values() for each in held}
+    texts = {each: text_of(Path(each)) for each in everywhere}
+    for model in bundled():
+        words = model.packages or (model.name,)
+        found[MODEL + model.name] = {
+            each for each, text in texts.items() if any(word in text for word in words)
+        }
+    return {name: sorted(held) for name, held in found.items() if held}
+
+
+def text_of(directory: Path) -> str:
+    return "\n".join(
+        path.read_text(encoding="utf-8", errors="replace") for path in directory.rglob("*.py")
+    )
 
 
 def in_process(what: str, *arguments: str) -> Any:
@@ -220,20 +250,30 @@ def in_process(what: str, *arguments: str) -> Any:
 
 
 def weigh(
-    known: Mapping[str, Any], most: int, labels: Mapping[tuple[str, int], str], output: Path
+    known: Mapping[str, Any], whole: bool, labels: Mapping[tuple[str, int], str], output: Path
 ) -> None:
-    """Silence one special case after the other, and write what becomes of the findings."""
+    """Silence one part, or one special case, after the other, and write what becomes of the
+    findings.
+
+    Args:
+        whole: whether parts are taken.
+    """
     places = known["directories"]
     where: dict[str, list[str]] = {}
     for directory, each in places.items():
         for name in each["active"]:
             where.setdefault(name, []).append(directory)
-    special = {name: held for name, held in where.items() if len(held) <= most}
-    results = json.loads(output.read_text()) if output.exists() else {}
     able = {name for name, function in functions().items() if nothing(function) is not None}
-    for name in sorted(special.keys() & able - results.keys()):
-        gone, come, failed = list[object](), list[object](), False
-        for directory in special[name]:
+    special = {name: held for name, held in where.items() if name in able and len(held) <= MOST}
+    taken = parts(where) if whole else special
+    for name in sorted(taken, key=lambda each: (len(taken[each]), each)):
+        if name in read(output):
+            continue
+        write(output, name, None)  # taken by this process
+        gone: list[list[object]] = []
+        come: list[list[object]] = []
+        failed = False
+        for directory in taken[name]:
             now = in_process("silenced", name, directory)
             before = places[directory]["findings"]
             failed |= now is None
@@ -243,9 +283,17 @@ def weigh(
             ):
                 left = [each for each in some if each not in others]
                 found.extend([Path(directory).name, *each, label_of(each, labels)] for each in left)
-        results[name] = {"directories": special[name], "gone": gone, "come": come, "fails": failed}
-        output.write_text(json.dumps(results, indent=1) + "\n")
+        result = {"directories": len(taken[name]), "gone": gone, "come": come, "fails": failed}
+        write(output, name, result)
         print(name, len(gone), len(come), "fails" * failed, flush=True)
+
+
+def read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def write(path: Path, name: str, result: object) -> None:
+    path.write_text(json.dumps(read(path) | {name: result}, indent=1) + "\n")
 
 
 def label_of(finding: Sequence[Any], labels: Mapping[tuple[str, int], str]) -> str:
@@ -259,7 +307,7 @@ def main() -> None:
     parser.add_argument("what")
     parser.add_argument("arguments", nargs="*")
     parser.add_argument("--active", type=Path)
-    parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("--parts", action="store_true")
     parser.add_argument("--labels", type=Path, action="append", default=[])
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
@@ -267,23 +315,26 @@ def main() -> None:
     if given.what == "_active":
         print(json.dumps(active(Path(given.arguments[0]))))
     elif given.what == "_silenced":
-        print(json.dumps(silenced(given.arguments[0], Path(given.arguments[1]))))
+        silence(given.arguments[0])
+        print(json.dumps(checked(Path(given.arguments[1]))))
     elif given.what == "lines":
         text = json.dumps(measured([Path(each) for each in directories]), indent=1)
         given.output.write_text(text + "\n")
     elif given.what == "active":
-        found = {}
+        found: dict[str, object] = {}
+        spoken: list[str] = []
         for directory in directories:
             findings, names = in_process("active", directory) or ([], [])
             found[directory] = {"findings": findings, "active": names}
+            spoken += names
             print(Path(directory).name, len(findings), len(names), flush=True)
-        counted = Counter(name for each in found.values() for name in each["active"])
+        counted = Counter(spoken)
         idle = sorted(functions().keys() - counted.keys())
         given.output.write_text(json.dumps({"idle": idle, "directories": found}) + "\n")
     else:
         rows = [json.loads(row) for file in given.labels for row in file.open(encoding="utf-8")]
         labels = {(row["path"], row["line"]): row["label"] for row in rows}
-        weigh(json.loads(given.active.read_text()), given.most, labels, given.output)
+        weigh(json.loads(given.active.read_text()), given.parts, labels, given.output)
 
 
 if __name__ == "__main__":
