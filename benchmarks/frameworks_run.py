@@ -214,6 +214,12 @@ class Held(NamedTuple):
         row = self.row(seen)
         return row is not None and row.called is not None
 
+    def is_own(self, seen: Seen) -> bool:
+        """Whether a method is one of a class of the program, which the framework calls."""
+        cls = seen.name.rpartition(".")[0]
+        watched = self.run.classes.get(cls)
+        return watched is not None and all(not base.endswith(f".{cls}") for base in watched.bases)
+
     def precision(self) -> Precision | None:
         """The row of the precision that the program asks for. Raises LookupError without one."""
         call, argument, value = self.run.precision
@@ -235,6 +241,8 @@ class Held(NamedTuple):
             return
         if row.called is not None:
             yield from self.of_calls(seen, row, precision)
+        elif row.gives is None and self.is_own(seen):
+            yield f"{seen.name}: {seen.calls} calls, and the row says nothing of them"
         yield from self.of_values(seen, row)
         opens = None if precision is None else (self.dtype(precision),)
         if row.gives == "region" and seen.opened != opens:
