@@ -272,17 +272,13 @@ def weigh(
         write(output, name, None)  # taken by this process
         gone: list[list[object]] = []
         come: list[list[object]] = []
-        failed = False
-        for directory in taken[name]:
-            now = in_process("silenced", name, directory)
+        answers = in_process("silenced", name, *taken[name])
+        for directory, now in zip(taken[name], answers or (), strict=False):
             before = places[directory]["findings"]
-            failed |= now is None
-            for some, others, found in (
-                (before, now or before, gone),
-                (now or before, before, come),
-            ):
+            for some, others, found in ((before, now, gone), (now, before, come)):
                 left = [each for each in some if each not in others]
                 found.extend([Path(directory).name, *each, label_of(each, labels)] for each in left)
+        failed = answers is None
         result = {"directories": len(taken[name]), "gone": gone, "come": come, "fails": failed}
         write(output, name, result)
         print(name, len(gone), len(come), "fails" * failed, flush=True)
@@ -316,7 +312,7 @@ def main() -> None:
         print(json.dumps(active(Path(given.arguments[0]))))
     elif given.what == "_silenced":
         silence(given.arguments[0])
-        print(json.dumps(checked(Path(given.arguments[1]))))
+        print(json.dumps([checked(Path(each)) for each in given.arguments[1:]]))
     elif given.what == "lines":
         text = json.dumps(measured([Path(each) for each in directories]), indent=1)
         given.output.write_text(text + "\n")
