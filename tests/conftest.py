@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from amplint.run import seal
 from tests import choice
+from tests.command import Amplint
 from tests.helpers import ROOT, folders
 
 if TYPE_CHECKING:
@@ -276,6 +277,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         Path(file).write_text(json.dumps(dict(rows)), encoding="utf-8")
         for part in parts:
             part.unlink()
+
+
+@pytest.fixture
+def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
+    return Amplint(capfd)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, which is also the current directory."""
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

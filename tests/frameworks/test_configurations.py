@@ -74,11 +74,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
-@pytest.fixture
 def trained(project: Path) -> Path:
     """A project that trains by an engine, with its configuration."""
     (project / "network.py").write_text(NETWORK + SIGN)

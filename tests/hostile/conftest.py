@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import Amplint
-
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 
 
@@ -28,8 +26,3 @@ def home(tmp_path: Path) -> Path:
     directory = tmp_path / "home"
     directory.mkdir()
     return directory
-
-
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)

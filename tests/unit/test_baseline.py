@@ -20,18 +20,11 @@ OLD = f"import torch\n\n{CAST}{SCALER}"
 FILE = ".amplint-baseline.json"
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "requirements.txt").write_text("torch>=2.4")
-    (tmp_path / "a.py").write_text(OLD)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(project: Path) -> Path:
+    (project / "requirements.txt").write_text("torch>=2.4")
+    (project / "a.py").write_text(OLD)
+    return project
 
 
 def reported(ran: Ran) -> list[str]:

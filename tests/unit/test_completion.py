@@ -20,11 +20,6 @@ Offered = Callable[..., list[str]]
 
 
 @pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
-@pytest.fixture
 def complete(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> Offered:
     """What is offered for a line whose last word is begun."""
 

@@ -16,18 +16,10 @@ MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 BUILT_AND_MOVED = "import torch\n\n\ndef f(device):\n    return torch.rand(3).to(device)\n"
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project, which is also the current directory."""
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "requirements.txt").write_text("torch>=2.4")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(project: Path) -> Path:
+    (project / "requirements.txt").write_text("torch>=2.4")
+    return project
 
 
 # ------------------------------------------------------------------------- check --fix, --diff

@@ -53,11 +53,6 @@ Answer = tuple[str, int, int, str, str]  # file, row, column, code, safety of th
 
 
 @pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
-@pytest.fixture
 def mono(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of two packages, and a directory that belongs to neither."""
     root = tmp_path / "mono"

@@ -24,16 +24,7 @@ LONG = "torch.cuda.amp.GradScaler(init_scale=2.0**16, growth_factor=2.0, backoff
 COMMENT = f"# amplint: ignore[AMP702] {REASON}"
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pyproject.toml").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("project")
 
 
 # Code, and the same with comments. `S` is a scaler, `L` one in a long line, `C` the comment.

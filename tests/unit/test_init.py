@@ -25,11 +25,6 @@ FROM = f"--from={SOURCE.address}@{SOURCE.commit}"
 FILES = (".github/workflows/amplint.yml", ".pre-commit-config.yaml", "amplint.toml")
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository, which is also the current directory."""

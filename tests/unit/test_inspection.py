@@ -55,11 +55,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 def section(page: str, name: str) -> list[str]:
     """The lines under a heading, without their indentation."""
     lines = page.partition(f"\n{name}\n")[2].partition("\n\n")[0].splitlines()

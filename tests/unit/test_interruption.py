@@ -22,11 +22,6 @@ MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 ON_POSIX = pytest.mark.skipif(os.name != "posix", reason="the system has no such thing")
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project, which is also the current directory."""

@@ -57,11 +57,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 def found(amplint: Amplint, *arguments: str) -> list[str]:
     """The findings, each with its place and its code."""
     done = amplint("check", "--format", "concise", *arguments)

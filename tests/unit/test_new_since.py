@@ -31,11 +31,6 @@ s = torch.cuda.amp.GradScaler()
 CALLS = TRAIN.replace("optimizer.step()\n", "optimizer.step()\n        log(loss)\n")
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 class Repository:
     """A repository whose one commit holds what was there."""
 

@@ -33,11 +33,6 @@ def train(model, loader):
 """
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 class Terminal(Amplint):
     """`amplint`, whose output goes to what says that it is a terminal."""
 

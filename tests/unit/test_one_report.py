@@ -23,11 +23,6 @@ FOLDERS = ("legacy_grad_scaler", "clip_before_unscale", "legacy_autocast")
 Report = Callable[..., Mapping[str, str]]
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A few fixtures, as modules of one project, and files that nobody can read."""

@@ -83,11 +83,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 class Running:
     """A run that hangs, in a session of its own."""
 

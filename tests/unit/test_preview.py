@@ -28,11 +28,6 @@ NEW, OLD = "AMP115", "AMP106"
 CUT = registry.find(NEW, registry.all_rules())
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

@@ -109,11 +109,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     forget()
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 def process(*arguments: str, cwd: Path, path: list[Path]) -> Ran:
     """`amplint` in a process of its own, which looks for modules in these directories first."""
     code = (

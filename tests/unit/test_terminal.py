@@ -12,11 +12,6 @@ from tests.command import Amplint
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a finding, which is also the current directory."""

@@ -18,17 +18,7 @@ SCALER = "scaler = torch.cuda.amp.GradScaler()\n"
 Step = Callable[[], object]
 
 
-@pytest.fixture
-def amplint(capfd: pytest.CaptureFixture[str]) -> Amplint:
-    return Amplint(capfd)
-
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project, which is also the current directory."""
-    (tmp_path / "pyproject.toml").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("project")
 
 
 @pytest.fixture
