@@ -8,7 +8,7 @@ import random
 import textwrap
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import IndexStore
 from amplint.run.linking import Linker, LiveLinker, key_of_project
+from amplint.run.request import Outcome
 from amplint.util.progress import SILENT
 from amplint.values.atoms import Tensor, Value
 from benchmarks.edits import edit
@@ -176,6 +177,21 @@ def outcome(inference: Inference) -> dict[str, object]:
 TakeUp = Callable[[Inference, Texts], "Inference | None"]
 
 
+def followed_by(take_up: TakeUp, before: Inference, after: Texts) -> Inference:
+    """What is taken up after an edit, which is what a run from nothing gives."""
+    inference = take_up(before, after)
+    assert inference is not None
+    assert outcome(inference) == outcome(linked(indexed(after)))
+    return inference
+
+
+def there_and_back(take_up: TakeUp, before: Texts, after: Texts) -> Inference:
+    """What is taken up in its turn is that, too."""
+    inference = followed_by(take_up, linked(indexed(before)), after)
+    followed_by(take_up, inference, before)
+    return inference
+
+
 def from_snapshot(before: Inference, after: Texts) -> Inference | None:
     kept = KeptOnDisk(snapshot(before))
     edit = taken_up(indexed(after), kept, changed(before, after))
@@ -213,14 +229,7 @@ def edited(path: str, old: str, new: str) -> Texts:
 def test_an_edit_gives_what_a_run_from_nothing_gives(
     path: str, old: str, new: str, take_up: TakeUp
 ) -> None:
-    after = edited(path, old, new)
-    inference = take_up(linked(indexed(PROJECT)), after)
-    assert inference is not None
-    assert outcome(inference) == outcome(linked(indexed(after)))
-    # And it can be taken up in its turn.
-    back = take_up(inference, PROJECT)
-    assert back is not None
-    assert outcome(back) == outcome(linked(indexed(PROJECT)))
+    there_and_back(take_up, PROJECT, edited(path, old, new))
 
 
 def readers(inference: Inference) -> dict[Key, set[SiteId]]:
@@ -276,13 +285,7 @@ def outer(x):
 
     return inner()
 """
-    after = {"a.py": text.replace("made = 1", "kept = 1")}
-    inference = take_up(linked(indexed({"a.py": text})), after)
-    assert inference is not None
-    assert outcome(inference) == outcome(linked(indexed(after)))
-    back = take_up(inference, {"a.py": text})
-    assert back is not None
-    assert outcome(back) == outcome(linked(indexed({"a.py": text})))
+    there_and_back(take_up, {"a.py": text}, {"a.py": text.replace("made = 1", "kept = 1")})
 
 
 def test_a_field_that_feeds_itself_does_not_keep_what_it_held(take_up: TakeUp) -> None:
@@ -316,9 +319,7 @@ def test_who_sees_a_change_past_keys_is_evaluated_again(
 ) -> None:
     after = edited(path, old, new)
     for before, then in ((PROJECT, after), (after, PROJECT)):
-        inference = take_up(linked(indexed(before)), then)
-        assert inference is not None
-        assert outcome(inference) == outcome(linked(indexed(then)))
+        followed_by(take_up, linked(indexed(before)), then)
 
 
 # A function of which nobody knows what it is given, but that it backpropagates it.
@@ -335,9 +336,7 @@ def test_who_gives_a_loss_to_a_function_sees_what_becomes_of_it(take_up: TakeUp)
     with_loss = PROJECT | GIVEN_A_LOSS
     without = with_loss | {"steps.py": "def finish(loss):\n    loss.shown()\n"}
     for before, then in ((with_loss, without), (without, with_loss)):
-        inference = take_up(linked(indexed(before)), then)
-        assert inference is not None
-        assert outcome(inference) == outcome(linked(indexed(then)))
+        followed_by(take_up, linked(indexed(before)), then)
     returned = linked(indexed(with_loss)).store.joined(Key("return", "loop.py::loop"))
     assert any(isinstance(atom, Tensor) for atom in returned)
 
@@ -414,9 +413,7 @@ def test_an_edited_function_keeps_the_nodes_that_stay(
     before = {**PROJECT, "long.py": textwrap.dedent(text)}
     assert old in before["long.py"]
     after = {**before, "long.py": before["long.py"].replace(old, new, 1)}
-    inference = in_memory(linked(indexed(before)), after)
-    assert inference is not None
-    assert outcome(inference) == outcome(linked(indexed(after)))
+    inference = followed_by(in_memory, linked(indexed(before)), after)
     if rewired is None:
         assert not any(grafts)
     else:
@@ -424,9 +421,7 @@ def test_an_edited_function_keeps_the_nodes_that_stay(
         assert found is not None
         assert 0 < len(found.behind) < len(found.numbers)
         assert bool(found.rewired) is rewired
-    back = in_memory(inference, before)
-    assert back is not None
-    assert outcome(back) == outcome(linked(indexed(before)))
+    followed_by(in_memory, inference, before)
 
 
 ADDED = "def added(x):\n    return made(x)\n"
@@ -474,10 +469,7 @@ def test_a_module_with_a_new_function_keeps_its_nodes(
     changed = train.replace(where, f"{text}{where}", 1) if where else f"{train}\n\n{text}"
     inference = linked(indexed(before))
     for after in ({**before, "train.py": changed}, before):
-        followed = in_memory(inference, after)
-        assert followed is not None
-        assert outcome(followed) == outcome(linked(indexed(after)))
-        inference = followed
+        inference = followed_by(in_memory, inference, after)
     assert ("train.py::" in kept) is stays
 
 
@@ -491,9 +483,7 @@ def test_a_comment_that_names_an_idle_scaler_is_seen() -> None:
     """
     before = {"train.py": textwrap.dedent(train)}
     after = {"train.py": f"# GradScaler('cpu')\n{before['train.py']}"}
-    inference = in_memory(linked(indexed(before)), after)
-    assert inference is not None
-    assert outcome(inference) == outcome(linked(indexed(after)))
+    followed_by(in_memory, linked(indexed(before)), after)
 
 
 ADDED = """
@@ -517,9 +507,7 @@ def test_files_that_come_and_go(take_up: TakeUp) -> None:
     moved = {**gone, "then.py": user["added.py"]}
     states: list[Texts] = [PROJECT, more, user, gone, moved, user, PROJECT]
     for before, after in itertools.pairwise(states):
-        inference = take_up(linked(indexed(before)), after)
-        assert inference is not None
-        assert outcome(inference) == outcome(linked(indexed(after)))
+        followed_by(take_up, linked(indexed(before)), after)
 
 
 def test_a_lambda_that_mentions_a_name_is_evaluated_again(take_up: TakeUp) -> None:
@@ -533,9 +521,7 @@ def test_a_lambda_that_mentions_a_name_is_evaluated_again(take_up: TakeUp) -> No
     """
     before = {**PROJECT, "user.py": textwrap.dedent(user)}
     after = {**before, "blocks.py": before["blocks.py"].replace("def made(", "def fresh(")}
-    inference = take_up(linked(indexed(before)), after)
-    assert inference is not None
-    assert outcome(inference) == outcome(linked(indexed(after)))
+    followed_by(take_up, linked(indexed(before)), after)
 
 
 def test_a_package_that_comes_is_not_taken_up(take_up: TakeUp) -> None:
@@ -560,20 +546,9 @@ def test_where_much_has_changed_all_is_linked_from_nothing(
 ) -> None:
     before = {f"m{number}.py": "x = 1\n" for number in range(10)}
     monkeypatch.setattr(taking_up, "MOST_CHANGED", 0.4)
-    assert (
-        take_up(
-            linked(indexed(before)),
-            {**before, **dict.fromkeys(list(before)[:4], "import sys\nx = 1\n")},
-        )
-        is not None
-    )
-    assert (
-        take_up(
-            linked(indexed(before)),
-            {**before, **dict.fromkeys(list(before)[:5], "import sys\nx = 1\n")},
-        )
-        is None
-    )
+    for count in (4, 5):
+        after = {**before, **dict.fromkeys(list(before)[:count], "import sys\nx = 1\n")}
+        assert (take_up(linked(indexed(before)), after) is None) is (count == 5)
 
 
 # -------------------------------------------------------------------------------- with a cache
@@ -616,6 +591,42 @@ def report(root: Path, texts: Texts, cache: Cache | None) -> str:
     return json_format.render(Report(found, request.rules, root))
 
 
+class InMemory:
+    """A project whose reports from what is in memory and from nothing are the same, byte for byte:
+    what the rules ask does not change what is in memory."""
+
+    def __init__(self, root: Path, texts: dict[str, str]) -> None:
+        self.root, self.texts = root, texts
+        self.linker = LiveLinker()
+        self.files: dict[tuple[str, str], File] = {}
+        write(root, texts)
+
+    def change(self, change: Mapping[str, str | None]) -> None:
+        write(self.root, change)
+        now = {**self.texts, **change}.items()
+        self.texts = {path: text for path, text in now if text is not None}
+
+    def report(self, said: str = "") -> Outcome:
+        request = request_for(self.root, [self.root / path for path in self.texts])
+        found = engine.run(replace(request, linker=self.linker, indexed=self.files))
+        in_memory = json_format.render(Report(found, request.rules, self.root))
+        assert in_memory == report(self.root, self.texts, None), said
+        return found
+
+
+def texts_of(folders: Iterable[Path]) -> dict[str, str]:
+    return {
+        file.relative_to(FIXTURES).as_posix(): file.read_bytes().decode(errors="replace")
+        for folder in folders
+        for file in sorted(folder.glob("*.py"))
+    }
+
+
+def drawn(chance: random.Random) -> dict[str, str]:
+    """The files of some fixtures."""
+    return texts_of(chance.sample(sorted(path for path in FIXTURES.iterdir() if path.is_dir()), 3))
+
+
 def write(root: Path, change: Mapping[str, str | None]) -> None:
     for path, text in change.items():
         if text is None:
@@ -631,12 +642,7 @@ def test_random_edits_one_upon_the_other(
 ) -> None:
     """The reports with a cache and without are the same, byte for byte."""
     chance = random.Random(seed)
-    folders = chance.sample(sorted(path for path in FIXTURES.iterdir() if path.is_dir()), 3)
-    texts = {
-        file.relative_to(FIXTURES).as_posix(): file.read_bytes().decode(errors="replace")
-        for folder in folders
-        for file in sorted(folder.glob("*.py"))
-    }
+    texts = drawn(chance)
     write(tmp_path, texts)
     said = "nothing"
     for _ in range(10):
@@ -652,27 +658,13 @@ def test_random_edits_one_upon_the_other(
 def test_random_edits_of_a_project_that_stays_in_memory(
     tmp_path: Path, continuations: list[bool]
 ) -> None:
-    """The reports from what is in memory and from nothing are the same, byte for byte: what the
-    rules ask does not change what is in memory."""
     chance = random.Random(2)
-    folders = chance.sample(sorted(path for path in FIXTURES.iterdir() if path.is_dir()), 3)
-    texts = {
-        file.relative_to(FIXTURES).as_posix(): file.read_bytes().decode(errors="replace")
-        for folder in folders
-        for file in sorted(folder.glob("*.py"))
-    }
-    write(tmp_path, texts)
-    linker = LiveLinker()
-    files: dict[tuple[str, str], File] = {}
+    project = InMemory(tmp_path, drawn(chance))
     said = "nothing"
     for _ in range(9):
-        request = request_for(tmp_path, [tmp_path / path for path in texts])
-        found = engine.run(replace(request, linker=linker, indexed=files))
-        in_memory = json_format.render(Report(found, request.rules, tmp_path))
-        assert in_memory == report(tmp_path, texts, None), said
-        said, change = edit(texts, chance)
-        write(tmp_path, change)
-        texts = {path: text for path, text in {**texts, **change}.items() if text is not None}
+        project.report(said)
+        said, change = edit(project.texts, chance)
+        project.change(change)
     assert sum(continuations) > 3
 
 
@@ -704,26 +696,12 @@ def test_comments_that_come_and_go(
 ) -> None:
     """What code moves by them is told of with its new places, and with nothing else."""
     chance = random.Random(0)
-    folders = [
-        FIXTURES / name
-        for name in ("scaler_state_not_saved", "host_read_in_hot_path", "missing_scaler_update")
-    ]
-    texts = {
-        file.relative_to(FIXTURES).as_posix(): file.read_text(encoding="utf-8")
-        for folder in folders
-        for file in sorted(folder.glob("*.py"))
-    }
-    write(tmp_path, texts)
-    linker = LiveLinker()
-    files: dict[tuple[str, str], File] = {}
+    names = ("scaler_state_not_saved", "host_read_in_hot_path", "missing_scaler_update")
+    project = InMemory(tmp_path, texts_of(FIXTURES / name for name in names))
     for _ in range(5):
-        request = request_for(tmp_path, [tmp_path / path for path in texts])
-        found = engine.run(replace(request, linker=linker, indexed=files))
-        in_memory = json_format.render(Report(found, request.rules, tmp_path))
-        assert in_memory == report(tmp_path, texts, None)
-        path = chance.choice(sorted(texts))
-        texts[path] = with_note(texts[path], chance)
-        write(tmp_path, {path: texts[path]})
+        project.report()
+        path = chance.choice(sorted(project.texts))
+        project.change({path: with_note(project.texts[path], chance)})
     assert all(continuations)
     assert followed["Hotness"] == followed["BackwardCalls"] > 3
     assert 0 < followed["ScalerMisuse"] <= followed["Hotness"]
@@ -760,18 +738,10 @@ def test_a_scaler_of_the_project_that_comes_to_keep_the_protocol(tmp_path: Path)
     """Who only scales by it calls no method that is edited."""
     texts = {"scalers.py": textwrap.dedent(SCALERS), "train.py": textwrap.dedent(TRAINER)}
     kept = texts["scalers.py"].replace("return optimizer.step()", "return super().step(optimizer)")
-    linker = LiveLinker()
-    files: dict[tuple[str, str], File] = {}
-    seen = []
-    for text in (texts["scalers.py"], kept):
-        texts["scalers.py"] = text
-        write(tmp_path, texts)
-        request = request_for(tmp_path, [tmp_path / path for path in texts])
-        found = engine.run(replace(request, linker=linker, indexed=files))
-        seen.append({each.code for each in found.findings})
-        in_memory = json_format.render(Report(found, request.rules, tmp_path))
-        assert in_memory == report(tmp_path, texts, None)
-    assert "AMP401" in seen[1] - seen[0]
+    project = InMemory(tmp_path, texts)
+    before = {each.code for each in project.report().findings}
+    project.change({"scalers.py": kept})
+    assert "AMP401" in {each.code for each in project.report().findings} - before
 
 
 def with_note(text: str, chance: random.Random) -> str:
