@@ -5,10 +5,10 @@ Each program is run for real, on the simulation of CUDA and on CUDA's policy wit
 
 from __future__ import annotations
 
+import re
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -83,295 +83,162 @@ def main():
 """
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A program with one fix that runs.
 
     Args:
         body: of `main`, after `h` is there, which is float16.
         verdict: what has to be found.
-        reason: a part of why.
         good: whether the fix may be written.
+        reason: a part of why.
     """
 
     body: str
     verdict: Verdict
-    reason: str = ""
-    good: bool = False
+    good: bool
+    reason: str
 
 
-CASES = {
-    "nothing": Case(
-        """
-        # wrong: z = torch.zeros(6, 4, dtype=h.dtype, device="cuda")
-        z = torch.zeros(6, 4, dtype=h.dtype).to("cuda")
-        return h + z
-        """,
-        Verdict.EXACT,
-        good=True,
-    ),
-    "dtype": Case(
-        """
-        # wrong: z = h.new_zeros(6, 4)
-        z = torch.zeros(6, 4, device=h.device)
-        return h + z
-        """,
-        Verdict.DIFFERS,
-        "result: dtype float32 -> float16",
-    ),
-    "dtype on the way": Case(
-        """
-        # wrong: z = h.clone()
-        z = h.float()
-        z = z * 0
-        return z.float().sum().item()
-        """,
-        Verdict.DIFFERS,
-        "aten.mul.Tensor at train.py",
-    ),
-    "value": Case(
-        """
-        # wrong: z = h * 0.501
-        z = h * 0.5
-        return z.float().sum()
-        """,
-        Verdict.DIFFERS,
-        "result: value",
-    ),
-    "gradient": Case(
-        """
-        # wrong: loss = (h.float() * h.float().detach()).sum()
-        loss = h.float().pow(2).sum()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loss.backward()
-        optimizer.step()
-        """,
-        Verdict.DIFFERS,
-        "Net.fc.weight: float32[4x8]@cpu: values differ (by 0.793 at [2, 1]",
-    ),
-    "wait": Case(
-        """
-        # wrong: total = h.detach().float().sum(); total.item()
-        total = h.detach().float().sum()
-        return total
-        """,
-        Verdict.DIFFERS,
-        "the host waits 3 times instead of 2",
-    ),
-    "random numbers": Case(
-        """
-        # wrong: noise = torch.rand(6, 4, generator=torch.Generator().manual_seed(1))
-        noise = torch.rand(6, 4)
-        return noise * 2
-        """,
-        Verdict.STREAM_CHANGED,
-        "other random numbers; otherwise exact",
-    ),
-    "random numbers later": Case(
-        """
-        # wrong: z = torch.rand(3) * 0
-        z = torch.zeros(3)
-        return z
-        """,
-        Verdict.STREAM_CHANGED,
-        "other random numbers; the results are equal",
-    ),
-    "another device's random numbers": Case(
-        """
-        # unsafe: noise = torch.rand(6, 4, device="cuda")
-        noise = torch.rand(6, 4).cuda()
-        return noise * 2
-        """,
-        Verdict.STREAM_CHANGED,
-        "the generator of cuda instead of that of cpu",
-        good=True,
-    ),
-    "exception": Case(
-        """
-        # wrong: z = torch.ones(5, device="cuda")
-        z = torch.ones(4, device="cuda")
-        return h + z
-        """,
-        Verdict.CRASHES,
-        "the fixed program raises RuntimeError",
-    ),
-    "dtypes that real kernels do not take": Case(
-        """
-        # wrong: w = torch.ones(4, 2, device="cuda")
-        w = torch.ones(4, 2, device="cuda", dtype=torch.half)
-        return torch.mm(h.detach(), w)
-        """,
-        Verdict.CRASHES,
-        "expected m1 and m2 to have the same dtype",
-    ),
-    "another device": Case(
-        """
-        # wrong: z = torch.ones(4)
-        z = torch.ones(4, device="cuda")
-        return h + z
-        """,
-        Verdict.CRASHES,
-        "device",
-    ),
-    "segmentation fault": Case(
-        """
-        # wrong: z = h + 1; os.abort()
-        z = h + 1
-        return z
-        """,
-        Verdict.CRASHES,
-        "SIGABRT",
-    ),
-    "exit": Case(
-        """
-        # wrong: z = h + 1; os._exit(0)
-        z = h + 1
-        return z
-        """,
-        Verdict.CRASHES,
-        "without a result",
-    ),
-    "memory": Case(
-        """
-        # wrong: z = h + 1; junk = bytearray(64 << 30)
-        z = h + 1
-        return z
-        """,
-        Verdict.CRASHES,
-        "MemoryError",
-    ),
-    "flood of output": Case(
-        """
-        # wrong: z = h + 1 if print("x" * (64 << 20)) is None else h
-        z = h + 1
-        return z
-        """,
-        Verdict.EXACT,
-        good=True,
-    ),
-    "system exit": Case(
-        """
-        # wrong: z = h + 1; raise SystemExit("enough")
-        z = h + 1
-        return z
-        """,
-        Verdict.CRASHES,
-        "the program exited with 'enough'",
-    ),
-    "original differs from itself": Case(
-        """
-        # wrong: z = 1 + h
-        z = h + 1
-        return z.float() * random.SystemRandom().random() + time.time_ns() % 99991
-        """,
-        Verdict.INCONCLUSIVE,
-        "the original differs from itself",
-    ),
-    "original cannot run": Case(
-        """
-        # wrong: z = h + 2
-        z = h + 1
-        raise ValueError("no data")
-        """,
-        Verdict.INCONCLUSIVE,
-        "both programs raise ValueError at train.py:30: no data",
-    ),
-    "original raises at the line": Case(
-        """
-        # wrong: z = torch.mm(h.float(), h.detach().t().float())
-        z = torch.mm(h.float(), h.detach().t())
-        return z
-        """,
-        Verdict.IMPROVED,
-        "the fixed program runs",
-        good=True,
-    ),
-    "declared dtype": Case(
-        """
-        # unsafe: z = torch.zeros(6, 4, device=h.device, dtype=h.dtype)
-        z = torch.zeros(6, 4, device=h.device)
-        return h + z
-        """,
-        Verdict.DECLARED_CHANGE,
-        "equal after the declared cast",
-        good=True,
-    ),
-    "declared dtype and a wrong value": Case(
-        """
-        # unsafe: z = torch.full((6, 4), 0.1, device=h.device, dtype=h.dtype)
-        z = torch.zeros(6, 4, device=h.device)
-        return h + z
-        """,
-        Verdict.DIFFERS,
-        "the error was",
-    ),
-    "rounding": Case(
-        """
-        # unsafe: total = float(x.sin().sum())
-        total = sum(float(each) for each in x.sin().flatten())
-        return total
-        """,
-        Verdict.IMPROVED,
-        "no further from a float64 reference",
-        good=True,
-    ),
-    "training": Case(
-        """
-        # training: loss = h.float().pow(2).sum() * 2
-        loss = h.float().pow(2).sum()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loss.backward()
-        optimizer.step()
-        """,
-        Verdict.DECLARED_CHANGE,
-        "loss 1 of backward(): value",
-        good=True,
-    ),
-    "training that waits for its step": Case(
-        """
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda", init_scale=2.0)
-        scaler.scale(h.float().pow(2).sum()).backward()
-        # training: scaler.step(optimizer)
-        optimizer.step()
-        scaler.unscale_(optimizer) if not scaler._per_optimizer_states else None
-        """,
-        Verdict.DECLARED_CHANGE,
-        "Net.fc.weight: float32[4x8]@cpu: values differ (by 1.59 at [2, 1]",
-        good=True,
-    ),
-    "training with another dtype": Case(
-        """
-        # training: loss = h.float().pow(2).sum().double() * 2
-        loss = h.float().pow(2).sum()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loss.backward()
-        optimizer.step()
-        """,
-        Verdict.DIFFERS,
-        "loss 1 of backward(): dtype float32 -> float64",
-    ),
-    "training by a rule that does not say so": Case(
-        """
-        # wrong: loss = h.float().pow(2).sum() * 2
-        loss = h.float().pow(2).sum()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loss.backward()
-        optimizer.step()
-        """,
-        Verdict.DIFFERS,
-        "loss 1 of backward(): value",
-    ),
-    "rounding that is worse": Case(
-        """
-        # unsafe: total = sum(torch.ones(400, device=h.device).bfloat16().unbind())
-        total = torch.ones(400, device=h.device).sum()
-        return float(total)
-        """,
-        Verdict.DIFFERS,
-        "the error was",
-    ),
-}
+# Name, verdict, whether the fix is good, and a part of the reason; below it, the program.
+PROGRAMS = """
+nothing | EXACT, good
+    # wrong: z = torch.zeros(6, 4, dtype=h.dtype, device="cuda")
+    z = torch.zeros(6, 4, dtype=h.dtype).to("cuda")
+    return h + z
+dtype | DIFFERS | result: dtype float32 -> float16
+    # wrong: z = h.new_zeros(6, 4)
+    z = torch.zeros(6, 4, device=h.device)
+    return h + z
+dtype on the way | DIFFERS | aten.mul.Tensor at train.py
+    # wrong: z = h.clone()
+    z = h.float()
+    z = z * 0
+    return z.float().sum().item()
+value | DIFFERS | result: value
+    # wrong: z = h * 0.501
+    z = h * 0.5
+    return z.float().sum()
+gradient | DIFFERS | Net.fc.weight: float32[4x8]@cpu: values differ (by 0.793 at [2, 1]
+    # wrong: loss = (h.float() * h.float().detach()).sum()
+    loss = h.float().pow(2).sum()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss.backward()
+    optimizer.step()
+wait | DIFFERS | the host waits 3 times instead of 2
+    # wrong: total = h.detach().float().sum(); total.item()
+    total = h.detach().float().sum()
+    return total
+random numbers | STREAM_CHANGED | other random numbers; otherwise exact
+    # wrong: noise = torch.rand(6, 4, generator=torch.Generator().manual_seed(1))
+    noise = torch.rand(6, 4)
+    return noise * 2
+random numbers later | STREAM_CHANGED | other random numbers; the results are equal
+    # wrong: z = torch.rand(3) * 0
+    z = torch.zeros(3)
+    return z
+another device's random numbers | STREAM_CHANGED, good
+| the generator of cuda instead of that of cpu
+    # unsafe: noise = torch.rand(6, 4, device="cuda")
+    noise = torch.rand(6, 4).cuda()
+    return noise * 2
+exception | CRASHES | the fixed program raises RuntimeError
+    # wrong: z = torch.ones(5, device="cuda")
+    z = torch.ones(4, device="cuda")
+    return h + z
+dtypes that real kernels do not take | CRASHES | expected m1 and m2 to have the same dtype
+    # wrong: w = torch.ones(4, 2, device="cuda")
+    w = torch.ones(4, 2, device="cuda", dtype=torch.half)
+    return torch.mm(h.detach(), w)
+another device | CRASHES | device
+    # wrong: z = torch.ones(4)
+    z = torch.ones(4, device="cuda")
+    return h + z
+segmentation fault | CRASHES | SIGABRT
+    # wrong: z = h + 1; os.abort()
+    z = h + 1
+    return z
+exit | CRASHES | without a result
+    # wrong: z = h + 1; os._exit(0)
+    z = h + 1
+    return z
+memory | CRASHES | MemoryError
+    # wrong: z = h + 1; junk = bytearray(64 << 30)
+    z = h + 1
+    return z
+flood of output | EXACT, good
+    # wrong: z = h + 1 if print("x" * (64 << 20)) is None else h
+    z = h + 1
+    return z
+system exit | CRASHES | the program exited with 'enough'
+    # wrong: z = h + 1; raise SystemExit("enough")
+    z = h + 1
+    return z
+original differs from itself | INCONCLUSIVE | the original differs from itself
+    # wrong: z = 1 + h
+    z = h + 1
+    return z.float() * random.SystemRandom().random() + time.time_ns() % 99991
+original cannot run | INCONCLUSIVE | both programs raise ValueError at train.py:30: no data
+    # wrong: z = h + 2
+    z = h + 1
+    raise ValueError("no data")
+original raises at the line | IMPROVED, good | the fixed program runs
+    # wrong: z = torch.mm(h.float(), h.detach().t().float())
+    z = torch.mm(h.float(), h.detach().t())
+    return z
+declared dtype | DECLARED_CHANGE, good | equal after the declared cast
+    # unsafe: z = torch.zeros(6, 4, device=h.device, dtype=h.dtype)
+    z = torch.zeros(6, 4, device=h.device)
+    return h + z
+declared dtype and a wrong value | DIFFERS | the error was
+    # unsafe: z = torch.full((6, 4), 0.1, device=h.device, dtype=h.dtype)
+    z = torch.zeros(6, 4, device=h.device)
+    return h + z
+rounding | IMPROVED, good | no further from a float64 reference
+    # unsafe: total = float(x.sin().sum())
+    total = sum(float(each) for each in x.sin().flatten())
+    return total
+training | DECLARED_CHANGE, good | loss 1 of backward(): value
+    # training: loss = h.float().pow(2).sum() * 2
+    loss = h.float().pow(2).sum()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss.backward()
+    optimizer.step()
+training that waits for its step | DECLARED_CHANGE, good
+| Net.fc.weight: float32[4x8]@cpu: values differ (by 1.59 at [2, 1]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0)
+    scaler.scale(h.float().pow(2).sum()).backward()
+    # training: scaler.step(optimizer)
+    optimizer.step()
+    scaler.unscale_(optimizer) if not scaler._per_optimizer_states else None
+training with another dtype | DIFFERS | loss 1 of backward(): dtype float32 -> float64
+    # training: loss = h.float().pow(2).sum().double() * 2
+    loss = h.float().pow(2).sum()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss.backward()
+    optimizer.step()
+training by a rule that does not say so | DIFFERS | loss 1 of backward(): value
+    # wrong: loss = h.float().pow(2).sum() * 2
+    loss = h.float().pow(2).sum()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss.backward()
+    optimizer.step()
+rounding that is worse | DIFFERS | the error was
+    # unsafe: total = sum(torch.ones(400, device=h.device).bfloat16().unbind())
+    total = torch.ones(400, device=h.device).sum()
+    return float(total)
+"""
+
+
+def case(head: str, body: str) -> tuple[str, Case]:
+    name, verdict, reason, *_ = [*head.replace("\n", " ").split(" | "), ""]
+    verdict, _, good = verdict.partition(", ")
+    return name, Case(body, Verdict[verdict], bool(good), reason)
+
+
+CASES = dict(
+    case(*each) for each in re.findall(r"^(\S.*(?:\n[|].*)?)\n((?: .*\n)+)", PROGRAMS, re.M)
+)
 
 
 @pytest.mark.parametrize("name", CASES)
