@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
+import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -68,6 +70,13 @@ def of_each(things: Iterable[Thing]) -> Callable[[Callable[[Thing], None]], Call
         return test
 
     return decorate
+
+
+def programs(table: str) -> Iterator[tuple[list[str], str]]:
+    """The programs of a table, each with what is said of it above, between bars: in a line that is
+    not indented, and in those that begin with a bar."""
+    for head, body in re.findall(r"^(\S.*(?:\n\|.*)*)\n((?:(?: .*)?\n)+)", table, re.M):
+        yield re.split(r"\s\| ", head), textwrap.dedent(body).strip() + "\n"
 
 
 def _name_of(thing: object) -> str:

@@ -3,163 +3,109 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 
 import pytest
 
 from amplint.fix.unbound import newly_unbound
+from tests.helpers import programs
 
-# Of each program: the line that is written into it, where the mark stands, and what that would
-# read unbound.
-PROGRAMS = [
-    pytest.param(
-        """
-        def step(optimizers, clip):
-            clip()
-            # here
-            for optimizer in optimizers:
-                optimizer.step()
-        """,
-        "unscale(optimizer)", {"optimizer", "unscale"}, id="bound below",
-    ),
-    pytest.param(
-        """
-        def train(batches, optimizers):
-            for batch in batches:
-                # here
-                for optimizer in optimizers:
-                    optimizer.step()
-        """,
-        "print(optimizer)", {"optimizer"}, id="bound below, in the first of many iterations",
-    ),
-    pytest.param(
-        """
-        def train(optimizers):
-            for optimizer in optimizers:
-                # here
-                optimizer.step()
-        """,
-        "print(optimizer)", set(), id="of the loop around",
-    ),
-    pytest.param(
-        """
-        def train(batches):
-            for batch in batches:
-                loss = batch.sum()
-            # here
-        """,
-        "print(loss)", {"loss"}, id="of a loop that may not run",
-    ),
-    pytest.param(
-        """
-        def train(batches):
-            while True:
-                loss = batches.sum()
-                if loss:
-                    break
-            # here
-        """,
-        "print(loss)", set(), id="of a loop that runs",
-    ),
-    pytest.param(
-        """
-        def train(amp):
-            if amp:
-                scaler = make()
-            if amp:
-                scaler.update()
-            # here
-        """,
-        "print(scaler)", set(), id="the program itself reads it so",
-    ),
-    pytest.param(
-        """
-        def train(amp):
-            if amp:
-                scaler = make()
-            else:
-                raise ValueError
-            # here
-        """,
-        "print(scaler)", set(), id="no other branch leads here",
-    ),
-    pytest.param(
-        """
-        def train(amp):
-            match amp:
-                case [scaler, *_]:
-                    pass
-                case other:
-                    scaler = other
-            # here
-        """,
-        "print(scaler, other)", {"other"}, id="match",
-    ),
-    pytest.param(
-        """
-        def train(path):
-            try:
-                scaler = open(path)
-            except OSError:
-                scaler = None
-            finally:
-                done = True
-            # here
-        """,
-        "print(scaler, done)", set(), id="try",
-    ),
-    pytest.param(
-        """
-        class Trainer:
-            scaler = None
-            def train(self):
-                # here
-                pass
-        """,
-        "scaler.update()", {"scaler"}, id="of the class",
-    ),
-    pytest.param(
-        """
-        def train(model):
-            def step():
-                # here
-                pass
-            loss = model()
-            step()
-        """,
-        "print(loss)", set(), id="of the function around, whenever that binds it",
-    ),
-    pytest.param(
-        """
-        def train(model):
-            # here
-            pass
-        """,
-        "print([x for x in model if (y := x)], y, lambda z: z, torch)", {"torch"},
-        id="of a comprehension",
-    ),
-    pytest.param(
-        """
-        from helpers import *
-        def train(model):
-            # here
-            pass
-        """,
-        "print(torch)", set(), id="a star may bind it",
-    ),
-    pytest.param(
-        """
+# Of each program: its name, the line that is written into it, where the mark stands, and the names
+# that this would read unbound.
+PROGRAMS = """
+bound below | unscale(optimizer) | optimizer unscale
+    def step(optimizers, clip):
+        clip()
         # here
-        import torch
-        """,
-        "print(torch, __name__)", {"torch"}, id="in the module",
-    ),
-]  # fmt: skip
+        for optimizer in optimizers:
+            optimizer.step()
+bound below, in the first of many iterations | print(optimizer) | optimizer
+    def train(batches, optimizers):
+        for batch in batches:
+            # here
+            for optimizer in optimizers:
+                optimizer.step()
+of the loop around | print(optimizer)
+    def train(optimizers):
+        for optimizer in optimizers:
+            # here
+            optimizer.step()
+of a loop that may not run | print(loss) | loss
+    def train(batches):
+        for batch in batches:
+            loss = batch.sum()
+        # here
+of a loop that runs | print(loss)
+    def train(batches):
+        while True:
+            loss = batches.sum()
+            if loss:
+                break
+        # here
+the program itself reads it so | print(scaler)
+    def train(amp):
+        if amp:
+            scaler = make()
+        if amp:
+            scaler.update()
+        # here
+no other branch leads here | print(scaler)
+    def train(amp):
+        if amp:
+            scaler = make()
+        else:
+            raise ValueError
+        # here
+match | print(scaler, other) | other
+    def train(amp):
+        match amp:
+            case [scaler, *_]:
+                pass
+            case other:
+                scaler = other
+        # here
+try | print(scaler, done)
+    def train(path):
+        try:
+            scaler = open(path)
+        except OSError:
+            scaler = None
+        finally:
+            done = True
+        # here
+of the class | scaler.update() | scaler
+    class Trainer:
+        scaler = None
+        def train(self):
+            # here
+            pass
+of the function around, whenever that binds it | print(loss)
+    def train(model):
+        def step():
+            # here
+            pass
+        loss = model()
+        step()
+of a comprehension | print([x for x in model if (y := x)], y, lambda z: z, torch) | torch
+    def train(model):
+        # here
+        pass
+a star may bind it | print(torch)
+    from helpers import *
+    def train(model):
+        # here
+        pass
+in the module | print(torch, __name__) | torch
+    # here
+    import torch
+"""
+CASES = [
+    pytest.param(program, line, {name for names in expected for name in names.split()}, id=title)
+    for (title, line, *expected), program in programs(PROGRAMS)
+]
 
 
-@pytest.mark.parametrize(("program", "line", "expected"), PROGRAMS)
-def test_what_a_line_would_read_unbound(program: str, line: str, expected: set[str]) -> None:
-    before = textwrap.dedent(program)
+@pytest.mark.parametrize(("before", "line", "expected"), CASES)
+def test_what_a_line_would_read_unbound(before: str, line: str, expected: set[str]) -> None:
     after = before.replace("# here", line)
     assert newly_unbound(*((text, ast.parse(text)) for text in (before, after))) == expected
 

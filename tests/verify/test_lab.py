@@ -5,7 +5,6 @@ Each program is run for real, on the simulation of CUDA and on CUDA's policy wit
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.compare.lab import Lab, Verified, verify
 from amplint_verify.compare.verdicts import Verdict
 from amplint_verify.runs.drivers import StartKind, UserProgram
+from tests.helpers import programs
 from tests.verify import wrong
 
 
@@ -230,15 +230,12 @@ rounding that is worse | DIFFERS | the error was
 """
 
 
-def case(head: str, body: str) -> tuple[str, Case]:
-    name, verdict, reason, *_ = [*head.replace("\n", " ").split(" | "), ""]
+def case(name: str, verdict: str, reason: str = "", *, body: str) -> tuple[str, Case]:
     verdict, _, good = verdict.partition(", ")
     return name, Case(body, Verdict[verdict], bool(good), reason)
 
 
-CASES = dict(
-    case(*each) for each in re.findall(r"^(\S.*(?:\n[|].*)?)\n((?: .*\n)+)", PROGRAMS, re.M)
-)
+CASES = dict(case(*told, body=body) for told, body in programs(PROGRAMS))
 
 
 @pytest.mark.parametrize("name", CASES)
