@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import programs
+
 pytest.importorskip("torch")
 
 Seen = Callable[..., list[tuple[str, int]]]
@@ -38,112 +40,76 @@ def rows(found: list[tuple[str, int]]) -> list[tuple[str, int]]:
 
 STEP = ("scaler.step(optimizer)", "scaler.update()", "optimizer.zero_grad()")
 
-PROTOCOL = {
-    "a clip of scaled gradients": (
-        ("scaler.scale(model(x).sum()).backward()", "clip_grad_norm_(model.parameters(), 1.0)"),
-        [("AMP404", 2)],
-    ),
-    "a clip of one parameter": (
-        ("scaler.scale(model(x).sum()).backward()", "clip_grad_norm_(model.weight, 1.0)"),
-        [("AMP404", 2)],
-    ),
-    "a clip after unscale_": (
-        (
-            "scaler.scale(model(x).sum()).backward()",
-            "scaler.unscale_(optimizer)",
-            "clip_grad_norm_(model.parameters(), 1.0)",
-            *STEP,
-        ),
-        [],
-    ),
-    "a clip of the gradients of another model": (
-        (
-            "scaler.scale(model(x).sum()).backward()",
-            "other(x).sum().backward()",
-            "clip_grad_norm_(other.parameters(), 1.0)",
-            "second.step()",
-            *STEP,
-        ),
-        [],
-    ),
-    "a clip after the gradients are gone": (
-        (
-            "scaler.scale(model(x).sum()).backward()",
-            "optimizer.zero_grad()",
-            "model(x).sum().backward()",
-            "clip_grad_norm_(model.parameters(), 1.0)",
-            "optimizer.step()",
-        ),
-        [],
-    ),
-    "gradients that a scaler which is off has let pass": (
-        (
-            "scaler = torch.amp.GradScaler(device, enabled=False)",
-            "scaler.scale(model(x).sum()).backward()",
-            "clip_grad_norm_(model.parameters(), 1.0)",
-            *STEP,
-        ),
-        [],
-    ),
-    "a step past the scaler": (
-        ("scaler.scale(model(x).sum()).backward()", "optimizer.step()"),
-        [("AMP401", 2)],
-    ),
-    "a loss that is divided after it is scaled": (
-        ("loss = scaler.scale(model(x).sum()) / 4", "loss.backward()", *STEP),
-        [],
-    ),
-    "a loss that is not scaled": (
-        (
-            "scaler.scale(model(x).sum())",
-            "model(x).mean().backward()",
-            "scaler.step(optimizer)",
-        ),
-        [("AMP402", 2)],
-    ),
-    "two losses that are scaled one after the other": (
-        (
-            "one, two = model(x).sum(), other(x).sum()",
-            "one, two = scaler.scale(one), scaler.scale(two)",
-            "one.backward()",
-            "two.backward()",
-            "scaler.step(second)",
-            *STEP,
-        ),
-        [],
-    ),
-    "a loss that is scaled in a helper": (
-        (
-            "scale = lambda loss: scaler.scale(loss)",
-            "for _ in range(2):",
-            "    scale(model(x).sum()).backward()",
-            *STEP,
-        ),
-        [],
-    ),
-    "a backward pass and a step in a region": (
-        (
-            "with torch.autocast(device, dtype=torch.bfloat16):",
-            "    model(x).sum().backward()",
-            "    optimizer.step()",
-        ),
-        [("AMP301", 2), ("AMP303", 3)],
-    ),
-    "a backward pass in a region that is off": (
-        (
-            "with torch.autocast(device, dtype=torch.bfloat16, enabled=False):",
-            "    model(x).sum().backward()",
-            "    optimizer.step()",
-        ),
-        [],
-    ),
-}
+# Of each program: the codes that are found, with their rows.
+PROTOCOL = """
+a clip of scaled gradients | AMP404 2
+    scaler.scale(model(x).sum()).backward()
+    clip_grad_norm_(model.parameters(), 1.0)
+a clip of one parameter | AMP404 2
+    scaler.scale(model(x).sum()).backward()
+    clip_grad_norm_(model.weight, 1.0)
+a clip after unscale_
+    scaler.scale(model(x).sum()).backward()
+    scaler.unscale_(optimizer)
+    clip_grad_norm_(model.parameters(), 1.0)
+    STEP
+a clip of the gradients of another model
+    scaler.scale(model(x).sum()).backward()
+    other(x).sum().backward()
+    clip_grad_norm_(other.parameters(), 1.0)
+    second.step()
+    STEP
+a clip after the gradients are gone
+    scaler.scale(model(x).sum()).backward()
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+gradients that a scaler which is off has let pass
+    scaler = torch.amp.GradScaler(device, enabled=False)
+    scaler.scale(model(x).sum()).backward()
+    clip_grad_norm_(model.parameters(), 1.0)
+    STEP
+a step past the scaler | AMP401 2
+    scaler.scale(model(x).sum()).backward()
+    optimizer.step()
+a loss that is divided after it is scaled
+    loss = scaler.scale(model(x).sum()) / 4
+    loss.backward()
+    STEP
+a loss that is not scaled | AMP402 2
+    scaler.scale(model(x).sum())
+    model(x).mean().backward()
+    scaler.step(optimizer)
+two losses that are scaled one after the other
+    one, two = model(x).sum(), other(x).sum()
+    one, two = scaler.scale(one), scaler.scale(two)
+    one.backward()
+    two.backward()
+    scaler.step(second)
+    STEP
+a loss that is scaled in a helper
+    scale = lambda loss: scaler.scale(loss)
+    for _ in range(2):
+        scale(model(x).sum()).backward()
+    STEP
+a backward pass and a step in a region | AMP301 2, AMP303 3
+    with torch.autocast(device, dtype=torch.bfloat16):
+        model(x).sum().backward()
+        optimizer.step()
+a backward pass in a region that is off
+    with torch.autocast(device, dtype=torch.bfloat16, enabled=False):
+        model(x).sum().backward()
+        optimizer.step()
+"""
+CASES = {name: (text, told) for (name, *told), text in programs(PROTOCOL)}
 
 
-@pytest.mark.parametrize("name", PROTOCOL)
+@pytest.mark.parametrize("name", CASES)
 def test_the_protocol_of_a_scaler(seen: Seen, name: str) -> None:
-    lines, expected = PROTOCOL[name]
-    assert rows(seen(program(*lines))) == expected
+    text, told = CASES[name]
+    found = rows(seen(program(*text.replace("STEP", "\n".join(STEP)).splitlines())))
+    assert ", ".join(f"{code} {row}" for code, row in found) == "".join(told)
 
 
 LOOP = ("for step in range(10):", "    loss = model(x).sum()", "    loss.backward()")

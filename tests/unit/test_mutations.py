@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.mutations import MUTATIONS, Kind, Program
+from tests.helpers import programs
 
 TRAINING = """\
 import torch
@@ -50,76 +51,50 @@ def mutants_of(kind: Kind, text: str = TRAINING) -> list[str]:
     return mutants
 
 
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        (
-            "scaled loss in a list",
-            """
-            _scaled = scaler.scale(loss)
-            _scaled.backward()
-            _losses.append(_scaled.item())
-            """,
-        ),
-        ("scaled loss printed", 'print(f"loss {_scaled:.4f}")'),
-        (
-            "scaled loss kept",
-            """
-            loss = scaler.scale(loss)
-            loss.backward()
-            """,
-        ),
-        (
-            "backward alone inside",
-            """
-            loss = (model(x) - y).abs().amax()
-            with torch.autocast("cuda", dtype=torch.float16):
-                scaler.scale(loss).backward()
-            """,
-        ),
-        (
-            "division alone inside",
-            """
-            loss = (model(x) - y).abs().amax()
-            with torch.autocast("cuda", dtype=torch.float16):
-                loss = loss / 4
-            scaler.scale(loss).backward()
-            """,
-        ),
-        (
-            "moved to mps",
-            """
-            model = model.to("mps")
-            x = x.to("mps")
-            with torch.autocast("cuda", dtype=torch.float16):
-            """,
-        ),
-        ("device chosen", "x = x.to(_device)"),
-        ("device of a helper", "x = x.to(_device())"),
-        (
-            "backward alone in no_sync",
-            """
-            with model.no_sync():
-                scaler.scale(loss).backward()
-            """,
-        ),
-        (
-            "no_sync when it steps",
-            """
-            with model.no_sync() if ((i + 1) % n == 0) else contextlib.nullcontext():
-                with torch.autocast("cuda", dtype=torch.float16):
-            """,
-        ),
-        (
-            "no_sync one too early",
-            "with model.no_sync() if i % n != 0 else contextlib.nullcontext():",
-        ),
-    ],
-)
+# By kind: what a mutant then has.
+MISTAKES = """
+scaled loss in a list
+    _scaled = scaler.scale(loss)
+    _scaled.backward()
+    _losses.append(_scaled.item())
+scaled loss printed
+    print(f"loss {_scaled:.4f}")
+scaled loss kept
+    loss = scaler.scale(loss)
+    loss.backward()
+backward alone inside
+    loss = (model(x) - y).abs().amax()
+    with torch.autocast("cuda", dtype=torch.float16):
+        scaler.scale(loss).backward()
+division alone inside
+    loss = (model(x) - y).abs().amax()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = loss / 4
+    scaler.scale(loss).backward()
+moved to mps
+    model = model.to("mps")
+    x = x.to("mps")
+    with torch.autocast("cuda", dtype=torch.float16):
+device chosen
+    x = x.to(_device)
+device of a helper
+    x = x.to(_device())
+backward alone in no_sync
+    with model.no_sync():
+        scaler.scale(loss).backward()
+no_sync when it steps
+    with model.no_sync() if ((i + 1) % n == 0) else contextlib.nullcontext():
+        with torch.autocast("cuda", dtype=torch.float16):
+no_sync one too early
+    with model.no_sync() if i % n != 0 else contextlib.nullcontext():
+"""
+WRITTEN = {name: written for (name,), written in programs(MISTAKES)}
+
+
+@pytest.mark.parametrize(("name", "written"), WRITTEN.items())
 def test_the_mistake_is_written(name: str, written: str) -> None:
     [mutant] = mutants_of(KINDS[name])
-    lines = textwrap.indent(textwrap.dedent(written).strip(), " " * 8)
-    assert lines in mutant
+    assert textwrap.indent(written.strip(), " " * 8) in mutant
 
 
 @pytest.mark.parametrize(
