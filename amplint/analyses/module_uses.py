@@ -1,71 +1,98 @@
-"""How functions use modules: which they run, with gradients or without, and whose weights they
-overwrite in place.
+"""Which passes of a module use casts of its weights that an earlier pass in their region has made.
 
-What functions do with modules that they are handed, or that are attributes of what they are
-handed, is followed through a few calls.
+Autocast keeps the cast of a weight as long as a region is open. If the weight is overwritten, as
+where averaged weights are swapped in, the casts are those of the old one. If a pass under `no_grad`
+has made the cast, it has no graph, and a later pass has no gradients (torch before 2.11,
+https://github.com/pytorch/pytorch/pull/165068).
+
+The passes and changes are those of a function, and those that one call of one function surely makes
+with modules that are handed to it, or that are attributes of what is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.cast_cache import autocast_of
-from amplint.analyses.fact import Fact, Required
+from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.analyses.hotness import NO_GRADIENTS
 from amplint.gradscaler.parameter_lists import modules_of, owner_of
-from amplint.inference import Inference, SiteId, State
+from amplint.inference import Inference, State
 from amplint.ir import ops
-from amplint.ir.model import LOOPS, SIDES, Block, Graph, Node
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.model import LOOPS, SIDES, Graph, Node
 from amplint.util.positions import Place
-from amplint.values.atoms import UNKNOWN, Atom, Instance, NoGrad, Object, Value
+from amplint.values.atoms import UNKNOWN, Atom, Evidence, Instance, NoGrad, Object, Shows, Value
 from amplint.values.lattice import only
 
-CALLS_DEEP = 3  # how far uses are looked for in what is called
 SWITCHES = frozenset({"enable_grad", "set_grad_enabled"})
 FREEZING = frozenset({"requires_grad", "requires_grad_", "freeze"})
 OVERWRITING = frozenset(
     {"copy_", "mul_", "add_", "clamp_", "sub_", "lerp_", "normal_", "uniform_", "zero_"}
 )
-USING = frozenset({ops.CALL, ops.STORE})  # what may run a module, or change its weights
-EXITS = frozenset({ops.RETURN, ops.RAISE, ops.BREAK, ops.CONTINUE})
-OF_LOOPS = frozenset({ops.BREAK, ops.CONTINUE})
 ON_SOME_PATHS = SIDES | {"handler"}
+MADE = "the casts are made here"
+STALE = "still uses the first casts of the weights"
+LATER = "this pass computes no gradients for the weights"
+
+
+class Kind(Enum):
+    """A pass of a module, or a change of it."""
+
+    PASS = "a pass"
+    NO_GRAD = "a pass without gradients"
+    CHANGE = "its weights are overwritten in place"
 
 
 class NamedModule(NamedTuple):
-    """A module as a function has it: a node, and the attributes and constant indices from there.
-
-    Ex) self.teacher.heads[0]
-    """
+    """A module as a function has it: a node, and the attributes from there."""
 
     root: int
     path: tuple[str, ...]
 
 
-class Uses(NamedTuple):
-    """The passes of a module that a call makes, and changes of its weights.
+class ModuleUse(NamedTuple):
+    """What a call, or a store, does with a module.
 
     Args:
-        without: a forward pass of it without gradients.
-        with_gradients: one with gradients.
-        surely: whether the call makes that one on all paths.
-        changed: where its weights are overwritten in place, on all paths.
+        number: its node.
+        surely: whether it is known to be a module.
+        place: where that is done, perhaps in what is called.
     """
 
-    without: Place | None = None
-    with_gradients: Place | None = None
-    surely: bool = False
-    changed: Place | None = None
-
-
-class ModuleCall(NamedTuple):
-    """A call that runs or changes modules, and how."""
-
     number: int
-    modules: Mapping[NamedModule, Uses]
+    module: NamedModule
+    kind: Kind
+    surely: bool
+    place: Place
+
+
+class Lost(NamedTuple):
+    """A later pass that has no gradients because of an earlier one.
+
+    Args:
+        later: the node of the call that makes it, in the function of the earlier one.
+        name: what the module of both is called.
+        by_name: whether an optimizer is given its parameters by that name; else one is given all
+            parameters of the object that holds it.
+        because: where what is called makes the earlier pass, and the later one.
+    """
+
+    later: int
+    name: str
+    by_name: bool
+    because: tuple[Evidence, ...]
+
+
+class Overwritten(NamedTuple):
+    """A module whose weights change between two passes, or in each iteration, and what shows it."""
+
+    name: str
+    because: tuple[Evidence, ...]
 
 
 class ModuleUses(Fact):
@@ -75,182 +102,110 @@ class ModuleUses(Fact):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._known: dict[tuple[str, int], Sequence[ModuleCall]] = {}
+        self._known: dict[str, Sequence[ModuleUse]] = {}
 
-    def in_regions(
-        self, function: str
-    ) -> Mapping[tuple[NamedModule, int], Sequence[tuple[int, Uses]]]:
-        """By module and outermost region in a function (-1 for one that a caller opens): the calls
-        that use it there where autocast may be on, in order."""
+    def in_regions(self, function: str) -> Mapping[tuple[NamedModule, int], Sequence[ModuleUse]]:
+        """By trained module and outermost region in a function (-1 for one that a caller opens):
+        how it is used where autocast is on, in order."""
         state = self.inference.states[function]
-        found: dict[tuple[NamedModule, int], list[tuple[int, Uses]]] = {}
-        for call in self._calls(function):
-            block = state.graph.nodes[call.number].block
-            region = state.regions.get(block)
-            is_on = region is not None and region.enabled is not False
-            if is_on and not is_switched_off(state, block):
-                outermost = outermost_region(state, block)
-                for module, uses in call.modules.items():
-                    found.setdefault((module, outermost), []).append((call.number, uses))
+        found: dict[tuple[NamedModule, int], list[ModuleUse]] = {}
+        for use in self._uses(function):
+            holder = only(state.values[use.module.root])
+            is_held = isinstance(holder, Instance) and holder.cls in self._trained
+            if (use.surely and is_held) or name_of(state, use.module) in self.optimized:
+                region = outermost_region(state, state.graph.nodes[use.number].block)
+                found.setdefault((use.module, region), []).append(use)
         return found
 
-    def _calls(self, function: str, deep: int = CALLS_DEEP) -> Sequence[ModuleCall]:
-        """The calls of a function that run or change modules, themselves or by what they call, in
-        order.
-
-        Args:
-            deep: how far that is followed. Of most functions of a project, nobody asks this.
-        """
-        known = self._known.get((function, deep))
-        if known is None:
-            made = self._made(function, deep) if function in self.inference.states else {}
-            known = [ModuleCall(*each) for each in sorted(made.items())]
-            self._known[function, deep] = known
-        return known
-
-    def _made(self, function: str, deep: int) -> Mapping[int, Mapping[NamedModule, Uses]]:
-        if deep == 0:
-            return dict(self._own(function))
-        made = dict(self._calls(function, 0))
-        for number in range(len(self.inference.states[function].graph.nodes)):
-            site = function, number
-            callees = self.inference.calls.edges.get(site, ())
-            if any(self._calls(callee, deep - 1) for callee in callees):
-                made[number] = {**self._called(site, deep - 1), **made.get(number, {})}
-        return made
-
-    def _own(self, function: str) -> Iterator[ModuleCall]:
-        """The calls of modules in a function, and what overwrites their weights."""
+    def _uses(self, function: str) -> Iterator[ModuleUse]:
         state = self.inference.states[function]
+        own = {use.number: use for use in self._own(function)}
         for number, node in enumerate(state.graph.nodes):
-            if node.op not in USING:
-                continue
-            changed = overwritten(state, node)
-            if changed >= 0:
-                place = self.inference.place(function, number)
-                yield ModuleCall(number, {known_once(state.graph, changed): Uses(changed=place)})
-            if node.op != ops.CALL:
-                continue
-            called = state.graph.nodes[node.operands[0]]
-            is_method = called.op == ops.ATTR and called.data == "forward"
-            callee = called.operands[0] if is_method else node.operands[0]
-            if not self._is_module(state, callee) or is_switched_off(state, node.block):
-                continue
-            on = self._has_gradients(function, node.block)
-            if on is not None:
-                place = self.inference.place(function, number)
-                made = Uses(None, place, True) if on else Uses(place)
-                yield ModuleCall(number, {known_once(state.graph, callee): made})
+            callees = self.inference.calls.edges.get((function, number), ())
+            if number in own:
+                yield own[number]
+            elif len(callees) == 1 and node.op == ops.CALL and is_on(state, node.block):
+                yield from self._called(function, number, *callees)
 
-    def _called(self, site: SiteId, deep: int) -> Mapping[NamedModule, Uses]:
-        """The passes that a call makes by the calls of what it runs; of several functions, those
-        that all of them make."""
-        function, number = site
-        on = self._has_gradients(
-            function, self.inference.states[function].graph.nodes[number].block
-        )
-        if on is None:
-            return {}
-        ways = [
-            self._called_by(site, callee, self._calls(callee, deep))
-            for callee in sorted(self.inference.calls.edges[site])
-        ]
-        common = [module for module in ways[0] if all(module in way for way in ways)]
-        found = {module: in_all([way[module] for way in ways]) for module in common}
-        return {module: each if on else without_gradients(each) for module, each in found.items()}
-
-    def _called_by(
-        self, site: SiteId, callee: str, calls: Sequence[ModuleCall]
-    ) -> Mapping[NamedModule, Uses]:
-        """The same of one function, where gradients are on."""
-        found: dict[NamedModule, Uses] = {}
-        for call in calls:
+    def _called(self, function: str, number: int, callee: str) -> Iterator[ModuleUse]:
+        """What a call surely does by what it runs."""
+        kind = self._kind(function, number)
+        for use in self._own(callee) if kind is not None else ():
             graph = self.inference.states[callee].graph
-            block = graph.nodes[call.number].block
-            if self._guards.leaves_out(site, callee, block):
-                continue
-            surely = not is_on_some_paths(graph, block)
-            is_after = bool(graph.yields) and call.number > graph.yields[0]
-            for module, made in call.modules.items():
-                root = self._given(site, callee, module.root)
-                if root >= 0:
-                    start = known_once(self.inference.states[site[0]].graph, root)
-                    key = NamedModule(start.root, (*start.path, *module.path))
-                    changed = made.changed if surely and not is_after else None
-                    each = made._replace(surely=made.surely and surely, changed=changed)
-                    found[key] = together(found.get(key), each)
-        return found
+            root = self._given(function, number, callee, graph.nodes[use.module.root])
+            is_restored = bool(graph.yields) and use.number > graph.yields[0]
+            sides = (graph.blocks[n].kind for n in around(graph, graph.nodes[use.number].block))
+            if root >= 0 and not is_restored and ON_SOME_PATHS.isdisjoint(sides):
+                start, path = named(self.inference.states[function].graph, root)
+                module = NamedModule(start, (*path, *use.module.path))
+                made = kind if use.kind is Kind.PASS and kind is not None else use.kind
+                yield use._replace(number=number, module=module, kind=made)
 
-    def _given(self, site: SiteId, callee: str, root: int) -> int:
+    def _own(self, function: str) -> Sequence[ModuleUse]:
+        """The passes of modules in a function where autocast may be on, and what overwrites their
+        weights."""
+        if function not in self._known:
+            is_known = function in self.inference.states
+            self._known[function] = [*self._find_own(function)] if is_known else []
+        return self._known[function]
+
+    def _find_own(self, function: str) -> Iterator[ModuleUse]:
+        state = self.inference.states[function]
+        graph = state.graph
+        for number, node in enumerate(graph.nodes):
+            if node.op not in (ops.CALL, ops.STORE) or not is_on(state, node.block):
+                continue
+            kind: Kind | None = Kind.CHANGE
+            module = overwritten(graph, node)
+            if module < 0 and node.op == ops.CALL:
+                kind = self._kind(function, number)
+                called = graph.nodes[node.operands[0]]
+                is_method = called.op == ops.ATTR and called.data == "forward"
+                module = called.operands[0] if is_method else node.operands[0]
+            value = state.values[module] - UNKNOWN if module >= 0 else frozenset()
+            if module >= 0 and kind is not None and all(map(self._is_module, value)):
+                surely = bool(value) and value == state.values[module]
+                place = self.inference.place(function, number)
+                yield ModuleUse(number, named(graph, module), kind, surely, place)
+
+    def _given(self, function: str, number: int, callee: str, root: Node) -> int:
         """The node that a call passes for a parameter; -1 for anything else."""
-        param = self.inference.states[callee].graph.nodes[root]
-        if param.op != ops.PARAM:
+        if root.op != ops.PARAM:
             return -1
         facts = self.inference.functions[callee]
-        if facts.takes_receiver and facts.positional and facts.positional[0].name == param.data:
-            nodes = self.inference.states[site[0]].graph.nodes
-            called = nodes[nodes[site[1]].operands[0]]
+        if facts.takes_receiver and facts.positional and facts.positional[0].name == root.data:
+            nodes = self.inference.states[function].graph.nodes
+            called = nodes[nodes[number].operands[0]]
             is_method = called.op == ops.ATTR and called.data == facts.name
-            return called.operands[0] if is_method else nodes[site[1]].operands[0]
-        given = self._guards.given(site, callee, param.data)
+            return called.operands[0] if is_method else nodes[number].operands[0]
+        given = self._guards.given((function, number), callee, root.data)
         return -1 if given is None else given
 
-    def _is_module(self, state: State, callee: int) -> bool:
-        """Whether a node is a module; where it may be something unknown, `parameters` has to be
-        called on what has its name."""
-        value = state.values[callee]
-        known = value - UNKNOWN
-        if not all(map(self._is_module_atom, known)):
-            return False
-        is_known = bool(known) and known == value
-        return is_known or name_of(state.graph, named(state.graph, callee)) in self.handed_on
-
-    def _is_module_atom(self, atom: Atom) -> bool:
+    def _is_module(self, atom: Atom) -> bool:
         if isinstance(atom, Instance):
             return self.inference.hierarchy.is_module(atom.cls)
         return isinstance(atom, Object) and atom.kind == "module"
 
-    def _has_gradients(self, function: str, block: int) -> bool | None:
-        """Whether gradients are on in a block, as far as its function shows; None where a context
-        decides of which that is not known."""
-        state = self.inference.states[function]
-        for number in around(state.graph, block):
-            facts = state.graph.blocks[number]
-            if facts.kind != "with":
-                continue
-            context = state.values[facts.node]
-            if any(isinstance(atom, NoGrad) for atom in context):
-                return False if len(context) == 1 else None
-            if SWITCHES & names_in(state.graph, facts.node):
-                return None
-        decorated = self.inference.functions[function].decorated
-        if not SWITCHES.isdisjoint(decorated):
+    def _kind(self, function: str, number: int) -> Kind | None:
+        """Of a pass that a node makes: whether it has gradients; None where that is not known."""
+        facts, state = self.inference.functions[function], self.inference.states[function]
+        blocks = around(state.graph, state.graph.nodes[number].block)
+        opened = [
+            state.graph.blocks[n].node for n in blocks if state.graph.blocks[n].kind == "with"
+        ]
+        contexts = [state.values[n] for n in opened if any(map(is_no_grad, state.values[n]))]
+        if facts.words & SWITCHES or any(len(context) > 1 for context in contexts):
             return None
-        return NO_GRADIENTS.isdisjoint(decorated)
+        is_off = contexts or not NO_GRADIENTS.isdisjoint(facts.decorated)
+        return Kind.NO_GRAD if is_off else Kind.PASS
 
     # -- what is trained
-
-    def is_trained(self, holder: Value) -> bool:
-        """Whether optimizers are given all parameters of an object, of which none are frozen."""
-        atom = only(holder)
-        return isinstance(atom, Instance) and atom.cls in self._trained
-
-    @cached_property
-    def handed_on(self) -> Collection[str]:
-        """The last names of all that `parameters` is called on. Ex) net of self.net.parameters()"""
-        return {
-            name_of(state.graph, named(state.graph, node.operands[0]))
-            for function, state in self.inference.states.items()
-            if "parameters" in self.inference.functions[function].words
-            for node in state.graph.nodes
-            if node.op == ops.ATTR and node.data == "parameters"
-        }
 
     @cached_property
     def optimized(self) -> Collection[str]:
         """The last names of the modules whose parameters optimizers are given."""
         return {
-            name_of(state.graph, named(state.graph, module))
+            name_of(state, named(state.graph, module))
             for state, module in self._given_to_optimizers
         }
 
@@ -259,8 +214,14 @@ class ModuleUses(Fact):
         """Their classes, and those above them; none of a family of which one freezes anything."""
         values = (state.values[module] for state, module in self._given_to_optimizers)
         found = {atom.cls for value in values for atom in value if isinstance(atom, Instance)}
-        families = (self.inference.hierarchy.mro(cls) for cls in found)
-        return {cls for family in families if not self._freezes(family) for cls in family}
+        functions = self.inference.functions
+        families = [self.inference.hierarchy.mro(cls) for cls in found]
+        return {
+            cls
+            for family in families
+            if not any(functions[each].words & FREEZING for each in family)
+            for cls in family
+        }
 
     @cached_property
     def _given_to_optimizers(self) -> Sequence[tuple[State, int]]:
@@ -273,8 +234,110 @@ class ModuleUses(Fact):
             for module in modules_of(self.inference, function, number)
         ]
 
-    def _freezes(self, classes: Iterable[str]) -> bool:
-        return any(self.inference.functions[cls].words & FREEZING for cls in classes)
+
+class LostGradients(CallFact[Lost]):
+    """The later pass that the casts of a call leave without gradients."""
+
+    _uses = Required(ModuleUses)
+
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
+        self._found: dict[str, Mapping[int, Lost]] = {}
+
+    def of(self, at: NodePlace) -> Lost | None:
+        if at.function not in self._found:
+            self._found[at.function] = dict(self._losses(at.function))
+        return self._found[at.function].get(at.node)
+
+    def _losses(self, function: str) -> Iterator[tuple[int, Lost]]:
+        """By call of a function: the pass that it takes the gradients of."""
+        state = self.inference.states[function]
+        for (module, _), uses in self._uses.in_regions(function).items():
+            passes = [use for use in uses if use.kind is not Kind.CHANGE]
+            for later in passes[1:]:
+                first = passes[0]
+                is_lost = first.kind is Kind.NO_GRAD and later.kind is Kind.PASS
+                if is_lost and follows(state.graph, first, later):
+                    name = name_of(state, module)
+                    because = tuple(
+                        Evidence(use.place, text, Shows.WEIGHTS)
+                        for use, text in ((first, MADE), (later, LATER))
+                        if use.place != self.inference.place(function, first.number)
+                    )
+                    is_given = name in self._uses.optimized
+                    yield first.number, Lost(later.number, name, is_given, because)
+                    break
+
+
+class OverwrittenWeights(NodeFact[Overwritten]):
+    """Of a context that opens an outermost region: a module that is overwritten in it."""
+
+    _uses = Required(ModuleUses)
+
+    def __init__(self, inference: Inference, **required: Fact) -> None:
+        super().__init__(inference, **required)
+        self._found: dict[str, Mapping[int, Overwritten]] = {}
+
+    def of(self, at: NodePlace) -> Overwritten | None:
+        if at.function not in self._found:
+            self._found[at.function] = dict(self._changes(at.function))
+        return self._found[at.function].get(at.node)
+
+    def _changes(self, function: str) -> Iterator[tuple[int, Overwritten]]:
+        """By the contexts in a function: the modules that are overwritten in their regions."""
+        state = self.inference.states[function]
+        for (module, region), uses in self._uses.in_regions(function).items():
+            opened = autocast_of(state, region) if region >= 0 else None
+            keeps_casts = opened is not None and opened.cache is not False
+            if keeps_casts and name_of(state, module) in self._uses.optimized:
+                for found in stale_passes(state.graph, region, uses):
+                    because = (
+                        self.why(function, use.number, text, Shows.WEIGHTS) for use, text in found
+                    )
+                    changed = Overwritten(name_of(state, module), tuple(because))
+                    yield state.graph.blocks[region].node, changed
+
+
+def stale_passes(
+    graph: Graph, region: int, uses: Sequence[ModuleUse]
+) -> Iterator[Sequence[tuple[ModuleUse, str]]]:
+    """The changes of a module's weights in a region before passes that use them as they were, with
+    what shows it."""
+    for at, change in enumerate(uses):
+        if change.kind is Kind.CHANGE:
+            overwritten = (change, "the weights are overwritten here")
+            before = [use for use in uses[:at] if use.kind is not Kind.CHANGE][-1:]
+            after = [use for use in uses[at:] if use.kind is not Kind.CHANGE][:1]
+            for first, later in zip(before, after, strict=False):
+                if follows(graph, first, change) and follows(graph, change, later):
+                    yield (first, MADE), overwritten, (later, STALE)
+            for use in (*before, *after):
+                if is_repeated(graph, region, change, use):
+                    yield (use, STALE), overwritten
+
+
+def is_repeated(graph: Graph, region: int, change: ModuleUse, run: ModuleUse) -> bool:
+    """Whether each iteration of a loop in a region changes one module and runs it."""
+    for loop in around(graph, graph.nodes[change.number].block, region):
+        kind = graph.blocks[loop].kind
+        if kind in ON_SOME_PATHS:
+            return False
+        if kind in LOOPS and graph.is_in(graph.nodes[run.number].block, loop):
+            return not graph.is_in(graph.nodes[change.module.root].block, loop)
+    return False
+
+
+def follows(graph: Graph, first: ModuleUse, later: ModuleUse) -> bool:
+    """Whether a later use runs whenever an earlier one does: nothing but a `with` is around it that
+    is not around that as well."""
+    block = graph.nodes[later.number].block
+    while block >= 0 and graph.blocks[block].kind == "with":
+        block = graph.blocks[block].parent
+    return first.number < later.number and graph.is_in(graph.nodes[first.number].block, block)
+
+
+def is_no_grad(atom: Atom) -> bool:
+    return isinstance(atom, NoGrad)
 
 
 def is_optimizer(value: Value) -> bool:
@@ -283,60 +346,37 @@ def is_optimizer(value: Value) -> bool:
 
 
 def named(graph: Graph, number: int) -> NamedModule:
-    """The expression of a node."""
+    """The expression of a node; all reads of a variable of another scope are one."""
     path: list[str] = []
     node = graph.nodes[number]
-    while node.op in (ops.NARROW, ops.ATTR) or is_constant_item(graph, node):
-        if node.op == ops.ATTR:
-            path.append(node.data)
-        elif node.op == ops.SUBSCRIPT:
-            path.append(repr(graph.nodes[node.second].data))
+    while node.op in (ops.NARROW, ops.ATTR):
+        path += [node.data] if node.op == ops.ATTR else []
         number = node.operands[0]
         node = graph.nodes[number]
-    return NamedModule(number, (*reversed(path),))
+    root = graph.first_reads[node.data] if node.op == ops.NAME else number
+    return NamedModule(root, (*reversed(path),))
 
 
-def known_once(graph: Graph, number: int) -> NamedModule:
-    """The same, so that all reads of a variable of another scope are one."""
-    module = named(graph, number)
-    root = graph.nodes[module.root]
-    if root.op != ops.NAME:
-        return module
-    return module._replace(root=graph.first_reads[root.data])
-
-
-def is_constant_item(graph: Graph, node: Node) -> bool:
-    """Ex) heads[0], nets["student"]"""
-    return node.op == ops.SUBSCRIPT and graph.nodes[node.second].op == ops.CONST
-
-
-def name_of(graph: Graph, module: NamedModule) -> str:
+def name_of(state: State, module: NamedModule) -> str:
     """The last name in the expression of a module."""
-    attributes = [each for each in module.path if each.isidentifier()]
-    root = graph.nodes[module.root]
-    if attributes or root.op in (ops.PARAM, ops.NAME):
-        return attributes[-1] if attributes else str(root.data)
-    bound = (name for name, numbers in graph.bindings.items() if module.root in numbers)
-    return next(bound, "")
+    root = state.graph.nodes[module.root]
+    name = root.data if root.op in (ops.PARAM, ops.NAME) else state.names.get(module.root, "")
+    return module.path[-1] if module.path else str(name)
 
 
-def overwritten(state: State, node: Node) -> int:
+def overwritten(graph: Graph, node: Node) -> int:
     """The module whose weights a call or a store overwrites in place; -1 where it does not.
 
     Ex) model.load_state_dict(best); p.data.copy_(s) of `for p in model.parameters()`; p.data = s
     """
-    graph = state.graph
     written = graph.nodes[node.operands[0]]
     if node.op == ops.STORE:
-        weight = node.operands[0] if node.data == "data" else -1
-    elif written.op != ops.ATTR:
+        return owner_of_each(graph, node.operands[0]) if node.data == "data" else -1
+    if written.op != ops.ATTR:
         return -1
-    elif written.data == "load_state_dict":
-        return written.operands[0]
-    else:
-        weight = written.operands[0] if written.data in OVERWRITING else -1
-    if weight < 0:
-        return -1
+    weight = written.operands[0]
+    if written.data == "load_state_dict" or written.data not in OVERWRITING:
+        return weight if written.data == "load_state_dict" else -1
     of = graph.nodes[weight]
     is_data = of.op == ops.ATTR and of.data == "data"
     return owner_of_each(graph, of.operands[0] if is_data else weight)
@@ -347,60 +387,22 @@ def owner_of_each(graph: Graph, weight: int) -> int:
 
     Ex) for p, s in zip(model.parameters(), shadow); for name, p in model.named_parameters()
     """
-    indices: list[int] = []
-    node = graph.nodes[graph.narrowed(weight)]
-    while node.op == ops.UNPACK:
-        indices.append(node.data[0])
+    node, drawn = graph.nodes[graph.narrowed(weight)], -1
+    if node.op == ops.UNPACK:
+        drawn = node.data[0]
         node = graph.nodes[node.operands[0]]
     if node.op != ops.ITER:
         return -1
-    drawn = graph.nodes[node.operands[0]]
-    called = graph.nodes[drawn.operands[0]] if drawn.op == ops.CALL else drawn
-    if called.op == ops.NAME and called.data == "zip" and indices:
-        place = drawn.argument(indices.pop())
-        drawn = graph.nodes[place] if place >= 0 else drawn
-    return owner_of(graph, drawn) if indices in ([], [1]) else -1  # [1]: named_parameters()
+    given = graph.nodes[node.operands[0]]
+    called = graph.nodes[given.operands[0]] if given.op == ops.CALL else given
+    if called.op == ops.NAME and called.data == "zip" and given.argument(drawn) >= 0:
+        given = graph.nodes[given.argument(drawn)]
+    return owner_of(graph, given)
 
 
-def names_in(graph: Graph, context: int) -> Set[str]:
-    """The last name of what a context calls. Ex) enable_grad of torch.enable_grad()"""
-    node = graph.nodes[context]
-    called = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    return {str(called.data)} if called.op in (ops.ATTR, ops.NAME) else set()
-
-
-def together(one: Uses | None, other: Uses) -> Uses:
-    """The passes of a module that two calls make."""
-    if one is None:
-        return other
-    return Uses(
-        one.without or other.without,
-        one.with_gradients or other.with_gradients,
-        one.surely or other.surely,
-        one.changed or other.changed,
-    )
-
-
-def in_all(ways: Sequence[Uses]) -> Uses:
-    """The passes of a module that a call makes which runs one of several functions."""
-    without = [each.without for each in ways]
-    with_gradients = [each.with_gradients for each in ways if each.with_gradients is not None]
-    return Uses(
-        without[0] if None not in without else None,
-        with_gradients[0] if with_gradients else None,
-        all(each.surely for each in ways),
-        ways[0].changed if all(each.changed for each in ways) else None,
-    )
-
-
-def without_gradients(made: Uses) -> Uses:
-    """The same passes where gradients are off."""
-    return made._replace(
-        without=made.without or made.with_gradients, with_gradients=None, surely=False
-    )
-
-
-# ---------------------------------------------------------------------------- blocks
+def is_on(state: State, block: int) -> bool:
+    region = state.regions.get(block)
+    return region is not None and region.enabled is not False
 
 
 def around(graph: Graph, block: int, outer: int = -1) -> Iterator[int]:
@@ -420,39 +422,3 @@ def outermost_region(state: State, block: int) -> int:
         and state.regions.get(state.graph.blocks[number].parent) is None
     ]
     return opened[-1] if opened else -1
-
-
-def is_switched_off(state: State, block: int) -> bool:
-    """Whether a function switches autocast off around a block of it, or has it keep no casts."""
-    contexts = (autocast_of(state, each) for each in around(state.graph, block))
-    innermost = next((each for each in contexts if each is not None), None)
-    return innermost is not None and (innermost.enabled is False or innermost.cache is False)
-
-
-def is_on_some_paths(graph: Graph, block: int) -> bool:
-    return any(graph.blocks[each].kind in ON_SOME_PATHS for each in around(graph, block))
-
-
-def may_follow(graph: Graph, first: int, later: int) -> bool:
-    """Whether a node may run after another one that stands before it: they are not in two branches
-    of a test, and nothing leaves between them."""
-    block, of_later = graph.nodes[first].block, graph.nodes[later].block
-    common = next(each for each in around(graph, block) if graph.is_in(of_later, each))
-    left, entered = [*around(graph, block, common)], [*around(graph, of_later, common)]
-    if left and entered and are_branches(graph.blocks[left[-1]], graph.blocks[entered[-1]]):
-        return False
-    loops = [at for at, each in enumerate(left) if graph.blocks[each].kind in LOOPS]
-    for node in graph.nodes[first:later]:
-        if node.op in EXITS and node.block in (*left, common):
-            at = left.index(node.block) if node.block != common else len(left)
-            if node.op not in OF_LOOPS or not any(loop >= at for loop in loops):
-                return False
-    return True
-
-
-def are_branches(one: Block, other: Block) -> bool:
-    """Whether of two blocks beside each other only one runs."""
-    if one.kind == "if" and other.kind in ("else", "after"):
-        return one.node == other.node
-    # Two cases of a `match`; a `try` and its handlers.
-    return one.location == other.location and other.kind in ("if", "handler")

@@ -25,8 +25,7 @@ from amplint.analyses.classes import Classes
 from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
-from amplint.analyses.lost_gradients import Lost, LostGradients
-from amplint.analyses.overwritten_weights import Overwritten, OverwrittenWeights
+from amplint.analyses.module_uses import Lost, LostGradients, Overwritten, OverwrittenWeights
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.claim.finding import Related

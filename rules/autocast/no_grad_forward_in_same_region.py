@@ -21,11 +21,11 @@ requirements (`torch>=2.4`).
 
 Fix safety: there is no fix; the author has to decide how to split the regions.
 
-Either pass may be in a called function (`past = self.history(frames)`), up to three calls deep.
+Either pass may be in a called function (`past = self.history(frames)`).
 
 Known limits: both passes have to use the same module, and to be called from one function. The
-weights have to be visibly trained: by `name.parameters()`, or by an optimizer that gets all
-parameters of the object that holds the module. Projects that mention `clear_autocast_cache` or
+weights have to be visibly trained: by an optimizer that gets `name.parameters()`, or all parameters
+of the object that holds the module. Projects that mention `clear_autocast_cache` or
 `cache_enabled` are not reported.
 """
 

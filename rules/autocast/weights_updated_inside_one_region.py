@@ -18,8 +18,8 @@ passes do not see the updates.
         optimizer.step()
 
 A decorator around the function that holds the loop, and a region around the call of that function,
-do the same. So does an outer context that is switched off (`enabled=False`) or of another device
-type: the casts of correct regions inside it are kept as long as it is open.
+do the same. So does an outer context of another device type: the casts of correct regions inside it
+are kept as long as it is open.
 
 The same happens if weights are overwritten between two forward passes: by averaged weights
 (`p.data.copy_(s)`), or by a checkpoint (`model.load_state_dict(...)`). The second pass uses the
@@ -30,9 +30,10 @@ unsafe, since the model then learns. It is better to move the region into the lo
 forward pass and the loss. Not offered for nested regions: remove the outer one.
 
 Known limits: two forward passes of a model around one step of an optimizer, without a loop, are not
-seen. For overwritten weights, the region has to be opened in the function that runs both passes, or
-that calls the function which does, and an optimizer has to get the weights through the name of the
-module.
+seen, nor is an outer region that is switched off (`enabled=False`) around right ones. Calls are
+followed that run one function alone. For overwritten weights, the region has to be opened in the
+function that runs both passes, or that calls the function which does, and an optimizer has to get
+the weights through the name of the module.
 """
 
 from __future__ import annotations
@@ -79,11 +80,10 @@ def check(context: View) -> Iterator[Finding]:
         yield from check_overwritten(context)
         return
     message = f"`{context.brief}` reuses its first casts of the weights: nothing is learned"
-    places = (stale.loop, stale.update, stale.forward, *stale.backwards)
     if stale.nested:
-        yield context.finding(message, places, help=REMOVE_OUTER)
+        yield context.finding(message, stale.because, help=REMOVE_OUTER)
     else:
-        yield context.finding(message, places, keep_no_casts(context))
+        yield context.finding(message, stale.because, keep_no_casts(context))
 
 
 def check_overwritten(context: View) -> Iterator[Finding]:

@@ -50,9 +50,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "filled items_filled one_filled": VALUES,
         "shape_value": "containers, to a depth of DEEPEST",
     },
-    "amplint/analyses/module_uses.py": {
-        "ModuleUses._called ModuleUses._calls ModuleUses._made": "calls, to a depth of CALLS_DEEP",
-    },
     "amplint/analyses/questions.py": {
         "NotedView._looked_for NotedView._note NotedView._once": LATER,
         "parts_of plain_of": VALUES,
