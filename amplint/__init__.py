@@ -67,7 +67,7 @@ _EXPORTS = {
     "amplint.analyses.moved_later": "MovedLater",
     "amplint.analyses.own_layers": "GivenToLayer ReturnedByLayer",
     "amplint.analyses.provenance": (
-        "BFloat16Parameters Choosers DistributedModules ReplicatedModules Sharded "
+        "BFloat16Parameters DistributedModules ReplicatedModules Sharded "
         "ShardedInFloat16 ShardedParameters StepsOfSharded UnpinnedMoves"
     ),
     "amplint.analyses.scaled_losses": "ReportedLosses",
@@ -142,7 +142,6 @@ if TYPE_CHECKING:
     from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
     from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
     from amplint.analyses.provenance import BFloat16Parameters as BFloat16Parameters
-    from amplint.analyses.provenance import Choosers as Choosers
     from amplint.analyses.provenance import DistributedModules as DistributedModules
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
     from amplint.analyses.provenance import Sharded as Sharded

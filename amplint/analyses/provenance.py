@@ -19,7 +19,7 @@ from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import SIDES, Graph, Node
+from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.modules import RETURNING_ITSELF
 from amplint.util.positions import Place
@@ -48,9 +48,6 @@ MAX_NODES = 200  # that are looked at for one use
 # What yields the batches of a loader, or the tensors of a batch.
 DRAWING = frozenset({"items", "values", "get", "pop"})
 MOVING = frozenset({"cuda", "to"})
-TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
-READING = frozenset({ops.NARROW, ops.ATTR, ops.SUBSCRIPT, ops.CALL})
-NAMED = frozenset({ops.PARAM, ops.NAME, ops.ATTR})
 At = tuple[str, int]  # a function's id, and one of its nodes
 
 
@@ -314,61 +311,6 @@ class Origins(Fact):
             if found is not None and found.kind in CASTS:
                 yield (at[0], call), found.kind
 
-    def choosers(self, function: str, number: int) -> Sequence[str] | None:
-        """The identifiers in what chooses the value of a node, from several; None where callers
-        choose it."""
-        words: set[str] = set()
-        start = (function, number)
-        for at in reachable([start], self._makers):
-            node = self._node(at)
-            if node.op == ops.PARAM:
-                return None
-            if node.op == ops.SUBSCRIPT:
-                words.update(self._words((at[0], node.second)))
-            if at != start:
-                words.update(*map(self._words, self._tests_around(at)))
-        return (*sorted(words),)
-
-    def _makers(self, at: At) -> Iterator[At]:
-        """The nodes from which the value of a node may come, or that make it: the class that is
-        called, the items of a literal."""
-        node, function = self._node(at), at[0]
-        made: list[At] = []
-        if node.op in (ops.DICT, ops.LIST, ops.TUPLE):
-            made = [(function, operand) for operand in node.operands]
-        elif node.op == ops.CALL or (node.op == ops.ATTR and not self._is_field(at)):
-            made = [(function, node.operands[0])]
-        found = (*made, *self._sources(at), *self._containers(at))
-        return (each for each in found if self._is_known(each))
-
-    def _is_field(self, at: At) -> bool:
-        """Whether a node reads a field of an object of the project."""
-        holders = self.inference.states[at[0]].values[self._node(at).operands[0]]
-        return any(isinstance(atom, Instance) for atom in holders)
-
-    def _tests_around(self, at: At) -> Iterator[At]:
-        """The tests on which it depends, within its function, whether a node is evaluated."""
-        graph = self.inference.states[at[0]].graph
-        number = graph.nodes[at[1]].block
-        while number >= 0:
-            block = graph.blocks[number]
-            if block.kind in SIDES and block.node >= 0:
-                yield at[0], block.node
-            number = block.parent
-
-    def _words(self, at: At) -> Iterator[str]:
-        """The identifiers and keys in an expression.
-
-        Ex) loss and kind, of `config["loss"] == "bce" and self.kind`
-        """
-        graph = self.inference.states[at[0]].graph
-        for number in reachable([at[1]], lambda each: read_in(graph.nodes[each])):
-            node = graph.nodes[number]
-            if node.op in NAMED and node.data != "self":
-                yield str(node.data)
-            elif node.op == ops.SUBSCRIPT and graph.nodes[node.second].op == ops.CONST:
-                yield str(graph.nodes[node.second].data)
-
     def _replicates(self, at: At) -> bool:
         """Whether a call makes a DataParallel, unless it names one device alone."""
         node = self._node(at)
@@ -514,13 +456,6 @@ class Origins(Fact):
                 yield callee, value if index is None else state.graph.element(value, index)
 
 
-def read_in(node: Node) -> tuple[int, ...]:
-    """The operands of a node that the names in its expression are looked for in."""
-    if node.op in TESTING:
-        return node.operands
-    return node.operands[:1] if node.op in READING else ()
-
-
 class ReplicatedModules(NodeFact[Evidence]):
     """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for more
     than one device."""
@@ -587,13 +522,3 @@ class UnpinnedMoves(CallFact[Evidence]):
 
     def of(self, at: NodePlace) -> Evidence | None:
         return self._origins.moved(at.function, at.node)
-
-
-class Choosers(NodeFact[Sequence[str]]):
-    """The identifiers in the tests and keys that choose which of several values an expression has;
-    None where callers may pass it."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Sequence[str] | None:
-        return self._origins.choosers(at.function, at.node)

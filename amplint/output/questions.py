@@ -46,10 +46,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "weights are changed inside of the region",
     ),
     "CastModules": ("the module is not seen to be cast to half", "the module is cast to half"),
-    "Choosers": (
-        "nothing here chooses which of several values {it} has",
-        "a test chooses which of several values {it} has",
-    ),
     "Classes": (
         "no library class is known that this derives from",
         "the class that this belongs to is no reason to report it",

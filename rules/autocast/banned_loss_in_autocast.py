@@ -19,12 +19,10 @@ probabilities is clamped to 100 for each element, that of logits is not. Not off
 is elsewhere, as in a layer of the model.
 
 Known limits: a region of unknown device type is assumed to be a CPU region, unless the inputs of
-the loss are known to be on an accelerator. The rule is silent if the condition that chooses this
-loss also disables the region (`nullcontext() if self.loss == "bce" else torch.autocast("cuda")`,
-and the loss under `if self.loss == "bce":`). A loss that is one of several (`LOSSES[name]()`,
-`nn.BCELoss() if binary else nn.L1Loss()`) is not reported if callers pass it, if a precision flag
-chooses it, or if the condition that chooses it is also tested around the call, or decides whether
-there is a region.
+the loss are known to be on an accelerator. The rule is silent if the name that chooses this loss
+stands where the region is disabled as well (`nullcontext() if self.loss == "bce" else
+torch.autocast("cuda")`, and the loss under `if self.loss == "bce":`). A loss that is one of several
+(`LOSSES[name]()`, `nn.BCELoss() if binary else nn.L1Loss()`) is not reported.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ from typing import TYPE_CHECKING
 from amplint import (
     IN_REGION,
     Change,
-    Choosers,
     Classes,
     Edit,
     Finding,
@@ -62,7 +59,6 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
-from amplint.knowledge.vocabulary import PRECISION
 
 from .._shared.dtypes import device_type
 
@@ -75,21 +71,9 @@ LOSS = "torch.nn.functional.binary_cross_entropy"
 FORWARDING = frozenset({"forward", "__call__"})
 SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 
-Case = tuple[str, str]  # an attribute, and the string that it is
-
-NOTHING = r"(?:\w+\.)*nullcontext\(\)"
-# What decides whether a region is opened, and whether it is none where that holds.
-CHOICES = (
-    (re.compile(rf"{NOTHING}\s+if\s+(?P<test>[^\n]+?)\s+else\b"), True),
-    (re.compile(rf"\bif\s+(?P<test>[^\n]+?):\s*\w[\w.]*\s*=\s*{NOTHING}"), True),
-    (re.compile(rf"\bif\s+(?P<test>[^\n]+?)\s+else\s+{NOTHING}"), False),
-    (re.compile(r"\benabled\s*=\s*(?P<test>[^\n]+)"), False),
-)
-COMPARED = re.compile(
-    r"(?P<name>\w+)[\"'\])]*\s*(?P<how>==|!=|\bnot in\b|\bin\b)\s*[\[({]?"
-    r"(?P<values>(?:\s*[\"']\w+[\"'],?)+)"
-)
-STRING = re.compile(r"\w+")
+# Where a region is disabled, with the line before: an `if`, or the start of the statement.
+SWITCHING = re.compile(r"(?:.*\n)?.*\b(?:nullcontext|enabled)\b.*")
+QUOTED = re.compile(r"[\"'](\w+)[\"']")
 
 
 rule = Rule(
@@ -114,17 +98,17 @@ def check(call: View) -> Iterator[Finding]:
     device = device_type(region, tensors_in([each.value for _, _, each in call.arguments]))
     if device not in REFUSING or policy(name, device) != "banned":
         return
-    among_others = len(known(call.called.value)) > 1
-    if is_dropped_for_loss(call, region) or (among_others and is_chosen_with(call, region)):
+    if is_dropped_for_loss(call, region):
         return
-    when = f" where it is `{name.rpartition('.')[2]}`" if among_others else "; on the CPU it runs"
-    message = f"`{call.brief}` raises in a CUDA autocast region{when}"
+    message = f"`{call.brief}` raises in a CUDA autocast region; on the CPU it runs"
     yield call.finding(message, [region.evidence], take_logits(call))
 
 
 def loss_of(call: View) -> str | None:
-    """The function, or the class of the criterion, that may be called."""
+    """The function, or the class of the criterion, that is called."""
     called = known(call.called.value)
+    if len(called) > 1:
+        return None
     if any(isinstance(atom, Symbol) and canonical(atom.name) == LOSS for atom in called):
         return LOSS
     types = {atom.type for atom in called if isinstance(atom, Object) and atom.kind == "criterion"}
@@ -142,35 +126,11 @@ def inherited(call: View) -> frozenset[str]:
 
 
 def is_dropped_for_loss(call: View, region: Region) -> bool:
-    """Whether no region is opened for this loss, by the attribute that chooses both."""
-    dropped = {case for test, holds in dropping(call, region) for case in cases(test, holds)}
-    return bool(dropped) and any(
-        not dropped.isdisjoint(cases(test, holds=True)) for test in choosing(call)
-    )
-
-
-def is_chosen_with(call: View, region: Region) -> bool:
-    """Whether callers choose which of several losses is called, or what does so may decide as well
-    whether the call is made, or whether there is a region."""
-    choosers = call.called.ask(Choosers)
-    if choosers is None or any(map(PRECISION.search, choosers)):
-        return True
-    held_here = map(call.source.text, held(call.cst, call.source))
-    contexts = (word for each in call.contexts_around for word in each.ask(Choosers) or ())
-    opening = (test for test, _ in dropping(call, region))
-    tests = (*call.tested_around, *held_here, *contexts, *opening)
-    return any(not {*choosers}.isdisjoint(STRING.findall(test)) for test in tests)
-
-
-def dropping(call: View, region: Region) -> Iterator[tuple[str, bool]]:
-    """The tests that decide whether the region around a call is opened, and whether it is none
-    where they hold."""
+    """Whether the name that chooses this loss also stands where a region is disabled."""
     opened = evidence_of(region.evidence)
     around = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
-    text = in_long_lines(around)
-    for pattern, holds in CHOICES:
-        for found in pattern.finditer(text):
-            yield found["test"], holds
+    switching = "\n".join(SWITCHING.findall(in_long_lines(around)))
+    return not {*QUOTED.findall(switching)}.isdisjoint(QUOTED.findall("\n".join(choosing(call))))
 
 
 def choosing(call: View) -> Iterator[str]:
@@ -193,16 +153,6 @@ def held(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
         if isinstance(ancestor, cst.If | cst.IfExp) and inner is ancestor.body:
             yield ancestor.test
         inner = ancestor
-
-
-def cases(test: str, holds: bool) -> Iterator[Case]:
-    """The values of attributes for which a test holds, or does not.
-
-    Ex) ("loss", "bce") of `self.loss == "bce"`, of `config["loss"] in ("bce", "ce")`
-    """
-    for found in COMPARED.finditer(test):
-        if ("!" not in found["how"] and "not" not in found["how"]) is holds:
-            yield from ((found["name"], value) for value in STRING.findall(found["values"]))
 
 
 def take_logits(call: View) -> Fix | None:
