@@ -374,11 +374,6 @@ ABOUT_STORAGE = re.compile(r"storage", re.IGNORECASE)
 
 # --------------------------------------------------------------------------- precision
 
-AMP_FLAG = re.compile(
-    r"(^|[._])(amp|fp16|float16|half|mixed_precision|autocast)([._]|$)", re.IGNORECASE
-)
-"""A path to a flag that switches training in float16. Ex) use_amp, args.fp16; not `use_cuda`"""
-
 # The arguments of a call up to some of them, over lines and through brackets in brackets.
 ARGUMENTS = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?"
 # Ex) False, enabled=False, enabled = False

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from amplint import libcst as cst
+
 if TYPE_CHECKING:
     from amplint import Source, View
-    from amplint import libcst as cst
 
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
 # Decorators of its methods that do nothing about dtypes or regions.
@@ -27,6 +28,17 @@ def method_beside(at: View, name: str) -> ast.FunctionDef | None:
     for statement in cls.body if cls is not None else ():
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
             return statement
+    return None
+
+
+def passes_around(at: View) -> tuple[cst.FunctionDef, cst.FunctionDef] | None:
+    """`forward` and `backward` of an `autograd.Function`, for a place in `forward`."""
+    if at.function.name != "forward" or AUTOGRAD_FUNCTION not in at.bases:
+        return None
+    forward, written = at.source.function(at.cst), method_beside(at, "backward")
+    backward = at.source.layout.node_for(written) if written is not None else None
+    if isinstance(forward, cst.FunctionDef) and isinstance(backward, cst.FunctionDef):
+        return forward, backward
     return None
 
 

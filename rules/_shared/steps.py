@@ -176,7 +176,7 @@ def instead(call: View, lines: Sequence[str], tests: Tests) -> Edit | None:
     Args:
         tests: one test; of more of them there is no edit.
     """
-    has_comments = any(isinstance(each, cst.Comment) for each in _within(call.cst))
+    has_comments = any(isinstance(each, cst.Comment) for each in within(call.cst))
     if len(tests) != 1 or has_comments or own_line(call) is None:
         return None
     [((text, holds), test)] = tests.items()
@@ -210,7 +210,7 @@ def _around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]
     return itertools.takewhile(lambda each: each is not function, src.ancestors(node))
 
 
-def _within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """All nodes in a node, and itself."""
     return reachable([node], lambda each: each.children)
 
@@ -220,7 +220,7 @@ def between(
 ) -> list[cst.CSTNode]:
     """The nodes of some kinds that begin after one node of a function, and before another."""
     top = src.function(first) or [*src.ancestors(first)][-1]
-    found = (each for each in _within(top) if isinstance(each, kinds))
+    found = (each for each in within(top) if isinstance(each, kinds))
     return [each for each in found if starts(first, each, src) and starts(each, last, src)]
 
 

@@ -31,10 +31,6 @@ There `custom_fwd` needs `cast_inputs=` with the dtype that the kernel takes, `t
 it is for half alone. Without it, it casts nothing, and the kernel still gets both: a bare
 `custom_fwd` is reported like none.
 
-The decorators belong together: `custom_bwd` reads what `custom_fwd` has written into `ctx`; without
-it, each backward pass raises an AttributeError, in a region or not. The same happens with
-`setup_context`, where `forward` gets no `ctx`.
-
 Fix safety: there is no fix: with `cast_inputs=` the function runs in float32, without it in half.
 
 Known limits: seen are products of a gradient with a value that `forward` put unchanged into
@@ -44,7 +40,6 @@ calls directly. Functions that cast anything themselves are not reported.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -63,11 +58,10 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import LEGACY_CUSTOM
 from amplint.knowledge.vocabulary import EXTENSION
 
-from .._shared.classes import AUTOGRAD_FUNCTION, is_plain, method_beside
-from .._shared.deprecated import named_by, using
+from .._shared.classes import is_plain, passes_around
+from .._shared.steps import within
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -77,9 +71,6 @@ PRODUCTS = frozenset({"matmul", "mm", "bmm"})
 TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
 # What returns the input of a function in another form.
 FORMING = TURNING | {"flatten", "squeeze", "unsqueeze"}
-CUSTOM_BWD = frozenset({"torch.amp.custom_bwd", "torch.amp.autocast_mode.custom_bwd"}).union(
-    name for name, new in LEGACY_CUSTOM.items() if new.endswith("custom_bwd")
-)
 BARE = re.compile(r"\bcustom_(fwd|bwd)\b")
 CASTING = re.compile(r"autocast|dtype|type_as|\.(to|float|half|bfloat16)\(")
 
@@ -102,19 +93,17 @@ rule = Rule(
 
 @rule.on(calls(".save_for_backward") & WITHIN_REGION)
 def check(saving: View) -> Iterator[Finding]:
-    if saving.function.name != "forward" or AUTOGRAD_FUNCTION not in saving.bases:
+    methods = passes_around(saving)
+    if methods is None:
         return
     others = (each for each in saving.operations("call") if each.method == "save_for_backward")
     if next(others, saving) != saving:
         return
     src = saving.source
-    forward, written = src.function(saving.cst), method_beside(saving, "backward")
-    backward = src.layout.node_for(written) if written is not None else None
-    if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
-        return
+    forward, backward = methods
     product = next(products(forward), None)
     region = saving.of(product[0]).region if product is not None else None
-    if region is None or region.enabled is not True or casts(forward, src) or casts(backward, src):
+    if region is None or region.enabled is not True or any(casts(each, src) for each in methods):
         return
     clash = clashing(backward, saving)
     if clash is not None:
@@ -126,44 +115,19 @@ def check(saving: View) -> Iterator[Finding]:
 @rule.on(nodes("call") & WITHIN_REGION)
 def check_kernel(call: View) -> Iterator[Finding]:
     """Ex) _backend.accumulate(sigmas, image)"""
-    if call.function.name != "forward" or AUTOGRAD_FUNCTION not in call.bases:
-        return
-    if not is_foreign(call) or any(map(is_foreign, before(call))):
+    methods = passes_around(call)
+    if methods is None or not is_foreign(call) or any(map(is_foreign, before(call))):
         return
     region, given = call.enabled_region, [argument for _, _, argument in call.arguments]
     wide = next(filter(is_float32, given), None)
     if region is None or wide is None or not any(map(may_be_half_input, given)):
         return
     src = call.source
-    forward, written = src.function(call.cst), method_beside(call, "backward")
-    backward = src.layout.node_for(written) if written is not None else None
-    if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
-        return
-    if any(casts(each, src) for each in (forward, backward) if not is_decorated_bare(each, src)):
+    if any(casts(each, src) for each in methods if not is_decorated_bare(each, src)):
         return
     message = f"autocast casts nothing for `{call.called.brief}`, which gets half and float32 mixed"
     because = (wide.related("float32"), region.evidence)
-    yield call.finding(message, because, help=KERNEL_HELP, place=forward.name)
-
-
-@rule.on(using(*CUSTOM_BWD))
-def check_pair(at: View) -> Iterator[Finding]:
-    """Ex) @custom_bwd(device_type="cuda"), beside a `forward` that is not decorated"""
-    src, found = at.source, named_by(at, CUSTOM_BWD)
-    method = src.parent(src.parent(at.cst)) if found is not None else None
-    if found is None or not isinstance(method, cst.FunctionDef) or method.name.value != "backward":
-        return
-    forward = method_beside(at, "forward")
-    if AUTOGRAD_FUNCTION not in at.bases or forward is None:
-        return
-    plain = all(isinstance(each, ast.Name) for each in forward.decorator_list)
-    if method_beside(at, "setup_context") is not None:
-        message = f"`{found[0].brief}` raises: beside `setup_context`, `custom_fwd` gets no `ctx`"
-    elif plain and {ast.unparse(each) for each in forward.decorator_list} == {"staticmethod"}:
-        message = f"`{found[0].brief}` raises: it reads what `custom_fwd` has written into `ctx`"
-    else:
-        return
-    yield at.finding(message, help="decorate `forward` with `torch.amp.custom_fwd` as well")
+    yield call.finding(message, because, help=KERNEL_HELP, place=methods[0].name)
 
 
 def is_foreign(call: View) -> bool:
@@ -272,25 +236,19 @@ def holding_float32(saving: View) -> Iterator[str]:
 
 def drawn(backward: cst.FunctionDef, container: str, src: Source) -> Iterator[str]:
     """Ex) weight of `weight = weights[key]`, and weights[key] itself"""
-    stack: list[cst.CSTNode] = [backward.body]
-    while stack:
-        node = stack.pop()
+    for node in within(backward.body):
         if isinstance(node, cst.Subscript) and src.text(node.value) == container:
             yield src.text(node)
             yield src.assigned_name(node) or ""
-        stack.extend(node.children)
 
 
 def restored(backward: cst.FunctionDef, src: Source) -> tuple[str, ...]:
     """Ex) x, weight of `x, weight = ctx.saved_tensors`"""
-    stack: list[cst.CSTNode] = [backward.body]
-    while stack:
-        node = stack.pop()
+    for node in within(backward.body):
         if isinstance(node, cst.Assign) and src.text(node.value).endswith(".saved_tensors"):
             target = node.targets[0].target
             if isinstance(target, cst.Tuple | cst.List):
                 return tuple(src.text(element.value) for element in target.elements)
-        stack.extend(node.children)
     return ()
 
 
@@ -298,20 +256,14 @@ def products(
     function: cst.FunctionDef,
 ) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
     """The matrix products of a function, each with what is multiplied."""
-    stack: list[cst.CSTNode] = [function.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, cst.BinaryOperation):
-            if isinstance(node.operator, cst.MatrixMultiply):
-                yield node, node.left, node.right
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-            if node.func.attr.value in PRODUCTS and len(args) == len(node.args):
-                if len(args) == 1:
-                    yield node, node.func.value, args[0]
-                elif len(args) == 2:
-                    yield node, args[0], args[1]
-        stack.extend(reversed(node.children))
+    for node in within(function.body):
+        match node:
+            case cst.BinaryOperation(left, cst.MatrixMultiply(), right):
+                yield node, left, right
+            case cst.Call(cst.Attribute(left, cst.Name(name)), [right]) if name in PRODUCTS:
+                yield node, left, right.value
+            case cst.Call(cst.Attribute(_, cst.Name(name)), [one, other]) if name in PRODUCTS:
+                yield node, one.value, other.value
 
 
 def base(node: cst.BaseExpression, src: Source) -> str:

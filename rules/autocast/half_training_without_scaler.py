@@ -28,15 +28,13 @@ no gradients, such as a teacher model, needs no scaler.
 Known limits: the region has to be opened in the function that runs the backward pass. Files that
 mention a scale anywhere are not reported, as the loss may be multiplied by hand; neither are files
 of libraries that own the loop (accelerate, Lightning, DeepSpeed, apex). They are reported if the
-scaler is off (`enabled=False`), or if a flag such as `use_amp` switches the scaler or its use, but
-not the region. Two flags are not compared with each other, and a flag that depends on the device is
-ignored.
+scaler is off (`enabled=False`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from amplint import (
     HOT,
@@ -53,20 +51,12 @@ from amplint import (
     reachable,
 )
 from amplint.knowledge.libraries import FULLY_SHARDED, SHARDED_SCALERS
-from amplint.knowledge.vocabulary import AMP_FLAG, SCALES_BY_HAND
+from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
 from .._shared.guards import speaks_of
 from .._shared.scalers import scaler_at
-from .._shared.steps import (
-    calls_around,
-    opened_above,
-    opened_by,
-    region_dtype,
-    scaler_of,
-    tests_of,
-    without_not,
-)
+from .._shared.steps import opened_above, opened_by, region_dtype, scaler_of
 
 COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
@@ -84,13 +74,17 @@ rule = Rule(
 @rule.on(calls(".backward") & HOT)
 def check(call: View) -> Iterator[Finding]:
     heat = call.hotness if call.backward == () else None
-    opened = opened_for(call) if heat is not None else None
-    if heat is None or opened is None or is_in_backward_pass(call):
+    region = region_of_loss(call) if heat is not None else None
+    if heat is None or region is None or is_in_backward_pass(call):
         return
-    how = unscaled(call, *opened)
-    if how is not None:
-        message = f"{how}: small gradients become 0"
-        yield call.finding(message, (opened[1].evidence, *heat.chain))
+    scaler = scaler_at(scaler_of(call)) if call.receiver and is_scale(call.receiver) else None
+    if scaler is not None and scaler.enabled is False:
+        how = f"the scaler is off, and the float16 region {'is' if region.enabled else 'may be'} on"
+    elif may_be_scaled(call):
+        return
+    else:
+        how = f"`{call.brief}` is not scaled in float16"
+    yield call.finding(f"{how}: small gradients become 0", (region.evidence, *heat.chain))
 
 
 @rule.on(calls(".step") & HOT)
@@ -105,21 +99,19 @@ def check_sharded(call: View) -> Iterator[Finding]:
         yield call.finding(message, (why, *call.hotness.chain), help=SHARD)
 
 
-def opened_for(call: View) -> tuple[View, Autocast] | None:
-    """The context in which the loss of a backward pass is computed in float16, and its region: one
-    above the call, or one in a branch that may have made the loss."""
+def region_of_loss(call: View) -> Autocast | None:
+    """The float16 region in which the loss of a backward pass is computed: one above the call, or
+    one in a branch that may have made the loss."""
     loss = loss_of(call)
     above = [
-        (context, region)
+        region
         for context, region in opened_above(call, "float16")
         if loss is None or not is_made_outside(loss, context)
     ]
     branches = alternatives(loss) if not above and loss is not None else ()
-    made = [
-        pair for each in branches for context in each.contexts_around for pair in opened_by(context)
-    ]
-    found = ((context, region) for context, region in (*above, *made))
-    return next((pair for pair in found if region_dtype(pair[1]) == "float16"), None)
+    contexts = (context for each in branches for context in each.contexts_around)
+    found = (*above, *(region for context in contexts for _, region in opened_by(context)))
+    return next((region for region in found if region_dtype(region) == "float16"), None)
 
 
 def is_made_outside(loss: View, context: View) -> bool:
@@ -171,71 +163,10 @@ def is_scale(at: View) -> bool:
 
 def alternatives(at: View) -> Iterator[View]:
     """The values that a variable may hold, by the branch that has been taken."""
-    made = reachable([at.origin], lambda each: [one.origin for one in behind(each)])
-    return (each for each in made if not behind(each))
-
-
-def behind(at: View) -> Sequence[View]:
-    """The values that are joined; of `scaler.update()`, which may add to a mapping, the former."""
-    return at.operands if at.op == "phi" else at.operands[:1] if at.op == "add" else ()
-
-
-def unscaled(call: View, context: View, region: Autocast) -> str | None:
-    """The way in which a loss that is computed in a region stays unscaled; None where it may be
-    scaled, or the region may be off.
-
-    Conditions are compared by their texts. Flags that differ say nothing of each other.
-    """
-    here = without_not(tests_of(call.cst, call.source))
-    there = without_not(tests_of(context.cst, call.source))
-    switch = context.origin.arg("enabled")
-    on = {*there.items(), *({(switch.text, True)} if switch is not None else ())}
-    if any(here.get(text, holds) != holds for text, holds in on):
-        return None
-    if any(text in call.tested_around and text not in here for text, _ in on):
-        return None  # it may be left before the call: `if use_amp: continue`
-    scaler = scaler_of(call) if call.receiver and is_scale(call.receiver) else None
-    if scaler is None and not may_be_scaled(call):
-        return f"`{call.brief}` is not scaled in float16"
-    known = scaler_at(scaler)
-    if known is not None and known.enabled is False:
-        return (
-            f"the scaler is off, and the float16 region {'is' if region.enabled else 'may be'} on"
-        )
-    if region.enabled is not True or not there.items() <= here.items():
-        return None
-    flags = switches(scaler) if scaler is not None else scaling_where(here, call)
-    tested = {*context.tested_around}
-    apart = (flag for flag in flags if is_amp_flag(flag) and flag not in tested)
-    flag = next(apart, None)
-    return f"without `{flag}` the float16 region is on, and nothing is scaled" if flag else None
-
-
-def switches(scaler: View) -> Iterator[str]:
-    """The flag that a scaler is made with, where one call has made it."""
-    known, made = scaler_at(scaler), [*alternatives(scaler)]
-    flag = made[0].arg("enabled") if len(made) == 1 else None
-    if known is not None and known.enabled is None and flag is not None:
-        yield flag.text
-
-
-def scaling_where(tests: Mapping[str, bool], call: View) -> Iterator[str]:
-    """The flags that are off at a call, and with which its function scales a loss."""
-    scaling = [
-        without_not(tests_of(each.cst, call.source))
-        for each in calls_around(call)
-        if is_scale(each)
-    ]
-    return (
-        flag
-        for flag, holds in tests.items()
-        if not holds and any(each.get(flag) for each in scaling)
+    made = reachable(
+        [at.origin], lambda each: [one.origin for one in each.operands if each.op == "phi"]
     )
-
-
-def is_amp_flag(text: str) -> bool:
-    is_path = all(part.isidentifier() for part in text.split("."))
-    return is_path and AMP_FLAG.search(text) is not None
+    return (each for each in made if each.op != "phi")
 
 
 def is_in_backward_pass(call: View) -> bool:

@@ -53,9 +53,8 @@ from amplint import (
     is_unknown,
     nodes,
 )
-from amplint import libcst as cst
 
-from .._shared.classes import AUTOGRAD_FUNCTION, is_plain, method_beside
+from .._shared.classes import is_plain, passes_around
 
 rule = Rule(
     "AMP317",
@@ -86,19 +85,14 @@ class ReadPath(NamedTuple):
 @rule.on(nodes("call") & WITHIN_REGION)
 def check(call: View) -> Iterator[Finding]:
     """Ex) run(x) in `forward`, after `ctx.run = run`, and `ctx.run(x)` in `backward`"""
-    if call.function.name != "forward" or AUTOGRAD_FUNCTION not in call.bases:
-        return
-    run, region = kept(call), call.enabled_region
-    if run is None or region is None or may_speak_of_autocast(call):
+    methods = passes_around(call)
+    run, region = kept(call) if methods is not None else None, call.enabled_region
+    if methods is None or run is None or region is None or may_speak_of_autocast(call):
         return
     if next(each for each in call.operations("call") if kept(each) == run) != call:
         return
     src = call.source
-    forward, written = src.function(call.cst), method_beside(call, "backward")
-    backward = src.layout.node_for(written) if written is not None else None
-    if not isinstance(forward, cst.FunctionDef) or not isinstance(backward, cst.FunctionDef):
-        return
-    methods = (forward, backward)
+    forward, backward = methods
     if any(not is_plain(each, src) or "autocast" in src.text(each) for each in methods):
         return
     for again in map(call.of, src.calls(backward)):
