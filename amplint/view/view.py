@@ -31,13 +31,12 @@ from amplint.analyses.texts import ProjectText
 from amplint.claim.finding import Related
 from amplint.cst.literals import literal
 from amplint.inference import State
-from amplint.inference.function.origins import alternatives
+from amplint.inference.function.origins import names_in_test
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import FunctionFacts, Graph, Location, Node, path_of
+from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.ir.ssa import where
 from amplint.util.positions import Place
-from amplint.util.walks import reachable
 from amplint.values.atoms import (
     NONE,
     UNKNOWN,
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from amplint.util.positions import Span
 
 READ: Final = "read"  # the operation of what reads a variable
-TESTING = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})
 # The operands of these are evaluated in blocks of their own.
 WITH_BLOCKS = frozenset({ops.BOOL, ops.PHI, ops.COMP, ops.DICTCOMP})
 # What takes operands together, for the operation that takes it in turn.
@@ -642,14 +640,3 @@ def is_target(thing: ast.Subscript) -> bool:
 
 def is_within(inner: Location, outer: Location) -> bool:
     return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
-
-
-def names_in_test(graph: Graph, test: int) -> Iterator[str]:
-    """Ex) args.fp16 and n, of `args.fp16 and n > 2`"""
-
-    def parts(number: int) -> Iterable[int]:
-        node = graph.nodes[number]
-        return node.operands if node.op in TESTING else alternatives(graph, number)
-
-    paths = (path_of(graph, part) for part in reachable([test], parts))
-    return (path for path in paths if path is not None)

@@ -1,9 +1,8 @@
 """A loss that a scaler has multiplied by its scale is logged or used as if it were the loss.
 
 The value is the loss times the scale: 65536 times too large at first, and with another factor
-whenever the scale changes. A curve of it mostly shows the scale; a threshold, a search for the best
-model or a scheduler that gets it depends on the scale too. The gradients are right, so training
-works.
+whenever the scale changes. A curve of it mostly shows the scale. The gradients are right, so
+training works.
 
     loss = scaler.scale(loss)
     loss.backward()
@@ -12,17 +11,17 @@ works.
     scaler.scale(loss).backward()
     total += loss.item()
 
-Found are reads (`.item()`, `.detach()`, `float()`), prints, logs and comparisons, and losses that
-are stored or passed on after their backward pass, even if a function returns the loss to a caller
+Found are prints and logs, and losses that are added up, stored or passed on after their backward
+pass, or after `.item()`, `.detach()` or `float()`, even if a function returns the loss to a caller
 that does so.
 
 Fix safety: unsafe, since the reported numbers change, as intended. Offered if the statement `loss =
 scaler.scale(loss)` is in the same block as the only `loss.backward()`.
 
-Known limits: attributes of objects and items of lists are not followed. Silent if a function on the
-way uses a name that ends in `_scale`, because it may divide by it, unless it only looks at
-`get_scale()`; where the report stands under another test of what decides whether the loss is
-scaled; and if the code only tests whether the loss is finite.
+Known limits: attributes of objects, items of lists and arguments of the project's own functions are
+not followed. Silent if a function on the way uses a name that ends in `_scale`, because it may
+divide by it; where the report stands under another test of what decides whether the loss is scaled;
+and if the code only compares the loss, or tests whether it is finite.
 """
 
 from __future__ import annotations
