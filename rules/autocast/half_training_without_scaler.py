@@ -106,12 +106,25 @@ def region_of_loss(call: View) -> Autocast | None:
     above = [
         region
         for context, region in opened_above(call, "float16")
-        if loss is None or not is_made_outside(loss, context)
+        if not is_switched_with(context, call)
+        and (loss is None or not is_made_outside(loss, context))
     ]
     branches = alternatives(loss) if not above and loss is not None else ()
-    contexts = (context for each in branches for context in each.contexts_around)
+    tested = {*call.tested_around}
+    contexts = (
+        context
+        for each in branches
+        for context in each.contexts_around
+        if tested.isdisjoint(context.tested_around)
+    )
     found = (*above, *(region for context in contexts for _, region in opened_by(context)))
     return next((region for region in found if region_dtype(region) == "float16"), None)
+
+
+def is_switched_with(context: View, call: View) -> bool:
+    """Whether the flag that switches a region is tested around a call."""
+    switch = context.origin.arg("enabled")
+    return switch is not None and switch.text in call.tested_around
 
 
 def is_made_outside(loss: View, context: View) -> bool:
