@@ -32,9 +32,6 @@ HALVES = "halves of halves"
 BLOCKS = "the blocks around a block, each answer remembered"
 # By module: the functions that call each other, with spaces between, and over what they recurse.
 ALLOWED: Mapping[str, Mapping[str, str]] = {
-    "amplint/analyses/backward_support.py": {
-        "BackwardSupport._all_plain BackwardSupport._plain BackwardSupport._plain_atom": VALUES,
-    },
     "amplint/analyses/call_guards.py": {
         "CallGuards._outcome CallGuards._plain_outcome": SHORT_TEST
     },
