@@ -1246,45 +1246,6 @@ def run(device):
         },
     ),
     Template(
-        "AMP303",
-        """\
-import torch
-from torch import nn
-
-
-def run(device):
-    torch.manual_seed(0)
-    model = nn.Linear(4, 4).to(device)
-    optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1{foreach})
-    scaler = torch.amp.GradScaler(device, init_scale=8.0)
-    x = torch.ones(2, 4, device=device)
-    for _ in range(2):
-        optimizer.zero_grad()
-        with torch.autocast({region}):
-            loss = model(x).square().mean()
-            {backward}
-            {step}
-            {last}
-    return None, [loss.detach(), *(each.detach() for each in model.parameters())]
-""",
-        {
-            "optimizer": ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop", "Muon"),
-            "foreach": ("", ", foreach=True", ", foreach=False", ", weight_decay=0.1"),
-            "region": (
-                '"cpu", torch.bfloat16',
-                '"cpu", torch.bfloat16, False',
-                '"cpu", enabled=True',
-            ),
-            "backward": ("loss.backward()", "scaler.scale(loss).backward()"),
-            "step": (
-                "optimizer.step()",
-                "scaler.step(optimizer)",
-                "scaler.step(optimizer); scaler.update()",
-            ),
-            "last": ("", "optimizer.zero_grad()", "loss = model(x).sum()", "pass"),
-        },
-    ),
-    Template(
         "AMP901",
         """\
 import torch

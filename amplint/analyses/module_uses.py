@@ -377,17 +377,17 @@ def overwritten(graph: Graph, node: Node) -> int:
     weight = written.operands[0]
     if written.data == "load_state_dict" or written.data not in OVERWRITING:
         return weight if written.data == "load_state_dict" else -1
-    of = graph.nodes[weight]
-    is_data = of.op == ops.ATTR and of.data == "data"
-    return owner_of_each(graph, of.operands[0] if is_data else weight)
+    return owner_of_each(graph, weight)
 
 
 def owner_of_each(graph: Graph, weight: int) -> int:
-    """The module of whose parameters a node is each in turn; -1 for anything else.
+    """The module of whose parameters a node is each in turn, or the data of each; -1 for others.
 
     Ex) for p, s in zip(model.parameters(), shadow); for name, p in model.named_parameters()
     """
     node, drawn = graph.nodes[graph.narrowed(weight)], -1
+    if node.op == ops.ATTR and node.data == "data":
+        node = graph.nodes[graph.narrowed(node.operands[0])]
     if node.op == ops.UNPACK:
         drawn = node.data[0]
         node = graph.nodes[node.operands[0]]

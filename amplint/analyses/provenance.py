@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
+from amplint.analyses.module_uses import owner_of_each
 from amplint.gradscaler.events import CASTS, TrainingEventKind, event
 from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer
@@ -267,7 +268,7 @@ class Origins(Fact):
     def in_bfloat16(self, function: str, number: int) -> Evidence | None:
         """Where the module that a node is a parameter of, in a loop over all of them, is cast to
         bfloat16; None where it is cast to something else, too."""
-        module = (function, self._module_of(function, number))
+        module = (function, owner_of_each(self.inference.states[function].graph, number))
         if not self._is_known(module):
             return None
         made = [*islice(reachable([module], self._sources_at_hand), MAX_NODES)]
@@ -275,26 +276,6 @@ class Origins(Fact):
         if set(casts.values()) != {TrainingEventKind.BFLOAT16}:
             return None
         return self.why(*next(iter(casts)), "cast to bfloat16 here", Shows.DTYPE)
-
-    def _module_of(self, function: str, number: int) -> int:
-        """Ex) that of `model` for p in `for p in model.parameters()`, and of `ema` for e in
-        `for e, p in zip(ema.parameters(), model.parameters())`; -1 without one"""
-        graph = self.inference.states[function].graph
-        node = graph.nodes[graph.narrowed(number)]
-        if node.op == ops.ATTR and node.data == "data":
-            node = graph.nodes[graph.narrowed(node.operands[0])]
-        index = None
-        if node.op == ops.UNPACK:
-            index, node = node.data[0], graph.nodes[node.operands[0]]
-        if node.op != ops.ITER:
-            return -1
-        drawn = node.operands[0]
-        if index is not None and "builtins.zip" in self._called((function, drawn)):
-            drawn = graph.nodes[drawn].argument(index)
-        return owner_of(graph, graph.nodes[drawn]) if drawn >= 0 else -1
-
-    def _called(self, at: At) -> frozenset[str]:
-        return self._names(at) if self._node(at).op == ops.CALL else frozenset()
 
     def _sources_at_hand(self, at: At) -> Iterator[At]:
         """Those of a value that no field has kept, where it may have been cast by another name."""

@@ -36,12 +36,11 @@ from amplint import (
     View,
     calls,
     nodes,
-    only,
 )
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
-from .._shared.dtypes import SAME_DTYPE, differ, made_by_autocast, made_of, product
+from .._shared.dtypes import differ, made_by_autocast, product
 
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...
@@ -92,22 +91,10 @@ def half_operand(at: View) -> View | None:
         return None
     if found.module is not None:
         return found.operands[0] if is_float32_layer(found.module) else None
-    dtypes = [dtype_of(operand) for operand in found.operands[:2]]
+    dtypes = [each.tensor.dtype if each.tensor is not None else None for each in found.operands[:2]]
     if len(dtypes) < 2 or not differ(*dtypes):
         return None
     return found.operands[0 if dtypes[0] in HALF else 1]
-
-
-def dtype_of(operand: View) -> str | None:
-    """The dtype of a tensor; float32 for the weight of a layer, if nothing says otherwise."""
-    tensor = operand.tensor
-    if tensor is None or tensor.dtype is not None:
-        return tensor.dtype if tensor is not None else None
-    weight = made_of(operand, SAME_DTYPE)
-    if weight.op != "attr" or weight.method not in ("weight", "bias"):
-        return None
-    layer = only(weight.operands[0].value)
-    return "float32" if isinstance(layer, Object) and is_float32_layer(layer) else None
 
 
 def is_float32_layer(module: Object) -> bool:

@@ -22,12 +22,11 @@ region makes these half for every input except float64. A cast does not help; a 
 `enabled=False` does.
 
 The CTC loss sums the logarithms of probabilities: a cast of what a half `log_softmax` has rounded
-brings no digit back. There the input of `log_softmax` is cast.
+brings no digit back. There the input of `log_softmax` has to be cast.
 
-Fix safety: casts the half operands to float32. For the CTC loss there is a fix if the function has
-the `log_softmax`, or the matrix product that makes the operand. Safe if this function itself casts
-them to half, since the line could only raise; unsafe if a region makes them half, because a float64
-input would stay float64.
+Fix safety: casts the half operands to float32; there is none for the CTC loss. Safe if this
+function itself casts them to half, since the line could only raise; unsafe if a region makes them
+half, because a float64 input would stay float64.
 
 Known limits: operands that are half on only some paths are not reported, except for bfloat16 under
 `assume-autocast = true`. Calls whose error is caught, and functions that conjugate or name a
@@ -54,9 +53,7 @@ from amplint import (
     Tensor,
     View,
     calls,
-    constant,
     evidence_of,
-    reachable,
 )
 from amplint.knowledge.casts import FACTORISES_PRODUCTS, NO_BFLOAT16, NO_HALF, policy
 
@@ -68,13 +65,10 @@ from .._shared.dtypes import (
     made_of,
     operation,
     outputs_are_cast,
-    product,
     tensor_on_a_path,
 )
 from .._shared.guards import is_caught, is_wished
 
-MATRIX_NORM = "torch.linalg.matrix_norm"
-BY_SINGULAR_VALUES = (2, -2, "nuc")  # orders of the norm that need them; the others take half
 BFLOAT16 = frozenset({"bfloat16"})
 MADE_HALF = HALF | {"float32", None}  # by a product in a region
 ISLAND = 'run it within `torch.autocast("cuda", enabled=False)`, on `x.float()`'
@@ -98,12 +92,12 @@ rule = Rule(
 )
 
 
-@rule.on(calls(*NO_HALF, *NO_BFLOAT16, MATRIX_NORM))
+@rule.on(calls(*NO_HALF, *NO_BFLOAT16))
 def check(call: View) -> Iterator[Finding]:
     found = operation(call)
-    lacking = dtypes_lacking(found.name, call) if found is not None else None
-    if found is None or lacking is None:
+    if found is None:
         return
+    lacking = HALF if found.name in NO_HALF else BFLOAT16
     wrong = [each for each in found.operands if (t := each.tensor) and t.dtype in lacking]
     tensors = [tensor for each in wrong if (tensor := each.tensor)]
     if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
@@ -111,7 +105,11 @@ def check(call: View) -> Iterator[Finding]:
     function = found.name.rpartition(".")[2]
     cause = f"`{wrong[0].brief}` is {tensors[0].dtype}"
     message = f"{cause}, which `{function}` refuses: RuntimeError"
-    yield (report_ctc if found.name in CTC else report)(wrong, tensors, message)
+    if found.name in CTC:
+        places = (tensor.dtype_evidence for tensor in tensors)
+        yield wrong[0].finding(message, places, help=CAST_EARLY)
+    else:
+        yield report(wrong, tensors, message)
 
 
 @rule.on(calls(*NO_BFLOAT16) & WITHIN_REGION)
@@ -130,11 +128,8 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
     yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
-def report(
-    operands: list[View], tensors: list[Tensor], message: str, at: View | None = None
-) -> Finding:
-    """The finding about the operands of an operation that are half, shown at the first one unless
-    another place is given."""
+def report(operands: list[View], tensors: list[Tensor], message: str) -> Finding:
+    """The finding about the operands of an operation that are half."""
     append = operands[0].source.edits.append_call
     fix = Fix.safe_if(
         "Cast it to float32",
@@ -142,32 +137,7 @@ def report(
         {CAST: all(map(is_cast_here, operands))},
     )
     places = (tensor.dtype_evidence for tensor in tensors)
-    return (at or operands[0]).finding(message, places, fix)
-
-
-def report_ctc(operands: list[View], tensors: list[Tensor], message: str) -> Finding:
-    """The finding about the CTC loss, with the cast where the digits are lost."""
-
-    def behind(at: View) -> list[View]:
-        made = made_of(at.origin, SAME_DTYPE)
-        return [made] if made != at else []
-
-    made = list(reachable(operands[:1], behind))
-    inputs = (operands[0] if product(at) is not None else input_of_softmax(at) for at in made)
-    logits = next((each for each in inputs if each is not None), None)
-    if logits is not None:
-        return report([logits], tensors, message, operands[0])
-    places = (tensor.dtype_evidence for tensor in tensors)
-    return operands[0].finding(message, places, help=CAST_EARLY)
-
-
-def input_of_softmax(at: View) -> View | None:
-    """Ex) x of F.log_softmax(x, -1) and x.log_softmax(-1)"""
-    called = at.callee or ""
-    is_one = called.rpartition(".")[2] in ("log_softmax", "softmax")
-    if not is_one or at.arg("dtype") is not None:  # which would cast the input back
-        return None
-    return at.receiver if called.startswith("Tensor.") else at.arg("input", 0)
+    return operands[0].finding(message, places, fix)
 
 
 def may_become_bfloat16(tensor: Tensor) -> bool:
@@ -208,21 +178,10 @@ def leaves_region(call: View, tensors: list[Tensor]) -> bool:
     return any(map(made_by_autocast, tensors)) and not outputs_are_cast(call)
 
 
-def dtypes_lacking(name: str, call: View) -> frozenset[str] | None:
-    """The dtypes that an operation has no kernel for; None if it takes half."""
-    if name in NO_HALF:
-        return HALF
-    if name in NO_BFLOAT16:
-        return BFLOAT16
-    order = call.arg("ord", 1) if name == MATRIX_NORM else None
-    known = constant(order.value) if order is not None else None
-    return HALF if known in BY_SINGULAR_VALUES else None
-
-
 def is_cast(name: str, call: View, tensors: list[Tensor]) -> bool:
     """Whether the region around the call casts the operands, on a device that it may be for."""
     region = call.enabled_region
-    if region is None or name == MATRIX_NORM:  # that one looks at the dtype before it casts
+    if region is None:
         return False
     device = device_type(region, tensors)
     devices = ("cuda", "cpu") if device is None else (device,)

@@ -40,7 +40,6 @@ from amplint import (
     Tensor,
     View,
     calls,
-    nodes,
 )
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
@@ -52,9 +51,6 @@ PRODUCTS = frozenset(name for name in AUTOCAST["cuda"] if name in EQUAL_DTYPES)
 FLOAT32 = ("fp32", "fp32-unless-dtype")
 WIDE = frozenset(name for name, how in AUTOCAST["cuda"].items() if how in FLOAT32)
 IN_PLACE = frozenset(f"{name}_" for name in PRODUCTS | WIDE if f"{name}_" in RESULTS)
-
-POWER = "Tensor.__pow__"
-
 
 rule = Rule(
     "AMP312",
@@ -81,13 +77,6 @@ def check_call(call: View) -> Iterator[Finding]:
     elif name in WIDE:
         given = [*found.operands[:1], *([out] if out is not None else [])]
         yield from report_half(call, given, name)
-
-
-@rule.on(nodes("aug") & IN_REGION)
-def check_power(assign: View) -> Iterator[Finding]:
-    """Ex) h **= 2"""
-    if assign.operator == "Pow":
-        yield from report_half(assign, assign.operands[:1], POWER)
 
 
 def report_product(call: View, tensors: Sequence[Tensor]) -> Iterator[Finding]:

@@ -14,9 +14,8 @@ the step still uses the old ones (AMP302).
     ...
     optimizer.step()
 
-Fix safety: ends the region before the step, if only steps follow in it. Safe for an optimizer of
-torch that works element by element; unsafe for others, which may multiply matrices, in half inside
-the region. Not offered if the `with` also opens another context.
+Fix safety: unsafe: ends the region before the step, if only steps follow in it. Some optimizers
+multiply matrices, in half inside the region. Not offered if the `with` also opens another context.
 
 Known limits: a step in a function that the region calls is not seen.
 """
@@ -43,15 +42,10 @@ from amplint import (
 from amplint import libcst as cst
 
 from .._shared.forward import lines_to_leave
-
-STEPS = "only steps leave the region"
-ELEMENTWISE = "the optimizer works element by element"
-
+from .._shared.steps import unsafe
 
 OF_TRAINING = frozenset({"step", "update", "zero_grad"})
 KINDS = frozenset({"optimizer", "scaler", "scheduler"})
-_NAMES = "ASGD Adadelta Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD"
-OPTIMIZERS = frozenset(f"torch.optim.{name}" for name in _NAMES.split())
 
 rule = Rule(
     "AMP303",
@@ -60,7 +54,6 @@ rule = Rule(
     since="0.1",
     help="end the region before the optimizer step",
     witness=Same(),
-    safe_if=(STEPS, ELEMENTWISE),
     changes=frozenset({Change.ROUNDING}),
     presumes=Presumes.AUDITED,
 )
@@ -76,7 +69,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     keeps = "which may reuse casts of the old ones"
     message = f"`{call.brief}` updates the weights inside autocast, {keeps}"
-    yield call.finding(message, [region.evidence], leave(call, stepper))
+    yield call.finding(message, [region.evidence], leave(call))
 
 
 def owner(call: View) -> Object | None:
@@ -87,22 +80,14 @@ def owner(call: View) -> Object | None:
     return method.of if isinstance(method.of, Object) and method.of.kind in KINDS else None
 
 
-def leave(call: View, stepper: Object) -> Fix | None:
+def leave(call: View) -> Fix | None:
     """End the region just before the step."""
     src = call.source
     moved = lines_to_leave(src.statement(call.cst), call)
     if not moved or not all(is_step(line, call) for line in moved):
         return None
-    optimizer: Object | None = stepper
-    if stepper.kind == "scaler":
-        given = next((only(each.value) for _, _, each in call.arguments), None)
-        optimizer = given if isinstance(given, Object) else None
-    conditions = {
-        STEPS: True,
-        ELEMENTWISE: optimizer is not None and optimizer.type in OPTIMIZERS,
-    }
     edits = src.edits.dedent(moved)
-    return Fix.safe_if("End the region before the step", edits, conditions) if edits else None
+    return unsafe("End the region before the step", *edits) if edits else None
 
 
 def is_step(line: cst.BaseStatement, at: View) -> bool:
