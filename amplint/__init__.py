@@ -48,7 +48,7 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 
 _EXPORTS = {
     "amplint.analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
-    "amplint.analyses.backward_support": "BackwardSupport",
+    "amplint.analyses.backward_support": "BackwardSupport Support",
     "amplint.analyses.captures": "Captured Captures",
     "amplint.analyses.cast_modules": "CastModules",
     "amplint.analyses.classes": "Classes",
@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from amplint.analyses.backward_reach import BackpropagatedLosses as BackpropagatedLosses
     from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
     from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
+    from amplint.analyses.backward_support import Support as Support
     from amplint.analyses.captures import Captured as Captured
     from amplint.analyses.captures import Captures as Captures
     from amplint.analyses.cast_modules import CastModules as CastModules

@@ -961,6 +961,78 @@ def run(device):
         },
     ),
     Template(
+        "AMP301",
+        """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad.to(weight.dtype) @ weight.t(), x.t() @ grad.to(x.dtype)
+
+
+def run(device):
+    torch.manual_seed(0)
+    one, two = nn.Linear(8, 8), nn.Linear(8, 8)
+    norm = nn.LayerNorm(8)
+    one, two, norm = one.to(device), two.to(device), norm.to(device)
+    x = torch.randn(6, 8, device=device)
+    h = {early}
+    with torch.autocast("cuda", dtype={dtype}):
+        h = {first}
+        h = {second}
+        {third}
+        loss = {loss}
+        {backward}
+    return None, [each.grad for each in (*one.parameters(), *two.parameters())]
+""",
+        {
+            "early": ("x", "one(x)", "x * 2"),
+            "dtype": ("torch.bfloat16", "torch.float16"),
+            "first": ("one(h)", "torch.tanh(one(h))", "one(h.float())", "norm(one(h))"),
+            "second": (
+                "two(h)",
+                "F.softmax(two(h), -1)",
+                "F.gelu(two(h)) + h",
+                "torch.cdist(two(h).float(), h.float())",
+                "torch.linalg.inv(two(h)[:, :6].float() + 9 * torch.eye(6))",
+                "torch.einsum('ij,kj->ik', h, two.weight)",
+                "two(h.double().to(h.dtype))",
+                "h @ two.weight.t()",
+                "F.layer_norm(two(h), (8,))",
+                "Product.apply(h, two.weight.to(h.dtype))",
+                "torch.matmul(two(h), one.weight)",
+            ),
+            "third": (
+                "pass",
+                'with torch.autocast("cuda", enabled=False): h = one(h.float())',
+                "h = torch.stack([h, h]).sum(0)",
+                "h = F.dropout(h, 0.5)",
+                "h = h.float() @ h.float().t()",
+                "h = torch.nn.functional.linear(h, h)",
+            ),
+            "loss": (
+                "h.float().square().mean()",
+                "h.sum()",
+                "F.mse_loss(h, torch.zeros_like(h))",
+                "F.cross_entropy(h, torch.zeros(len(h), dtype=torch.long))",
+                "h.exp().mean()",
+                "torch.logsumexp(h, 0).sum()",
+            ),
+            "backward": ("loss.backward()", "(loss * 8).backward()", "loss.mul(3).backward()"),
+        },
+        instead=(("cuda", "cpu"),),
+    ),
+    Template(
         "AMP313",
         """\
 import os

@@ -56,7 +56,7 @@ class NamedModule(NamedTuple):
 
 
 class ModuleUse(NamedTuple):
-    """What a call, or a store, does with a module.
+    """A use of a module by a call, or a store.
 
     Args:
         number: its node.
@@ -128,7 +128,7 @@ class ModuleUses(Fact):
                 yield from self._called(function, number, *callees)
 
     def _called(self, function: str, number: int, callee: str) -> Iterator[ModuleUse]:
-        """What a call surely does by what it runs."""
+        """The uses that a call surely makes by what it runs."""
         kind = self._kind(function, number)
         for use in self._own(callee) if kind is not None else ():
             graph = self.inference.states[callee].graph

@@ -33,8 +33,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "BackwardCalls": ("{it} runs no `backward()` that is seen", "{it} runs `backward()`"),
     "BackwardSupport": (
-        "nothing of the forward pass behind {it} is seen to be wider than the region",
-        "a part of the forward pass behind {it} is wider than the region",
+        "nothing is known of the forward pass behind {it}",
+        "the forward pass behind {it} is known",
     ),
     "CalledTexts": (
         "{it} calls no function of the project",

@@ -24,11 +24,12 @@ region.
         energy = model(positions).sum()
         (forces,) = torch.autograd.grad(energy, positions, create_graph=True)
 
-Fix safety: unsafe: ends the region before the statement, or before the `if` around it. Gradients
-are bit-identical if the forward pass is all ordinary operations inside the region; if a nested
-float32 region makes them differ, they become right. A custom `autograd.Function` without
-`custom_fwd`/`custom_bwd` may run inside and raise outside. Not offered if the `with` also opens
-another context.
+Fix safety: ends the region before the statement, or before the `if` around it. Safe only if the
+whole forward pass is known to consist of ordinary operations inside the region, and only the
+backward pass leaves it: then the gradients are bit-identical. Unsafe if something may be hidden, if
+a nested float32 region makes the gradients differ (they become right), or if the graph may contain
+a custom `autograd.Function` without `custom_fwd`/`custom_bwd`, which may run inside and raise
+outside. Not offered if the `with` also opens another context.
 
 Known limits: a `backward` that a library runs is not seen. If a function mentions a scale, amplint
 assumes that it scales what it differentiates.
@@ -50,6 +51,7 @@ from amplint import (
     Group,
     Presumes,
     Rule,
+    Support,
     View,
     calls,
     nodes,
@@ -60,10 +62,13 @@ from amplint import libcst as cst
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.forward import belongs_after, lines_to_leave
-from .._shared.steps import unsafe
 
 if TYPE_CHECKING:
     from amplint import Source
+
+ALONE = "nothing else leaves the region"
+KNOWN = "all of the forward pass is seen to be ordinary work in the region"
+NOT_WIDER = "none of it runs in a wider dtype than the region"
 
 ISLAND = "differentiate in float32, in an `autocast(enabled=False)` island"
 
@@ -75,6 +80,7 @@ rule = Rule(
     since="0.1",
     help="end the region after the loss, and call `backward()` after it",
     witness=Differs(rtol=1e-3),
+    safe_if=(ALONE, KNOWN, NOT_WIDER),
     changes=frozenset({Change.ROUNDING}),
     presumes=Presumes.AUDITED,
 )
@@ -86,12 +92,13 @@ def check(call: View) -> Iterator[Finding]:
     region = call.enabled_region if chain is not None else None
     if chain is None or region is None or region.inherited or within_reported(call):
         return
-    widened = call.ask(BackwardSupport)
-    group = Group.CORRECTNESS if widened else Group.PRECISION
-    because = (*chain, region.evidence, widened)
-    rounded = "float32 gradients are rounded" if widened else "gradients may be rounded"
+    support = call.ask(BackwardSupport)
+    assert support is not None  # as there is a chain
+    group = Group.CORRECTNESS if support.wide else Group.PRECISION
+    because = (*chain, region.evidence, support.wide)
+    rounded = "float32 gradients are rounded" if support.wide else "gradients may be rounded"
     message = f"`{call.brief}` runs backward in autocast: {rounded}"
-    yield call.finding(message, because, leave(call), group=group)
+    yield call.finding(message, because, leave(call, support), group=group)
 
 
 @rule.on(calls("torch.autograd.grad") & IN_REGION)
@@ -116,14 +123,22 @@ def within_reported(call: View) -> bool:
     return False
 
 
-def leave(call: View) -> Fix | None:
+def leave(call: View, support: Support) -> Fix | None:
     """End the region just before the statement that holds the call, or the `if` around it."""
     src = call.source
-    moved = lines_to_leave(outermost(src.statement(call.cst), src), call)
+    own = src.statement(call.cst)
+    moved = lines_to_leave(outermost(own, src), call)
     if not ends_forward(call) or not all(holds_no_forward(line, call) for line in moved):
         return None
     edits = src.edits.dedent(moved) if moved else ()
-    return unsafe("End the autocast region before the backward pass", *edits) if edits else None
+    if not edits:
+        return None
+    conditions = {
+        ALONE: moved == [own] and not src.layout.value_used(call.cst),
+        KNOWN: support.complete,
+        NOT_WIDER: support.wide is None,
+    }
+    return Fix.safe_if("End the autocast region before the backward pass", tuple(edits), conditions)
 
 
 def outermost(statement: cst.BaseStatement | None, src: Source) -> cst.BaseStatement | None:

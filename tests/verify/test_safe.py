@@ -43,11 +43,12 @@ safe. The test applies the fix anyway, and the back end in the table shows that 
 to refute the remaining conditions (`python -m benchmarks.safe_programs`; the result of a long
 search is in [benchmarks/results/safe_programs.json](../benchmarks/results/safe_programs.json)).
 
-Two things about a project are assumed, not proven:
+Three things about a project are assumed, not proven:
 
 - It does not replace torch's functions with others.
 - Code outside the project does not call its functions in an autocast region, under another default
   or in a `try` that the project does not mention.
+- For AMP301: a function gets no modules other than those that the project passes to it.
 
 | rule | a safe fix needs that | without it, a mistake is shown on |
 |---|---|---|
