@@ -65,7 +65,7 @@ _EXPORTS = {
     "amplint.analyses.loop_invariance": "ConstantTensors LoopInvariance",
     "amplint.analyses.loss_terms": "LossTerms",
     "amplint.analyses.moved_later": "MovedLater",
-    "amplint.analyses.own_layers": "GivenToLayer ReturnedByLayer",
+    "amplint.analyses.own_layers": "GivenToLayer",
     "amplint.analyses.provenance": (
         "BFloat16Parameters DistributedModules ReplicatedModules Sharded "
         "ShardedInFloat16 ShardedParameters StepsOfSharded UnpinnedMoves"
@@ -140,7 +140,6 @@ if TYPE_CHECKING:
     from amplint.analyses.loss_terms import LossTerms as LossTerms
     from amplint.analyses.moved_later import MovedLater as MovedLater
     from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
-    from amplint.analyses.own_layers import ReturnedByLayer as ReturnedByLayer
     from amplint.analyses.provenance import BFloat16Parameters as BFloat16Parameters
     from amplint.analyses.provenance import DistributedModules as DistributedModules
     from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules

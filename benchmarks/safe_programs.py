@@ -933,34 +933,6 @@ def run(device):
         },
     ),
     Template(
-        "AMP206",
-        """\
-import torch
-from torch import nn
-
-
-def run(device):
-    rnn = nn.{cell}(4, 4).to(device){cast}
-    x = torch.full({shape}, 0.3, device=device){of_x}
-    state = torch.full({state}, 0.1, device=device){of_state}
-    {around}:
-        out = rnn(x, {given})
-    {after}
-    return None, [out]
-""",
-        {
-            "cell": ("GRU", "RNN", "LSTM", "GRUCell"),
-            "cast": ("", ".half()", ".bfloat16()", ".double()"),
-            "shape": ("(3, 1, 4)", "(3, 4)", "(1, 4)"),
-            "of_x": ("", ".half()", ".bfloat16()", ".double()"),
-            "state": ("(1, 1, 4)", "(1, 4)"),
-            "of_state": ("", ".half()", ".bfloat16()"),
-            "given": ("state", "(state, state)"),
-            "around": ("if True", "try"),
-            "after": ("", "except Exception: out = x"),
-        },
-    ),
-    Template(
         "AMP301",
         """\
 import torch

@@ -141,10 +141,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{it} may be a DataParallel module",
     ),
     "ReportedLosses": ("the scaled loss is not seen to be reported", "the scaled loss is reported"),
-    "ReturnedByLayer": (
-        "{it} is not seen to return what a layer computes",
-        "{it} returns what a layer computes",
-    ),
     "ScalerMisuse": (
         "no mistake is seen in the order of the calls of the training step",
         "the mistakes that are seen here are those of other rules",
