@@ -53,7 +53,6 @@ _EXPORTS = {
     "amplint.analyses.cast_modules": "CastModules",
     "amplint.analyses.classes": "Classes",
     "amplint.analyses.counted_positions": "CountedPositions",
-    "amplint.analyses.frequency_tables": "ComplexNumbers Frequencies",
     "amplint.analyses.grad_mode": "GradSurelyOn",
     "amplint.analyses.growing_fields": "KeptArguments LastingFields",
     "amplint.analyses.host_built": "HostBuilt",
@@ -120,8 +119,6 @@ if TYPE_CHECKING:
     from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.counted_positions import CountedPositions as CountedPositions
-    from amplint.analyses.frequency_tables import ComplexNumbers as ComplexNumbers
-    from amplint.analyses.frequency_tables import Frequencies as Frequencies
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
     from amplint.analyses.growing_fields import KeptArguments as KeptArguments
     from amplint.analyses.growing_fields import LastingFields as LastingFields

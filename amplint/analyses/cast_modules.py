@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from amplint.analyses.fact import Fact
-from amplint.gradscaler.events import CASTS, MODULE_CASTS, TrainingEventKind, event
+from amplint.gradscaler.events import MODULE_CASTS, TrainingEventKind, event
 from amplint.inference import SiteId
 from amplint.inference.state import Key
 from amplint.ir import ops
@@ -27,8 +27,6 @@ DTYPES = {TrainingEventKind.HALF: "float16", TrainingEventKind.BFLOAT16: "bfloat
 # A module that has one of these says itself what a cast does to it; who asks for its buffers one
 # by one may keep some of them.
 OWN_CASTS = frozenset({"_apply", "to", "half", "bfloat16"})
-# These cast complex numbers, too (torch/nn/modules/module.py, torch 2.13).
-WHOLE = frozenset({"to", "type"})
 BUFFERS = frozenset({"buffers", "named_buffers", "_buffers", "_apply"})
 
 
@@ -39,10 +37,6 @@ class CastModules(Fact):
         """The dtype that instances of a class are cast to, and where; None where that is not seen,
         or where one of them is cast by itself to something else."""
         return None if cls in self._cast_otherwise else self._cast.get(cls)
-
-    def complex_of_class(self, cls: str) -> tuple[str, Evidence] | None:
-        """The same, of the complex buffers that they hold, which `half()` leaves alone."""
-        return None if cls in self._cast_otherwise else self._cast_whole.get(cls)
 
     def is_set_elsewhere(self, cls: str, field: str) -> bool:
         """Whether something other than a constructor sets a field of a class."""
@@ -56,29 +50,14 @@ class CastModules(Fact):
     @cached_property
     def _cast(self) -> dict[str, tuple[str, Evidence]]:
         """By class: the dtype, and the first cast to it."""
-        return self._first_of(self._casts)
-
-    @cached_property
-    def _cast_whole(self) -> dict[str, tuple[str, Evidence]]:
-        """By class: the dtype, and the first cast to it of whatever is a number."""
-        return self._first_of(each for each in self._casts if self._method(each[0]) in WHOLE)
-
-    def _method(self, site: SiteId) -> str:
-        graph = self.inference.states[site[0]].graph
-        return str(graph.nodes[graph.nodes[site[1]].operands[0]].data)
-
-    def _first_of(
-        self, casts: Iterable[tuple[SiteId, TrainingEventKind, Value]]
-    ) -> dict[str, tuple[str, Evidence]]:
         found: dict[str, tuple[str, Evidence]] = {}
-        for site, kind, value in casts:
-            if kind not in DTYPES or not BUFFERS.isdisjoint(
-                self.inference.functions[site[0]].words
-            ):
-                continue
-            evidence = self.why(*site, f"cast to {DTYPES[kind]} here", Shows.DTYPE)
-            for cls in self._held(classes_in(value)):
-                found.setdefault(cls, (DTYPES[kind], evidence))
+        for (function, number), kind, value in self._casts:
+            words = self.inference.functions[function].words
+            if kind in DTYPES and BUFFERS.isdisjoint(words):
+                text = f"cast to {DTYPES[kind]} here"
+                evidence = self.why(function, number, text, Shows.DTYPE)
+                for cls in self._held(classes_in(value)):
+                    found.setdefault(cls, (DTYPES[kind], evidence))
         return found
 
     @cached_property
@@ -103,13 +82,12 @@ class CastModules(Fact):
                 continue
             for number, node in enumerate(state.graph.nodes):
                 callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-                if callee is node or callee.op != ops.ATTR or callee.data not in MODULE_CASTS:
-                    continue
-                seen = event(infer, state, number)
                 is_own = bool(infer.calls.edges.get((function, number)))
-                if seen is not None and seen.kind in CASTS and not is_own:
-                    value = state.values[callee.operands[0]]
-                    found.append(((function, number), seen.kind, value))
+                if callee.op == ops.ATTR and callee.data in MODULE_CASTS and callee is not node:
+                    seen = event(infer, state, number) if not is_own else None
+                    if seen is not None:
+                        value = state.values[callee.operands[0]]
+                        found.append(((function, number), seen.kind, value))
         return found
 
     def _held(self, classes: Iterable[str]) -> Iterator[str]:

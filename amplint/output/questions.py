@@ -50,7 +50,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "no library class is known that this derives from",
         "the class that this belongs to is no reason to report it",
     ),
-    "ComplexNumbers": ("{it} is not known to hold complex numbers", "{it} holds complex numbers"),
     "ConstantTensors": (
         "{it} is not known to be the same in every iteration",
         "{it} is the same in every iteration",
@@ -64,10 +63,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{it} may be a DistributedDataParallel module",
     ),
     "Frameworks": ("no framework is known to do this", "a framework does this"),
-    "Frequencies": (
-        "{it} is not known to be a table of frequencies",
-        "{it} is a table of frequencies",
-    ),
     "FunctionTexts": (
         "the function around is not known",
         "the text of the function around was read",

@@ -21,13 +21,10 @@ angles in float32 later does not help.
 
 Or recompute the frequencies where they are used: this takes next to no time.
 
-A complex buffer loses more: `to(torch.bfloat16)` discards their imaginary part, so that a rotation
-by `torch.polar(ones, angles)` becomes a scaling. `half()` and `bfloat16()` leave them as they are.
-
 Fix safety: there is no fix; the author has to decide where to compute them.
 
-Known limits: frequencies are powers of `torch.arange` or `torch.linspace`, or `torch.logspace`, in
-a buffer that only the constructor sets, directly or through a function that it calls. Tables of
+Known limits: frequencies are powers of `torch.arange` or `torch.linspace` that one expression
+computes, in a buffer that only the constructor sets. Tables of
 sines and cosines and filter banks are not reported: they lose no more than the values that they are
 multiplied by. Plain `torch.linspace(1, 10, n)`, for positions between -1 and 1, is not reported
 either. The cast has to be visible: of a module of the project that holds this one, to a dtype that
@@ -38,25 +35,17 @@ defines `to`, `half` or `_apply`, or if the module of the buffer is cast separat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from amplint import (
-    CastModules,
-    Classes,
-    ComplexNumbers,
-    Differs,
-    Evidence,
-    Finding,
-    Frequencies,
-    Group,
-    Rule,
-    View,
-    calls,
-    constant,
-)
+from amplint import CastModules, Classes, Differs, Finding, Group, Rule, View, calls, constant
 from amplint.knowledge.dtypes import WIDE_FLOATS
 
 USES = ("sin", "cos", "polar", "einsum", "outer")  # of frequencies, in some method of the class
+POWER = re.compile(r"\*\*|\b(exp|pow)\(")
+COUNTED = re.compile(r"\b(arange|linspace)\(")
+# Powers of 2, which lose nothing; tables of sines; what may be half already.
+OTHERS = re.compile(r"\b2(\.0*)? ?\*\*|\bpow\(2|\b(sin|cos|polar|half|b?float16|to|type)\(")
 
 rule = Rule(
     "AMP210",
@@ -72,37 +61,21 @@ rule = Rule(
 def check(call: View) -> Iterator[Finding]:
     named, given, cls = call.arg("name", 0), call.arg("tensor", 1), call.cls
     name = constant(named.value) if named is not None else None
-    if given is None or cls is None or not isinstance(name, str) or call.has_star:
+    if given is None or cls is None or not isinstance(name, str) or not is_frequencies(given):
         return
+    uses = any(call.fact(Classes).family_mentions(cls, word) for word in USES)
     modules = call.fact(CastModules)
-    told = complex_lost(given, cls, modules) or frequencies_rounded(given, cls, modules)
-    if told is not None and not modules.is_set_elsewhere(cls, name):
-        harm, evidence = told
+    cast = modules.of_class(cls) if uses and not modules.is_set_elsewhere(cls, name) else None
+    if cast is not None:
+        dtype, evidence = cast
+        harm = f"is rounded to {dtype} with its module: angles of far positions are wrong"
         yield given.finding(f"`{name}` {harm}", (evidence,))
 
 
-def complex_lost(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:
-    """The harm that a cast does to complex numbers, and where.
-
-    Ex) torch.polar(torch.ones_like(angles), angles), in a module that `to(torch.bfloat16)` casts
-    """
-    cast = modules.complex_of_class(cls)
-    if cast is None or not given.ask(ComplexNumbers):
-        return None
-    dtype, evidence = cast
-    return f"is cast to {dtype} with its module and loses its imaginary part", evidence
-
-
-def frequencies_rounded(given: View, cls: str, modules: CastModules) -> tuple[str, Evidence] | None:
-    """The harm that a cast does to frequencies, and where.
-
-    Ex) 10000 ** (-torch.arange(0, dim, 2) / dim), in a module that `half()` casts
-    """
-    cast, tensor = modules.of_class(cls), given.tensor
-    if cast is None or tensor is None or tensor.dtype not in WIDE_FLOATS:
-        return None
-    uses = any(given.fact(Classes).family_mentions(cls, word) for word in USES)
-    if not uses or not given.ask(Frequencies):
-        return None
-    dtype, evidence = cast
-    return f"is rounded to {dtype} with its module: angles of far positions are wrong", evidence
+def is_frequencies(given: View) -> bool:
+    """Ex) 10000 ** (-torch.arange(0, dim, 2) / dim)"""
+    made, tensor = given.origin, given.tensor
+    text = made.text if made.is_written else ""
+    is_wide = tensor is not None and tensor.dtype in WIDE_FLOATS
+    is_power = POWER.search(text) is not None and COUNTED.search(text) is not None
+    return is_wide and is_power and OTHERS.search(text) is None

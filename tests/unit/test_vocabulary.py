@@ -41,7 +41,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/classes.py": "MOVING",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "amplint/analyses/counted_positions.py": "NAMES",
-        "amplint/analyses/frequency_tables.py": "CASTS POWERS SINES",
         "amplint/analyses/hotness.py": "NO_GRADIENTS",
         "amplint/analyses/loader_workers.py": "OF_INDEXED",
         "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY",
