@@ -37,7 +37,7 @@ ELSEWHERE = {
 ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
-        "amplint/analyses/cast_modules.py": "BUFFERS OWN_CASTS WHOLE",
+        "amplint/analyses/cast_modules.py": "BUFFERS OWN_CASTS",
         "amplint/analyses/classes.py": "MOVING",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "amplint/analyses/counted_positions.py": "NAMES",
@@ -118,7 +118,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
         "rules/precision/factory_without_dtype.py": "JOINS",
         "rules/precision/float_undone_by_autocast.py": "DIVIDING_METHODS",
-        "rules/precision/frequencies_cast_with_module.py": "USES",
+        "rules/precision/frequencies_cast_with_module.py": "COUNTED OTHERS POWER USES",
         "rules/precision/half_module_float_input.py": "CASTING CAST_IN_TEXT MOVING",
         "rules/precision/integers_cast_to_half.py": "INDEX_NAMES OF_CLASSES SAME_NUMBERS",
         "rules/precision/mixed_dtype_where.py": "TENSOR_CASTS",
