@@ -120,7 +120,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/precision/float_undone_by_autocast.py": "DIVIDING_METHODS",
         "rules/precision/frequencies_cast_with_module.py": "COUNTED OTHERS POWER USES",
         "rules/precision/half_module_float_input.py": "CASTING CAST_IN_TEXT MOVING",
-        "rules/precision/integers_cast_to_half.py": "INDEX_NAMES OF_CLASSES SAME_NUMBERS",
+        "rules/precision/integers_cast_to_half.py": "OF_CLASSES SAME_NUMBERS",
         "rules/precision/mixed_dtype_where.py": "TENSOR_CASTS",
         "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",
     },
