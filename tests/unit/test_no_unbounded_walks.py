@@ -144,7 +144,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},
     "rules/placement/host_data_to_device_in_hot_path.py": {"is_shape": SYNTAX},
     "rules/placement/tensor_attribute_not_buffer.py": {"kept_tensor": STEPS},
-    "rules/precision/integers_cast_to_half.py": {"all_exact": VALUES},
     "rules/precision/mixed_dtype_write.py": {"is_advanced": SYNTAX},
 }
 

@@ -117,7 +117,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/placement/tensor_from_tensor.py": "PLACEMENT",
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
         "rules/precision/factory_without_dtype.py": "JOINS",
-        "rules/precision/float_undone_by_autocast.py": "DIVIDING_METHODS",
         "rules/precision/frequencies_cast_with_module.py": "COUNTED OTHERS POWER USES",
         "rules/precision/half_module_float_input.py": "CASTING CAST_IN_TEXT MOVING",
         "rules/precision/integers_cast_to_half.py": "OF_CLASSES SAME_NUMBERS",
