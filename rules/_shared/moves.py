@@ -130,14 +130,10 @@ def is_beside(one: View, other: View) -> bool:
     return source.parent(source.statement(one.cst)) is source.parent(source.statement(other.cst))
 
 
-def without_move(move: View, last: View | None = None) -> Edit | None:
-    """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`
-
-    Args:
-        last: the last call to go, of those that are called on what the move returns.
-    """
-    source, call = move.source, (last or move).cst
-    moved = move.cst.func.value
+def without_move(move: View) -> Edit | None:
+    """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`"""
+    source, call = move.source, move.cst
+    moved = call.func.value
     statement = source.layout.assignment(call)
     name = moved.value if isinstance(moved, cst.Name) else None
     if statement is not None and name is not None and source.assigned_name(call) == name:
