@@ -17,10 +17,10 @@ a 0-dim source may have any dtype.
 Fix safety: casts the source to the dtype of the buffer. Safe, because the line could only raise.
 Unsafe if the error is caught.
 
-Known limits: unknown dtypes and integers are not reported. For buffers of a module, only writes
-within an autocast region are checked, since the whole module may be half. The out-of-place
-operations `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are not
-reported.
+Known limits: unknown dtypes and integers, and lists as an index, are not reported. For buffers of a
+module, only writes within an autocast region are checked, since the whole module may be half. The
+out-of-place operations `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and
+are not reported.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ from amplint import (
     Finding,
     Fix,
     Group,
-    Host,
     Presumes,
     Raises,
     Rule,
     Sequence,
     Tensor,
-    Value,
     View,
     calls,
     nodes,
@@ -52,7 +50,6 @@ from .._shared.dtypes import (
     differ,
     dtype_evidence,
     is_decided_within,
-    is_surely_decided,
     may_default_to_half,
 )
 from .._shared.guards import is_caught
@@ -68,7 +65,6 @@ UNCAUGHT = "nothing around it catches the error"
 
 
 SOURCE_NAMES = ("source", "src", "values", "end")
-SEQUENCES = frozenset({"builtins.list", "builtins.range"})
 
 rule = Rule(
     "AMP204",
@@ -87,9 +83,8 @@ rule = Rule(
 def check_assignment(at: View) -> Iterator[Finding]:
     """Ex) buffer[index] = source"""
     buffer, index, value = at.operands
-    if not clash(buffer, value) or not is_advanced(index, has_dimensions(value)):
-        return
-    source = at.assigned
+    has_dimensions = value.tensor is not None and value.tensor.rank == 1
+    source = at.assigned if is_advanced(index, has_dimensions) else None
     if source is not None:
         yield from report(buffer, source)
 
@@ -110,16 +105,6 @@ def report(buffer: View, source: View) -> Iterator[Finding]:
         return
     message = f"{what.dtype} is written into `{buffer.brief}`, which is {to.dtype}: RuntimeError"
     yield source.finding(message, dtype_evidence(to, what), cast(buffer, to, source))
-
-
-def clash(buffer: View, source: View) -> bool:
-    """Whether the dtypes of two tensors are known to differ."""
-    to, what = buffer.tensor, source.tensor
-    return to is not None and what is not None and differ(to.dtype, what.dtype)
-
-
-def has_dimensions(at: View) -> bool:
-    return at.tensor is not None and at.tensor.rank == 1
 
 
 def write_of(call: View) -> tuple[View | None, View | None]:
@@ -149,46 +134,18 @@ def may_promote(call: View) -> bool:
 
 
 def is_advanced(index: View, dimensioned: bool) -> bool:
-    """Whether a write goes through a tensor, a list or a mask, which does not cast.
+    """Whether a write goes through a tensor or a mask, which does not cast.
 
     Integer indices raise whatever the source is, masks where it has dimensions.
     """
     if index.op == "tuple":
         return any(is_advanced(each, dimensioned) for each in index.operands)
-    value = index.value
-    if holds_index_tensor(value, dimensioned):
-        return True
-    atom = only(value)
-    if not isinstance(atom, Sequence):
-        return False
-    if atom.items is not None and any(holds_index_tensor(v, dimensioned) for v in atom.items):
-        return True
-    # A tuple of numbers is a place, a list of numbers is a list of places.
-    return is_list(index.origin) and (dimensioned or is_integers(atom))
-
-
-def holds_index_tensor(value: Value, dimensioned: bool) -> bool:
-    atom = only(value)
+    atom = only(index.value)
     if isinstance(atom, Sequence) and atom.items is None:
         atom = only(atom.element)  # torch.where(mask), mask.nonzero(as_tuple=True)
     if not isinstance(atom, Tensor) or (atom.rank != 1 and atom.dtype != "bool"):
         return False
     return dimensioned or atom.dtype in SIGNED_INTEGERS
-
-
-def is_list(made: View) -> bool:
-    return (
-        made.op == "list"
-        or made.callee in SEQUENCES
-        or (made.op == "comp" and made.operator == "list")
-    )
-
-
-def is_integers(sequence: Sequence) -> bool:
-    elements = sequence.items if sequence.items is not None else (sequence.element,)
-    return all(
-        isinstance(atom, Host) and atom.kind == "int" for value in elements for atom in value
-    )
 
 
 def may_be_converted(buffer: View, tensor: Tensor) -> bool:
@@ -214,19 +171,13 @@ def is_surely_written_to(buffer: View, tensor: Tensor) -> bool:
 
 def cast(buffer: View, to: Tensor, source: View) -> Fix | None:
     """Ex) rows -> rows.to(buffer.dtype)"""
-    edits = source.source.edits
+    if not isinstance(buffer.cst, cst.Name | cst.Attribute):
+        return None
+    edit = source.source.edits.append_call(source.cst, f"to({buffer.text}.dtype)")
     conditions = {
         RAISES: True,
         TENSOR: is_surely_tensor(source),
         BUFFER: is_surely_written_to(buffer, to),
         UNCAUGHT: not is_caught(source),
     }
-    if isinstance(buffer.cst, cst.Name | cst.Attribute):
-        edit = edits.append_call(source.cst, f"to({buffer.text}.dtype)")
-        title = f"Cast the source to the dtype of `{buffer.brief}`"
-        return Fix.safe_if(title, (edit,), conditions)
-    if to.dtype == "float32":
-        conditions[RAISES] = is_surely_decided(to, buffer)
-        edit = edits.append_call(source.cst, "float()")
-        return Fix.safe_if("Cast the source to float32", (edit,), conditions)
-    return None
+    return Fix.safe_if(f"Cast the source to the dtype of `{buffer.brief}`", (edit,), conditions)
