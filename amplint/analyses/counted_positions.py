@@ -41,8 +41,7 @@ class Counted(NamedTuple):
 
     Args:
         evidence: where they are counted, or are known to be integers.
-        last: how far they go, in steps that half has as long as it has their number; None where
-            that is not known.
+        last: how far they go; None where that is not known.
     """
 
     evidence: Evidence
@@ -126,19 +125,13 @@ def parts(state: State, node: Node) -> Iterator[int]:
 
 
 def last_number(state: State, counting: Node) -> float | None:
-    """How far `torch.arange` counts, in steps that half has as long as it has their number."""
-    if counting.data.stars:
+    """How far `torch.arange` counts; 0 with a step, for half has more of such numbers."""
+    named = [number for name, number in counting.named if name in NAMES]
+    numbers = [number_of(state, each) for each in (*counting.positional, *named)]
+    known = [abs(number) for number in numbers if number is not None]
+    if counting.data.stars or len(known) < max(len(numbers), 1):
         return None
-    given = counting.positional
-    named = dict(counting.named)
-    named |= zip(("end",) if len(given) == 1 else NAMES, given, strict=False)
-    numbers = {name: number_of(state, named[name]) for name in NAMES if name in named}
-    if "end" not in numbers or None in numbers.values():
-        return None
-    told = {name: number for name, number in numbers.items() if number is not None}
-    highest = max(abs(told.get("start", 0.0)), abs(told["end"]) - 1)
-    step = told.get("step", 1.0)
-    return highest / step if math.frexp(step)[0] == 0.5 and not told.get("start") else highest
+    return max(known) - 1 if len(known) < 3 else 0.0
 
 
 def number_of(state: State, number: int) -> float | None:

@@ -26,15 +26,10 @@ from amplint import (
     only,
     reachable,
 )
-from amplint import libcst as cst
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, covering
 from amplint.knowledge.operations import SHAPE_METHODS
 from amplint.knowledge.vocabulary import PRECISION
-
-from .local_values import definitions
-from .moves import is_surely_device
-from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
     from amplint import Finding, Fix, Group, Reason, View
@@ -255,27 +250,3 @@ def is_decided_within(tensor: Tensor, at: View) -> bool:
         return False
     span = src.span(function.body)
     return span.start.row <= evidence.place.row <= span.end.row
-
-
-def is_surely_decided(tensor: Tensor, at: View) -> bool:
-    """The same, where no dtype that is given on the way comes from a caller.
-
-    Ex) not for `torch.zeros(3, dtype=kind)` after `def f(kind):`
-    """
-    src = at.source
-    given = (
-        at.of(arg.value)
-        for part in reachable([at.cst], lambda part: definitions(part, src))
-        for call in src.calls(part)
-        for arg in call.args
-        if _may_name_dtype(arg, at.of(call))
-    )
-    return is_decided_within(tensor, at) and all(map(is_surely_dtype, given))
-
-
-def _may_name_dtype(arg: cst.Arg, call: View) -> bool:
-    """Ex) d of torch.zeros(3, dtype=d), x.to(device, d) and x.type(d)"""
-    if arg.keyword is not None:
-        return arg.keyword.value == "dtype"
-    is_move = call.method == "to" and is_surely_device(call.of(arg.value))
-    return call.method in ("to", "type") and not is_move
