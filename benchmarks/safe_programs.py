@@ -785,41 +785,6 @@ def run(device):
         strategies={"a": SMALL, "b": SMALL},
     ),
     Template(
-        "AMP201",
-        """\
-import contextlib
-
-import torch
-
-
-def run(device, blend=False):
-    {default}
-    half = torch.full((4, 4), 0.3, device=device).{half}
-    buffer = torch.{factory}device=device)
-    result = half
-    {around}:
-        {used}
-    {after}
-    return None, [result, {also}]
-""",
-        {
-            "default": DEFAULTS,
-            "half": ("half()", "bfloat16()", "float()", "double()"),
-            "factory": ("zeros(4, 4, ", "ones((4, 4), ", "full((4, 4), 0.1, "),
-            "around": ("if True", "if blend", "try", "with contextlib.suppress(RuntimeError)"),
-            "used": (
-                "result = torch.lerp(buffer, half, 0.5)",
-                "result = half @ buffer",
-                "result = torch.baddbmm(buffer[None], half[None], half[None])",
-                "result = torch.cat([buffer, half])",
-                "result = buffer + half",
-                "result = torch.addmm(buffer, half, half)",
-            ),
-            "after": ("", "except RuntimeError: result = buffer", "finally: pass"),
-            "also": ("half", "buffer", "buffer.dtype"),
-        },
-    ),
-    Template(
         "AMP204",
         """\
 import contextlib

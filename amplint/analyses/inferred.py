@@ -27,11 +27,6 @@ class Reasons(Fact):
 class Frameworks(Fact):
     """The libraries of which there are models."""
 
-    def builds_module(self, name: str) -> bool:
-        """Whether a call of this dotted name builds a module."""
-        maker = self.inference.files.models.maker(name)
-        return maker is not None and maker.builds == "module"
-
     def scaling(self) -> tuple[str, ...]:
         """The names by which those are imported that scale losses, if they are asked to."""
         models = self.inference.files.models.models

@@ -11,10 +11,8 @@ follows to float32 (`torch.cat`, arithmetic).
     memory = x.new_zeros(b, n)                        # the dtype and the device of x
 
 Fix safety: adds `dtype=` of the half tensor, if that has a name before the buffer is created, and
-all that is written into the buffer is half, or a number that half holds exactly. Safe if the
-operation raises on mixed dtypes, nothing catches the error, and nothing else reads the buffer: then
-the program could not have continued. Unsafe if the operation widens, because the result becomes
-half.
+all that is written into the buffer is half, or a number that half holds exactly. Unsafe, because
+the result becomes half.
 
 Known limits: the buffer and the half data are followed within one function. A float32 accumulator
 (`total += half`) is correct and not reported, nor is a buffer into which float32 data is written.
@@ -36,6 +34,7 @@ from amplint import (
     Group,
     Presumes,
     Rule,
+    Safety,
     View,
     calls,
 )
@@ -52,12 +51,6 @@ from .._shared.dtypes import (
     parts_of,
     taken_by,
 )
-from .._shared.guards import is_caught
-
-RAISES = "the operation raises where the dtypes differ"
-UNCAUGHT = "nothing around it catches the error"
-ONLY = "nothing else reads the buffer"
-
 
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.
@@ -73,7 +66,6 @@ rule = Rule(
     since="0.1",
     help="use `x.new_zeros(...)` and similar methods, or pass `dtype=x.dtype`",
     witness=Dtype(bad="float32", good="bfloat16"),
-    safe_if=(RAISES, UNCAUGHT, ONLY),
     changes=frozenset({Change.DTYPE}),
     presumes=Presumes.ALWAYS,
 )
@@ -184,9 +176,4 @@ def follow(call: View, meeting: Meeting) -> Fix | None:
     edit = src.edits.add_argument(call.cst, f"dtype={half.value}.dtype")
     if edit is None:
         return None
-    conditions = {
-        RAISES: meeting.raises,
-        UNCAUGHT: not is_caught(meeting.at),
-        ONLY: [*call.uses] == [meeting.at],
-    }
-    return Fix.safe_if(f"Use the dtype of `{half.value}`", (edit,), conditions)
+    return Fix(f"Use the dtype of `{half.value}`", (edit,), Safety.UNSAFE)
