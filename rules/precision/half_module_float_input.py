@@ -178,8 +178,9 @@ def module_of(call: View) -> View | None:
     thing = only(module.value)
     if isinstance(thing, Object) and thing.type.startswith("torchvision.models."):
         return module  # its first layer takes images
+    is_layer = isinstance(thing, Object) and not bool(call.ask(CalledTexts))
     bases = call.fact(Classes).bases_of(module.value)
-    is_module = isinstance(thing, Object) or any(base.startswith("torch.nn.") for base in bases)
+    is_module = is_layer or any(base.startswith("torch.nn.") for base in bases)
     return module if is_module and call.ask(GivenToLayer) else None
 
 

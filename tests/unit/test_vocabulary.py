@@ -150,7 +150,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/host_sync/python_builtin_over_tensor.py": "CONVERSIONS",
         "rules/host_sync/tensor_as_python_number.py": "INTEGER_BUILTINS",
         "rules/memory/loss_accumulated_with_graph.py": "EMPTYING",
-        "rules/precision/factory_then_cast.py": "INFINITE",
         "rules/autocast/region_without_forward.py": "CALLING KEEPING",
     },
     "other libraries: their modules, methods and arguments": {
