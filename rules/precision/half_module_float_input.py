@@ -180,8 +180,8 @@ def module_of(call: View) -> View | None:
         return module  # its first layer takes images
     is_layer = isinstance(thing, Object) and not bool(call.ask(CalledTexts))
     bases = call.fact(Classes).bases_of(module.value)
-    is_module = is_layer or any(base.startswith("torch.nn.") for base in bases)
-    return module if is_module and call.ask(GivenToLayer) else None
+    is_own = isinstance(thing, Instance) and any(base.startswith("torch.nn.") for base in bases)
+    return module if (is_layer or is_own) and call.ask(GivenToLayer) else None
 
 
 def may_be_in_region(call: View, module: View) -> bool:
