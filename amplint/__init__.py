@@ -54,7 +54,6 @@ _EXPORTS = {
     "amplint.analyses.classes": "Classes",
     "amplint.analyses.counted_positions": "CountedPositions",
     "amplint.analyses.grad_mode": "GradSurelyOn",
-    "amplint.analyses.growing_fields": "KeptArguments LastingFields",
     "amplint.analyses.host_built": "HostBuilt",
     "amplint.analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
     "amplint.analyses.inferred": (
@@ -120,8 +119,6 @@ if TYPE_CHECKING:
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.counted_positions import CountedPositions as CountedPositions
     from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
-    from amplint.analyses.growing_fields import KeptArguments as KeptArguments
-    from amplint.analyses.growing_fields import LastingFields as LastingFields
     from amplint.analyses.host_built import HostBuilt as HostBuilt
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING

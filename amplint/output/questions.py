@@ -78,14 +78,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "HostBuilt": ("nothing shows that {it} is built on the host", "{it} is built on the host"),
     "Hotness": ("{it} is " + NOT_HOT, "{it} runs once per batch"),
-    "KeptArguments": (
-        "{it} keeps nothing that it is given, as far as is seen",
-        "{it} keeps what it is given",
-    ),
-    "LastingFields": (
-        "{it} begins anew, or is emptied, as far as is seen",
-        "{it} is not seen to begin anew for a batch",
-    ),
     "LoopInvariance": (
         "{it} is not known to be the same in every iteration",
         "{it} is the same in every iteration",

@@ -12,16 +12,16 @@ batches so far: memory grows until the sum is gone, and every step gets slower.
         ...
         total += loss.detach()            # the number alone, and nothing waits for the device
 
-The backward pass may be in the function that returns the loss, and the sum in a field, a dict, or a
-meter of the project that is given the loss. A sum that is logged and reset from time to time keeps
-the graphs until the reset.
+The backward pass may be in the function that returns the loss, and the sum in a field or a dict. A
+sum that is logged and reset from time to time keeps the graphs until the reset.
 
 Fix safety: safe if only numbers are read from the sum or the list (`.item()`, `float()`,
 `.tolist()`, a comparison). Unsafe if it is returned, yielded, stored, printed or passed on: the
 receiver may need the graph.
 
-Known limits: a loss that is passed to a meter of a library, and evaluation without `no_grad`, are
-not seen. The terms of a loss are followed through branches only if all branches use them.
+Known limits: a loss that is passed to a meter, a sum that is in another method than the loop, and
+evaluation without `no_grad` are not seen. The terms of a loss are followed through branches only if
+all branches use them.
 """
 
 from __future__ import annotations
@@ -31,23 +31,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
-    HOT,
     SOMEWHERE_HOT,
     TRAINING,
     BackpropagatedLosses,
     BackpropagatedValues,
-    CalledTexts,
-    Edit,
     Finding,
     Fix,
     Group,
     Heat,
     Instance,
-    KeptArguments,
-    LastingFields,
     Object,
     Rule,
-    Safety,
     Same,
     Sequence,
     Tensor,
@@ -65,12 +59,11 @@ from .._shared.tensors import is_under_no_grad
 if TYPE_CHECKING:
     from amplint import Source
 
-DETACHING = frozenset({"item", "tolist", "detach"})
-COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
-READING = frozenset({"builtins.float", "builtins.int", "builtins.len"})
+# They take a number out of a sum, or make a sum or a mean of a list.
+READING = frozenset({"item", "tolist", "detach", "builtins.float", "builtins.int", "builtins.len"})
+COLLECTING = OF_IT_ALONE | {"builtins.sum", "torch.stack", "torch.cat"}
 STARTS = frozenset({"torch.zeros", "torch.tensor", "builtins.list"})
 NUMBERS = "only numbers are read from it"
-EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 
 rule = Rule(
@@ -97,43 +90,14 @@ def check(at: View) -> Iterator[Finding]:
         yield loss.finding(message, (place, *heat.chain), detached(variable, loss))
 
 
-@rule.on(nodes("call") & HOT)
-def check_meter(call: View) -> Iterator[Finding]:
-    """Ex) losses.update(loss), which adds it to `self.sum`"""
-    for kept in call.ask(KeptArguments) or ():
-        loss = next(each for at, _, each in call.arguments if at == kept.position)
-        place = loss.ask(BackpropagatedValues) if holds_tensor(loss) else None
-        loop, meter = loop_of_batches(call), call.receiver
-        heat = heat_within(loop, call) if place is not None and loop is not None else None
-        if heat is None or loop is None or meter is None or is_under_no_grad(call):
-            continue
-        if shrinks(meter, loop) or is_reset(meter, kept.field, loop):
-            continue
-        message = f"`{call.called.brief}` keeps the graph of every batch alive"
-        fix = Fix("Detach it from its graph", (detaching(loss),), Safety.UNSAFE)
-        yield loss.finding(message, (place, kept.evidence, *heat.chain), fix)
-
-
-def is_reset(meter: View, field: str, loop: cst.For | cst.While) -> bool:
-    """Whether another method of the meter sets the field within the loop."""
-    setting = re.compile(rf"\.{re.escape(field)}(\s*=[^=]|\.(clear|pop)\b)")
-    calls = map(meter.of, meter.source.calls(loop.body))
-    return any(
-        setting.search(text)
-        for call in calls
-        if call.receiver is not None and call.receiver.text == meter.text
-        for text in call.ask(CalledTexts) or ()
-    )
-
-
 def heat_of(at: View, variable: View) -> Heat | None:
     """Why the variable grows for every batch, and lives longer than one."""
     loop = loop_of_batches(at) or loop_of_parts(at, variable)
-    if loop is not None:
-        return heat_within(loop, at) if not shrinks(variable, loop, at.op != "call") else None
-    heat = at.hotness
-    is_hot = heat is not None and heat.temperature == TRAINING
-    return heat if is_hot and variable.ask(LastingFields) else None
+    if loop is None or shrinks(variable, loop, at.op != "call"):
+        return None
+    # What grows in the loop may do so now and then only.
+    found = (at.of(call).hotness for call in at.source.calls(loop.body))
+    return next((heat for heat in found if heat is not None and heat.temperature == TRAINING), None)
 
 
 def additions(at: View) -> Iterator[tuple[View, View]]:
@@ -207,22 +171,13 @@ def is_returned(read: View) -> bool:
     return False
 
 
-def heat_within(loop: cst.For | cst.While, at: View) -> Heat | None:
-    """Why the loop runs for every batch; what grows in it may do so now and then only."""
-    found = (at.of(call).hotness for call in at.source.calls(loop.body))
-    return next((heat for heat in found if heat is not None and heat.temperature == TRAINING), None)
-
-
 def detached(variable: View, loss: View) -> Fix | None:
     """Ex) total += loss -> total += loss.detach()"""
     if loss.tensor is None:
         return None
+    edit = loss.source.edits.append_call(loss.cst, "detach()")
     conditions = {NUMBERS: only_numbers_are_read(variable)}
-    return Fix.safe_if("Detach it from its graph", (detaching(loss),), conditions)
-
-
-def detaching(loss: View) -> Edit:
-    return loss.source.edits.append_call(loss.cst, "detach()")
+    return Fix.safe_if("Detach it from its graph", (edit,), conditions)
 
 
 def shrinks(variable: View, loop: cst.For | cst.While, is_sum: bool = False) -> bool:
@@ -238,7 +193,9 @@ def shrinks(variable: View, loop: cst.For | cst.While, is_sum: bool = False) -> 
         if not isinstance(part, cst.Attribute | cst.Subscript):
             break
         part = part.value
-    return is_emptied(variable.text, loop, src)
+    name = re.escape(variable.text)  # Ex) losses.clear(), losses.pop(0), del losses[0]
+    emptied = rf"{name}\.(clear|pop|popleft)\(|\bdel\b.*{name}"
+    return re.search(emptied, src.text(loop)) is not None
 
 
 def is_guarded(node: cst.CSTNode, loop: cst.For | cst.While, src: Source) -> bool:
@@ -249,23 +206,6 @@ def is_guarded(node: cst.CSTNode, loop: cst.For | cst.While, src: Source) -> boo
         if isinstance(around, cst.If):
             return True
     return False
-
-
-def is_emptied(name: str, block: cst.CSTNode, src: Source) -> bool:
-    """Ex) losses.clear(), losses.pop(0), del losses[0]"""
-    return any(
-        isinstance(each.func, cst.Attribute)
-        and each.func.attr.value in EMPTYING
-        and src.text(each.func.value) == name
-        for each in src.calls(block)
-    ) or any(name in src.text(each) for each in deletions(block))
-
-
-def deletions(node: cst.CSTNode) -> Iterator[cst.Del]:
-    if isinstance(node, cst.Del):
-        yield node
-    for child in node.children:
-        yield from deletions(child)
 
 
 def trains(variable: View) -> bool:
@@ -303,82 +243,46 @@ def only_numbers_are_read(variable: View) -> bool:
 
 
 def is_start(name: View) -> bool:
-    """Ex) total = 0.0, or total, losses = 0.0, []"""
+    """Ex) total of total = 0.0"""
     src = name.source
-    element = src.parent(name.cst)
-    row = src.parent(element) if isinstance(element, cst.Element) else None
-    target = src.parent(row) if row is not None else element
+    target = src.parent(name.cst)
     statement = src.parent(target) if isinstance(target, cst.AssignTarget) else None
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return False
-    if not isinstance(row, cst.Tuple):
-        return row is None and begins(name.of(statement.value))
-    values = statement.value.elements if isinstance(statement.value, cst.Tuple) else ()
-    at = next(i for i, each in enumerate(row.elements) if each is element)
-    return len(values) == len(row.elements) and begins(name.of(values[at].value))
+    node = statement.value
+    if isinstance(node, cst.List):
+        return not node.elements
+    return isinstance(node, cst.Integer | cst.Float) or name.of(node).callee in STARTS
 
 
 def is_binding(name: View) -> bool:
     """Whether this is where the sum begins, or where it grows."""
     src = name.source
     parent = src.parent(name.cst)
-    if is_start(name):
+    statement = src.parent(parent)
+    growth = growth_of(parent, src) or growth_of(statement, src)
+    if is_start(name) or (isinstance(parent, cst.AssignTarget) and growth is not None):
         return True
-    if isinstance(parent, cst.AssignTarget):
-        statement = src.parent(parent)
-        return isinstance(statement, cst.Assign) and growth_of(statement, src) is not None
-    if isinstance(parent, cst.AugAssign):
-        return parent.target is name.cst and growth_of(parent, src) is not None
-    if isinstance(parent, cst.BinaryOperation):
-        statement = src.parent(parent)
-        if not isinstance(statement, cst.Assign):
-            return False
-        growth = growth_of(statement, src)
-        return growth is not None and growth.variable is name.cst
-    if isinstance(parent, cst.Attribute) and parent.attr.value == "append":
-        call = src.parent(parent)
-        return call is not None and not src.layout.value_used(call)
-    return False
-
-
-def begins(value: View) -> bool:
-    """Ex) 0.0, [], torch.zeros(1)"""
-    node = value.cst
-    if isinstance(node, cst.List):
-        return not node.elements
-    return isinstance(node, cst.Integer | cst.Float) or value.callee in STARTS
+    if isinstance(parent, cst.Attribute) and isinstance(statement, cst.Call):
+        return parent.attr.value == "append" and not src.layout.value_used(statement)
+    return growth is not None and growth.variable is name.cst
 
 
 def is_number(read: View) -> bool:
     """Whether a read of the sum ends in a number. Ex) (total / n).item(), float(sum(losses))"""
     src = read.source
     node: cst.CSTNode = read.cst
-    while True:
-        parent = src.parent(node)
-        if isinstance(parent, cst.BinaryOperation | cst.UnaryOperation):
+    while (parent := src.parent(node)) is not None:
+        call = src.parent(parent)
+        if isinstance(parent, cst.BinaryOperation):
             node = parent
-        elif isinstance(parent, cst.Comparison):
-            return not any(
-                isinstance(each.operator, cst.Is | cst.IsNot) for each in parent.comparisons
-            )
-        elif isinstance(parent, cst.Attribute) and parent.value is node:
-            call = src.parent(parent)
-            if not isinstance(call, cst.Call) or call.func is not parent:
-                return False
-            if parent.attr.value in DETACHING:
-                return True
-            if parent.attr.value not in OF_IT_ALONE:
-                return False
-            node = call
-        elif isinstance(parent, cst.Arg):
-            call = src.parent(parent)
-            if not isinstance(call, cst.Call) or call.args[0] is not parent:
-                return False
-            name = read.of(call).callee
-            if name in READING:
-                return True
-            if name not in COLLECTING:
-                return False
+        elif isinstance(parent, cst.Attribute | cst.Arg) and isinstance(call, cst.Call):
+            called = read.of(call).callee if isinstance(parent, cst.Arg) else parent.attr.value
+            if called not in COLLECTING:
+                return called in READING
             node = call
         else:
-            return False
+            break
+    return isinstance(parent, cst.Comparison) and isinstance(
+        parent.comparisons[0].operator, cst.LessThan | cst.GreaterThan
+    )
