@@ -94,7 +94,7 @@ _EXPORTS = {
     "amplint.source": "Source",
     "amplint.util.arithmetic": "OPERATORS computed",
     "amplint.util.text": "in_long_lines",
-    "amplint.util.walks": "least reachable",
+    "amplint.util.walks": "reachable",
     "amplint.values.atoms": (
         "ACCELERATOR Atom Autocast CPU Class DType Device Evidence Function Heat Host Instance "
         "Mapping Method NONE NUMBER_KINDS NoGrad Object Reason Region Sequence Shows Symbol "
@@ -205,7 +205,6 @@ if TYPE_CHECKING:
     from amplint.util.arithmetic import OPERATORS as OPERATORS
     from amplint.util.arithmetic import computed as computed
     from amplint.util.text import in_long_lines as in_long_lines
-    from amplint.util.walks import least as least
     from amplint.util.walks import reachable as reachable
     from amplint.values.atoms import ACCELERATOR as ACCELERATOR
     from amplint.values.atoms import CPU as CPU

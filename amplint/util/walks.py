@@ -233,10 +233,3 @@ class Solver(Generic[Item, Answer]):
             waiting.update(more)
             stack += more
         return found
-
-
-def least(
-    start: Item, equation: Callable[[Item, Callable[[Item], Answer]], Answer], bottom: Answer
-) -> Answer:
-    """The answer of one item in the least solution of equations: see `Solver`."""
-    return Solver(equation, bottom)(start)

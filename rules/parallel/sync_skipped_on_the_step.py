@@ -18,17 +18,15 @@ This happens if the two conditions count differently.
 
 Fix safety: none is offered: the author has to decide which of the two conditions is right.
 
-Known limits: both conditions have to be in one function and one loop, and use the remainder of the
-same variable by the same number; if the number is not a literal, amplint tries 2 to 5. Of a
-condition, the parts that have to hold are compared (those joined by `and`), and of these only what
-names the variable. Silent if the function reduces or averages by itself, if its backward passes are
-outside the block that `no_sync()` opens, and if the step comes before that block.
+Known limits: both conditions have to be in one function and one loop, and ask whether the remainder
+of one variable, or of the next number, is zero. Silent if the function reduces or averages by
+itself, if its backward passes are outside the block that `no_sync()` opens, and if the step comes
+before that block.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint import (
@@ -42,7 +40,6 @@ from amplint import (
     View,
     calls,
     constant,
-    least,
     reachable,
 )
 from amplint import libcst as cst
@@ -64,25 +61,9 @@ rule = Rule(
     preview=True,
 )
 
-MODULI = (2, 3, 4, 5)  # that are tried for one that is not known
 STEPPING = frozenset({"optimizer", "scaler"})  # kinds of objects that have `step()`
 OUTSIDE = frozenset({"param", "attr", "name", "subscript"})
 COMPUTED = frozenset({"binop", "bool", "compare", "const", "unary"})
-ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
-    "Add": operator.add,
-    "Mod": operator.mod,
-    "Mult": operator.mul,
-    "Sub": operator.sub,
-}
-COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "Eq": operator.eq,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "NotEq": operator.ne,
-}
-Numbers = Mapping[str, int]  # by how a variable is written
 
 
 class Test(NamedTuple):
@@ -91,17 +72,14 @@ class Test(NamedTuple):
     at: View
     holds: bool
 
-    def is_met(self, numbers: Numbers) -> bool:
-        """Whether it certainly is so."""
-        value = value_of(self.at, numbers)
-        return value is not None and bool(value) is self.holds
-
 
 class Remainder(NamedTuple):
-    """The remainder that a test computes with: counter % modulus."""
+    """A test that holds if (counter + shift) % modulus is zero, or if it is not."""
 
     counter: View
+    shift: int
     modulus: View
+    is_zero: bool
 
 
 @rule.on(calls(".no_sync"))
@@ -135,31 +113,50 @@ def holds_backward(call: View) -> bool:
 
 
 def skips_remainder(skips: list[Test], steps: list[Test]) -> bool:
-    """Whether both compute with one remainder, and the optimizer steps after a micro-batch that is
-    skipped, for every modulus."""
-    found = next((each for test in skips for each in remainders(test.at)), None)
-    if found is None or not is_of(steps, found) or not is_of(skips, found):
-        return False
-    counter, modulus = written(found.counter), written(found.modulus)
-    known = constant(found.modulus.value)
-    moduli = (known,) if isinstance(known, int) and known > 1 else MODULI
-    tests, flags = list[Test](), dict[str, bool]()
+    """Whether the optimizer steps after a micro-batch that is skipped, by one remainder."""
+    flags = dict[str, bool]()
     for test in (*skips, *steps):
-        if any(written(each) in (counter, modulus) for each in leaves(test.at)):
-            tests.append(test)
-        elif not is_flag(test.at) or flags.setdefault(written(test.at), test.holds) != test.holds:
+        if remainder(test) is not None:
+            continue
+        if not is_flag(test.at) or flags.setdefault(written(test.at), test.holds) != test.holds:
             return False
+    found = [[each for each in map(remainder, tests) if each] for tests in (skips, steps)]
+    if [len(each) for each in found] != [1, 1]:
+        return False
+    (skip,), (step,) = found
+    return (
+        step.counter.is_same(skip.counter)
+        and written(step.counter) == written(skip.counter)
+        and written(step.modulus) == written(skip.modulus)
+        and constant(skip.modulus.value) != 1
+        and step.is_zero
+        and skip.is_zero is (skip.shift == step.shift)
+    )
 
-    def is_skipped(n: int) -> bool:
-        turns = ({modulus: n, counter: i} for i in range(n, 2 * n))
-        return any(all(test.is_met(turn) for test in tests) for turn in turns)
 
-    return all(map(is_skipped, moduli))
+def remainder(test: Test) -> Remainder | None:
+    """Ex) (i + 1) % n == 0, i % n; i % n == 0 or i == last, of which a part is enough"""
+    for at in map(computed, test.at.operands if test.at.op == "bool" else (test.at,)):
+        asks_zero = at.op == "compare" and at.operators in (("Eq",), ("NotEq",))
+        if asks_zero and constant(at.operands[1].value) != 0:
+            continue
+        equals = at.operators == ("Eq",)
+        part = computed(at.operands[0]) if asks_zero else at
+        if part.op != "binop" or part.operator != "Mod":
+            continue
+        counter, modulus = map(computed, part.operands)
+        is_next = counter.op == "binop" and counter.operator == "Add"
+        if is_next and constant(counter.operands[1].value) == 1:
+            return Remainder(counter.operands[0], 1, modulus, equals is test.holds)
+        if counter.op == READ:
+            return Remainder(counter, 0, modulus, equals is test.holds)
+    return None
 
 
 def is_flag(at: View) -> bool:
     """Whether a test is made of what comes from outside, and of no item by a counter."""
-    made = [each.origin for each in leaves(at)]
+    parts = reachable([computed(at)], parts_of)
+    made = [each.origin for each in parts if each.op not in COMPUTED]
     return all(
         each.op in OUTSIDE and (each.op != "subscript" or each.operands[1].op == "const")
         for each in made
@@ -217,76 +214,6 @@ def computed(at: View) -> View:
     return made if at.op == READ and made.op in COMPUTED else at
 
 
-def remainders(at: View) -> Iterator[Remainder]:
-    """Ex) i and n, of `use and (i + 1) % n == 0`"""
-    for part in reachable([computed(at)], lambda each: () if is_mod(each) else parts_of(each)):
-        if is_mod(part):
-            dividend, modulus = part.operands
-            counters = [each for each in leaves(dividend) if each.op == READ]
-            if len(counters) == 1:
-                yield Remainder(counters[0], computed(modulus))
-
-
-def is_mod(at: View) -> bool:
-    return at.op == "binop" and at.operator == "Mod"
-
-
-def leaves(at: View) -> Iterator[View]:
-    """The parts of an expression that are not computed."""
-    return (part for part in reachable([computed(at)], parts_of) if part.op not in COMPUTED)
-
-
 def parts_of(at: View) -> list[View]:
     """The operands of what is computed."""
     return [computed(each) for each in at.operands] if at.op in COMPUTED else []
-
-
-def is_of(tests: list[Test], wanted: Remainder) -> bool:
-    """Whether tests compute with the remainder of a variable, and with no other one."""
-    found = [each for test in tests for each in remainders(test.at)]
-    return bool(found) and all(
-        each.counter.is_same(wanted.counter)
-        and written(each.counter) == written(wanted.counter)
-        and written(each.modulus) == written(wanted.modulus)
-        for each in found
-    )
-
-
-def value_of(at: View, numbers: Numbers) -> int | None:
-    """The value of an expression for some values of its variables; None where it is unknown."""
-
-    def value(part: View, ask: Callable[[View], int | None]) -> int | None:
-        part = computed(part)
-        if part.op == "const":
-            known = constant(part.value)
-            return known if isinstance(known, int) else None
-        if written(part) in numbers:
-            return numbers[written(part)]
-        if part.op not in COMPUTED:
-            return None
-        return applied(part, [ask(each) for each in part.operands])
-
-    return least(at, value, None)
-
-
-def applied(at: View, values: list[int | None]) -> int | None:
-    """The value of an operation for those of its operands."""
-    if at.op == "bool":
-        return joined(values, decisive=at.operator == "Or")
-    if None in values:
-        return None
-    if at.op == "unary":
-        return int(not values[0]) if at.operator == "Not" else None
-    left, *rest = (value for value in values if value is not None)
-    names = at.operators if at.op == "compare" else (at.operator,)
-    apply = {**ARITHMETIC, **COMPARISONS}.get(names[0]) if len(names) == 1 else None
-    if apply is None or (names[0] == "Mod" and rest[0] == 0):
-        return None
-    return int(apply(left, rest[0]))
-
-
-def joined(values: list[int | None], decisive: bool) -> int | None:
-    """The truth of operands of an `or`, whose `decisive` truth is True, or of an `and`."""
-    if any(value is not None and bool(value) is decisive for value in values):
-        return int(decisive)
-    return None if None in values else int(not decisive)
