@@ -16,12 +16,10 @@ Arithmetic, comparisons, `clamp`, `where`, `lerp`, `pow`, `fill_` and `x[i] = t`
 `torch.full(size, t.item())` and `torch.tensor(t.item(), device=...)` are found too. These functions
 would read a tensor themselves, so write `t.expand(size)`, `t.clone()` or `torch.stack` instead.
 
-Fix safety: passes the detached tensor in place of the number. Safe if both are known to have the
-same dtype and device, no gradient flows, and the operation rounds a tensor in the same way as a
-number (`+`, `-`, `*`, comparisons) and writes to neither. Otherwise unsafe: with another dtype the
-result may be rounded differently, `x / t` divides where `x / t.item()` multiplies by the inverse, a
-tensor of one element may add a dimension, and the backward pass raises if the tensor has been
-changed in place since.
+Fix safety: passes the detached tensor in place of the number. Unsafe: with another dtype the result
+may be rounded differently, `x / t` divides where `x / t.item()` multiplies by the inverse, a tensor
+of one element may add a dimension, and the backward pass raises if the tensor has been changed in
+place since.
 
 Known limits: as for AMP101. `alpha=` and `value=` of in-place operations have to be numbers:
 multiply first. `masked_fill` and `index_fill` read a tensor themselves. AMP101 reports these, and
@@ -31,7 +29,7 @@ also a number that Python needs as well, or that reaches the operation through a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from amplint import (
     FLOATS,
@@ -43,6 +41,7 @@ from amplint import (
     Group,
     Host,
     Rule,
+    Safety,
     Syncs,
     Tensor,
     View,
@@ -51,21 +50,11 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import CHOICES
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
-from .._shared.dtypes import is_decided_within
 from .._shared.reads import device_tensor, hot_tensor, read_of_training
-from .._shared.tensors import has_own_classes, without_graph
+from .._shared.tensors import without_graph
 
-INLINE = "the number is used where it is read"
-ROUNDS = "the operation rounds a tensor as it does a number"
-NEW = "nothing writes to the tensor that the number is read from"
-PLAIN = "the project has no tensor subclasses"
-HERE = "both are made in this function"
-ALIKE = "both are known to have the same dtype and device, and no gradient"
-
-EXACT = frozenset({"Add", "Sub", "Mult"})
 ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
 FILLS = frozenset({"torch.full", "torch.full_like", "torch.tensor", "torch.as_tensor"})
 # Those that have two bounds -> how many arguments they have with one.
@@ -83,25 +72,20 @@ rule = Rule(
     help="compute with the detached tensor itself, not with a number that is read from it",
     witness=Syncs(before=8, after=0),
     supersedes=("AMP101",),
-    safe_if=(INLINE, ROUNDS, NEW, PLAIN, HERE, ALIKE),
     changes=frozenset({Change.ROUNDING}),
 )
 
 
-@dataclass(frozen=True)
-class Feedback:
+class Feedback(NamedTuple):
     """Where a number goes back to the device.
 
     Args:
         at: the operation or assignment.
-        other: the tensor on the device that it is combined with; None where passing the tensor
-            alone would not do.
-        exact: whether the operation has the same result with a tensor of the same dtype.
+        takes_tensor: whether passing the tensor alone would do.
     """
 
     at: View
-    other: Tensor | None
-    exact: bool
+    takes_tensor: bool = True
 
 
 @rule.on(calls(".item", "builtins.float", "builtins.int") & HOT)
@@ -166,18 +150,15 @@ def fed_back(number: View, use: View) -> Feedback | None:
     if use.op == "binop":
         left, right = use.operands
         other = right if left.is_same(number) else left
-        tensor = device_operand(other)
-        if tensor is not None:
-            return Feedback(use, tensor, use.operator in EXACT)
+        if is_on_device(other):
+            return Feedback(use)
         # `2 * t.item() * x`: first a number with a number, or with whatever may join tensors.
-        further = beyond(use) if is_number(other) or is_unknown(other.value) else None
-        return replace(further, exact=False) if further is not None else None
+        return beyond(use) if is_number(other) or is_unknown(other.value) else None
     if use.op == "compare":
         return compared(use)
     if use.op == "aug":
         target, value = use.operands
-        tensor = device_operand(target) if value.is_same(number) else None
-        return Feedback(use, tensor, use.operator in EXACT) if tensor is not None else None
+        return Feedback(use) if value.is_same(number) and is_on_device(target) else None
     if use.op == "put":
         return stored(number, use)
     return passed(number, use) if use.op == "call" else None
@@ -195,8 +176,7 @@ def compared(comparison: View) -> Feedback | None:
     """Ex) scores > threshold.item()"""
     if len(comparison.operators) != 1 or not ASKING.isdisjoint(comparison.operators):
         return None
-    tensors = filter(None, map(device_operand, comparison.operands))
-    return next((Feedback(comparison, tensor, True) for tensor in tensors), None)
+    return Feedback(comparison) if any(map(is_on_device, comparison.operands)) else None
 
 
 def stored(number: View, put: View) -> Feedback | None:
@@ -205,15 +185,14 @@ def stored(number: View, put: View) -> Feedback | None:
     Not `x[mask] = t.item()`, which would read a tensor on the device by itself.
     """
     container, index, value = put.operands
-    tensor = device_operand(container)
     parts = index.operands if index.op == "tuple" else (index,)
     plain = all(part.op == "slice" or is_number(part) for part in parts)
-    if tensor is None or not plain or not value.is_same(number):
+    if not is_on_device(container) or not plain or not value.is_same(number):
         return None
     assign = put.source.parent(put.source.parent(put.cst))
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
         return None
-    return Feedback(put.of(assign), tensor, False)
+    return Feedback(put.of(assign))
 
 
 def passed(number: View, call: View) -> Feedback | None:
@@ -226,37 +205,35 @@ def passed(number: View, call: View) -> Feedback | None:
     others = [argument for _, _, argument in given if not argument.is_same(number)]
     if name.startswith("Tensor.") and call.receiver is not None:
         others = [call.receiver]
-    tensor = next(filter(None, map(device_operand, others)), None)
-    if tensor is None or call.has_star:
+    if call.has_star or not any(map(is_on_device, others)):
         return None
     if name == "Tensor.new_full":
         return filled(call)
     if name in CLAMPS and len(given) > CLAMPS[name]:
-        return Feedback(call, None, False)  # beside a bound that is a number, a tensor is read
+        return Feedback(
+            call, takes_tensor=False
+        )  # beside a bound that is a number, a tensor is read
     takes = TAKES_TENSOR.get(name, ())
     places = [keyword or position for position, keyword, each in given if each.is_same(number)]
-    return (
-        Feedback(call, tensor, False) if places and all(each in takes for each in places) else None
-    )
+    return Feedback(call) if places and all(each in takes for each in places) else None
 
 
 def filled(call: View) -> Feedback | None:
     """Where the tensor that is filled is on the device, or moves there at once."""
-    if device_operand(call) is not None:
-        return Feedback(call, None, False)
+    if is_on_device(call):
+        return Feedback(call, takes_tensor=False)
     moves = (
         move
         for attribute in call.uses
         if attribute.op == "attr" and attribute.operands[0].op != READ
         for move in attribute.uses
-        if move.method in ("cuda", "to") and device_operand(move) is not None
+        if move.method in ("cuda", "to") and is_on_device(move)
     )
-    return next((Feedback(move, None, False) for move in moves), None)
+    return next((Feedback(move, takes_tensor=False) for move in moves), None)
 
 
-def device_operand(at: View) -> Tensor | None:
-    found = device_tensor(at.value, certain=True)
-    return found if isinstance(found, Tensor) else None
+def is_on_device(at: View) -> bool:
+    return isinstance(device_tensor(at.value, certain=True), Tensor)
 
 
 def is_number(at: View) -> bool:
@@ -266,45 +243,13 @@ def is_number(at: View) -> bool:
 
 def pass_tensor(call: View, operand: View, uses: Sequence[Feedback]) -> Fix | None:
     """Ex) x * t.item() -> x * t.detach()"""
-    tensor, edits = operand.tensor, call.source.edits
-    others = [use.other for use in uses if use.other is not None]
-    if tensor is None or tensor.rank == 1 or len(others) < len(uses) or call.method != "item":
+    tensor = operand.tensor
+    if tensor is None or tensor.rank == 1 or call.method != "item":
         return None
-    named = call.source.assigned_name(call.cst) is not None
-    conditions = {
-        INLINE: not named,
-        ROUNDS: all(use.exact for use in uses),
-        NEW: not any(writes(use.at, operand) for use in uses),
-        PLAIN: not has_own_classes(call),
-        HERE: all(is_decided_within(each, call) for each in (tensor, *others)),
-        ALIKE: all(same_kind(tensor, other) for other in others),
-    }
+    if not all(use.takes_tensor for use in uses):
+        return None
     # A name outlives what it is read from: that may be changed in place before it is used.
-    alike = not named and all(conditions.values())
-    passed = edits.as_receiver(operand.cst) if alike else without_graph(operand)
-    edit = edits.replace(call.cst, f"{passed}.clone()" if named else passed)
-    return Fix.safe_if("Pass the tensor itself", (edit,), conditions)
-
-
-def writes(at: View, operand: View) -> bool:
-    """Whether an operation writes into memory that the number may be read from.
-
-    Ex) x -= x[0].item(), t.item() * t.zero_(); not x -= (t * t).item()
-    """
-    in_place = at.op == "aug" and operand.op != "binop"
-    return in_place or any(
-        isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
-        for call in at.source.calls(at.cst)
-    )
-
-
-def same_kind(one: Tensor, other: Tensor) -> bool:
-    """Whether a number and a 0-dim tensor are the same here: in value, place and graph."""
-    return (
-        one.rank == 0
-        and one.dtype is not None
-        and (one.dtype, one.grad, one.device.name) == (other.dtype, False, other.device.name)
-        and other.grad is False
-        and one.device.name is not None
-        and one.dtype not in ("half", *CHOICES)
-    )
+    named = call.source.assigned_name(call.cst) is not None
+    passed = without_graph(operand)
+    edit = call.source.edits.replace(call.cst, f"{passed}.clone()" if named else passed)
+    return Fix("Pass the tensor itself", (edit,), Safety.UNSAFE)
