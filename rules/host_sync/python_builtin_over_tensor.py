@@ -19,9 +19,8 @@ tensors; `max(count, 1)` waits once.
 Fix safety: unsafe, since the result may differ: NaN compares differently on the device, the
 gradient of equal elements is shared among them instead of going to the first, and `max(t, 1)` may
 have been a Python number. `any(t)` and `all(t)` become `bool(t.any())`, which waits once (AMP103).
-No fix is offered for `sorted`, `map` and lists of tensors, for a number beyond the range of the
-dtype, or where only callers or fields show that the value is a tensor: on another path it may be a
-Python float.
+No fix is offered for `sorted`, `map` and lists of tensors, for a number beyond 127, or where only
+callers or fields show that the value is a tensor: on another path it may be a Python float.
 
 Known limits: as for AMP101. A loop over a tensor is reported where it reads the element (AMP101,
 AMP103, AMP105). With `key=`, the results of the key are compared, and these may be numbers.
@@ -29,16 +28,13 @@ AMP103, AMP105). With `key=`, the results of the key are compared, and these may
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from amplint import (
     HOT,
-    READ,
     Cost,
     Finding,
     Fix,
-    Function,
     Group,
     Host,
     Rule,
@@ -52,7 +48,6 @@ from amplint import (
     calls,
     constant,
     only,
-    reachable,
 )
 from amplint.knowledge.host_reads import ELEMENT_READS
 
@@ -78,12 +73,7 @@ rule = Rule(
     cost=Cost.ELEMENT,
 )
 
-HALF_MAX = 65504
-LARGEST = {
-    **dict.fromkeys(("int8", "uint8"), 127),
-    **{f"int{bits}": 2 ** (bits - 1) - 1 for bits in (16, 32, 64)},
-    **dict.fromkeys(("bfloat16", "float32", "float64"), 3.38e38),
-}
+IN_EACH_DTYPE = 127  # the largest number that `clamp` takes for a tensor of any dtype
 
 
 @rule.on(calls("builtins.map", *(f"builtins.{name}" for name in ELEMENT_READS)) & HOT)
@@ -138,61 +128,39 @@ def without_dimensions(value: Value) -> Tensor | None:
 
 def on_device(name: str, call: View, operand: View) -> Fix | None:
     """The method of the tensor that does the same."""
-    edits, text = call.source.edits, None
-    value = operand.tensor
     arguments = list(call.arguments)
+    if any(keyword is not None for _, keyword, _ in arguments) or not is_made_here(operand):
+        return None
+    edits, text = call.source.edits, None
+    tensor = edits.as_receiver(operand.cst)
     others = [other for _, _, other in arguments if other.span != operand.span]
-    given_by_name = any(keyword is not None for _, keyword, _ in arguments)
-    if value is not None and not given_by_name and is_tensor_on_every_path(operand):
-        tensor = edits.as_receiver(operand.cst)
-        if len(others) == 1 and name in BOUNDS:
-            text = with_other(name, tensor, value.dtype, others[0])
-        elif not others and name in BOUNDS:
-            text = f"{tensor}.{name}()"
-        elif not others and name in ("any", "all"):
-            text = f"bool({tensor}.{name}())"
+    if name in BOUNDS and len(others) == 1:
+        text = with_other(name, tensor, others[0])
+    elif name in BOUNDS and not others:
+        text = f"{tensor}.{name}()"
+    elif name in ("any", "all"):
+        text = f"bool({tensor}.{name}())"
     if text is None:
         return None
     return Fix("Let the device compare", (edits.replace(call.cst, text),), Safety.UNSAFE)
 
 
-def with_other(name: str, tensor: str, dtype: str | None, other: View) -> str | None:
+def with_other(name: str, tensor: str, other: View) -> str | None:
     """Ex) max(count, 1) -> count.clamp(min=1), min(a, b) -> a.minimum(b)"""
-    atom = only(other.value)
+    atom, number = only(other.value), constant(other.value)
     if isinstance(atom, Host) and atom.kind in ("int", "float"):
-        if not is_taken(constant(other.value), dtype):
+        if isinstance(number, int | float) and not abs(number) <= IN_EACH_DTYPE:
             return None
         return f"{tensor}.clamp({BOUNDS[name]}={other.text})"
-    if is_tensor_on_every_path(other):
-        return f"{tensor}.{PAIRWISE[name]}({other.text})"
-    return None
+    return f"{tensor}.{PAIRWISE[name]}({other.text})" if is_made_here(other) else None
 
 
-def is_taken(number: object, dtype: str | None) -> bool:
-    """Whether `clamp` takes a number for a tensor of a dtype; beyond its range, it raises."""
-    if not isinstance(number, int | float) or number in (math.inf, -math.inf):
-        return True
-    return bool(abs(number) <= LARGEST.get(dtype or "float16", HALF_MAX))
-
-
-def is_tensor_on_every_path(at: View) -> bool:
-    """Whether more than an argument or a field makes an expression a tensor: they may be Python
-    numbers on another path, and these have no `clamp`."""
-    if at.tensor is None:
-        return False
-    return is_surely_tensor(at) or any(
-        not made_of(part) and not holds_argument(part) and not isinstance(only(part.value), Host)
-        for part in reachable([at], made_of)
+def is_made_here(at: View) -> bool:
+    """Whether a call makes a tensor, and of no argument of the function: that may be a Python
+    number on another path, which has no `clamp`."""
+    made = at.origin
+    return is_surely_tensor(at) or (
+        at.tensor is not None
+        and made.op == "call"
+        and not any(map(holds_argument, operands_of_tensor(made)))
     )
-
-
-def made_of(at: View) -> Iterable[View]:
-    """The operands that make an expression a tensor; a function of the project is known by
-    its returns."""
-    if at.op == READ:
-        return (at.origin,) if at.origin.is_written else ()
-    if at.op == "compare":
-        return at.operands
-    if at.op == "call" and isinstance(only(at.called.value), Function):
-        return ()
-    return operands_of_tensor(at)

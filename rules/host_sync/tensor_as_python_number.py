@@ -84,12 +84,6 @@ NOT_OF_ONE_NUMBER = frozenset({"math.dist", "math.fsum", "math.prod", "math.sump
 OF_ONE_NUMBER = frozenset(f"math.{name}" for name in dir(math)) - NOT_OF_ONE_NUMBER
 # Lists of another kind: what they are indexed with is a number, and no tensor that gathers.
 LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Sequential"})
-LISTS_OF_THE_HOST = frozenset({"list", "size", "str"})
-# What to do about a tensor that is given as a factor.
-FACTORS = {
-    "alpha": "multiply by the tensor: `x + factor * y` does not wait",
-    "beta": "multiply by the tensor: `factor * x + y` does not wait",
-}
 MASKS = frozenset({"bool", "uint8"})
 
 rule = Rule(
@@ -168,8 +162,7 @@ def in_brackets(container: View, index: View) -> Iterator[NumberUse]:
                     bound, integer_read(joined(bound)), "a slice bound", ADVICE[Use.SIZE]
                 )
         elif (tensor := integer_read(joined(part))) is not None:
-            held = container.value
-            yield NumberUse(part, index_read(tensor, held), "an index", help_for_index(held))
+            yield NumberUse(part, index_read(tensor, container.value), "an index")
 
 
 def in_arguments(call: View) -> Iterator[NumberUse]:
@@ -184,18 +177,8 @@ def in_arguments(call: View) -> Iterator[NumberUse]:
         elif name in OF_ONE_NUMBER or takes_number(name, position, keyword):
             for number in argument.operands if argument.op in ("tuple", "list") else (argument,):
                 size = takes_size(name, position, keyword)
-                help = FACTORS.get(keyword or "", ADVICE[Use.SIZE if size else None])
+                help = ADVICE[Use.SIZE if size else None]
                 yield NumberUse(number, number_read(joined(number)), "a number", help)
-
-
-def help_for_index(container: Value) -> str:
-    """The help for an index, by what it is an index of."""
-    atom = only(container)
-    if isinstance(atom, Object):
-        return "choose the module by a Python integer: a list of modules takes no tensor"
-    if isinstance(atom, Sequence):
-        return "choose by a Python integer, or stack the list and index the result"
-    return ""
 
 
 def is_repeated(value: Value) -> bool:
@@ -244,9 +227,5 @@ def index_read(tensor: Tensor, of: Value) -> Tensor | None:
     container = only(of)
     if isinstance(container, Tensor | TensorTree):
         return tensor if tensor.rank == 0 else None
-    is_list = (
-        isinstance(container, Sequence)
-        or (isinstance(container, Object) and container.type in LISTS)
-        or (isinstance(container, Host) and container.kind in LISTS_OF_THE_HOST)
-    )
-    return tensor if is_list else None
+    is_modules = isinstance(container, Object) and container.type in LISTS
+    return tensor if is_modules or isinstance(container, Sequence) else None
