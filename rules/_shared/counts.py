@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Tensor, TensorTree, constant
+from amplint import Tensor, TensorTree, constant, only
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
 from .reads import device_tensor
 
 if TYPE_CHECKING:
     from amplint import View
+
+MASKS = frozenset({"bool", "uint8"})
 
 
 def counted(call: View) -> Tensor | TensorTree | None:
@@ -52,3 +54,12 @@ def _is_spared(name: str, call: View, operands: int) -> bool:
         given = call.arg(spares, 1)
         return given is not None and constant(given.value) != -1
     return bool(spares) and call.arg(spares) is not None
+
+
+def mask_of(at: View) -> View | None:
+    """The mask in the index of a tensor: losses[y != ignored], x[mask, 0], total[mask] += part"""
+    container, index = at.operands[:2]
+    if not isinstance(only(container.value), Tensor | TensorTree):
+        return None
+    parts = index.operands if index.op == "tuple" else (index,)
+    return next((p for p in parts if p.tensor is not None and p.tensor.dtype in MASKS), None)

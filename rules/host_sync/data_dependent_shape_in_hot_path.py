@@ -37,20 +37,15 @@ from amplint import (
     Group,
     Rule,
     Syncs,
-    Tensor,
-    TensorTree,
     View,
     calls,
     nodes,
-    only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
-from .._shared.counts import counted
+from .._shared.counts import counted, mask_of
 from .._shared.reads import device_tensor, read_of_training
-
-MASKS = frozenset({"bool", "uint8"})
 
 rule = Rule(
     "AMP106",
@@ -65,22 +60,13 @@ rule = Rule(
 @rule.on((nodes("subscript", "put") | calls(*DATA_DEPENDENT)) & HOT)
 def check(at: View) -> Iterator[Finding]:
     """Ex) losses[y != ignored], mask.nonzero(), F.one_hot(y), x.repeat_interleave(counts, 0)"""
-    tensor = counted(at) if at.op == "call" else mask_of(at)
+    mask = mask_of(at) if at.op != "call" else None
+    tensor = device_tensor(mask.value, certain=True) if mask is not None else counted(at)
     reasons = read_of_training(at, tensor)
     if reasons is None or (at.op == "put" and is_filled(at)):
         return
     message = f"the shape of `{at.brief}` is read from the device in every iteration"
     yield at.finding(message, reasons)
-
-
-def mask_of(at: View) -> Tensor | None:
-    """The mask in the index of a tensor: losses[y != ignored], x[mask, 0], total[mask] += part"""
-    container, index = at.operands[:2]
-    if not isinstance(only(container.value), Tensor | TensorTree):
-        return None
-    parts = index.operands if index.op == "tuple" else (index,)
-    masks = (device_tensor(part.value, certain=True) for part in parts)
-    return next((m for m in masks if isinstance(m, Tensor) and m.dtype in MASKS), None)
 
 
 def is_filled(put: View) -> bool:

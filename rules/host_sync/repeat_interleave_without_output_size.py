@@ -17,9 +17,7 @@ The host usually knows the counts before they are moved: lengths of a batch, num
 tokens of an expert. Reading the sum from the device gains nothing. Without `num_classes`, `one_hot`
 also returns a narrower result for a batch that lacks the last class.
 
-Fix safety: unsafe. For `one_hot(x.argmax(dim))`, the number of classes is the size of that
-dimension, and the result is wider if no element has the last class. Only the author knows other
-numbers.
+Fix safety: none is offered: only the author knows the number.
 
 Known limits: as for AMP101. The rule does not check whether a given number is right.
 """
@@ -28,8 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import HOT, Finding, Fix, Group, Rule, RuleName, Safety, Syncs, View, calls, constant
-from amplint import libcst as cst
+from amplint import HOT, Finding, Group, Rule, RuleName, Syncs, View, calls
 from amplint.knowledge.host_reads import COUNTED
 
 from .._shared.counts import counted
@@ -56,23 +53,4 @@ def check(call: View) -> Iterator[Finding]:
         return
     word = COUNTED[call.callee or ""]
     message = f"`{call.brief}` waits for a count that `{word}=` would provide"
-    yield call.finding(message, reasons, with_classes(call))
-
-
-def with_classes(call: View) -> Fix | None:
-    """Ex) F.one_hot(x.argmax(-1)) -> F.one_hot(x.argmax(-1), num_classes=x.shape[-1])"""
-    classes = call.arg("tensor", 0) or call.arg("input", 0)
-    if COUNTED[call.callee or ""] != "num_classes" or call.arg("num_classes", 1) or classes is None:
-        return None
-    scores, dim = classes.receiver, classes.arg("dim", 0) if classes.method == "argmax" else None
-    at = constant(dim.value) if dim is not None else None
-    is_inline = isinstance(classes.cst, cst.Call)  # else the name may stand for another tensor now
-    if (
-        scores is None
-        or type(at) is not int
-        or not isinstance(scores.cst, cst.Name)
-        or not is_inline
-    ):
-        return None
-    edit = call.source.edits.add_argument(call.cst, f"num_classes={scores.cst.value}.shape[{at}]")
-    return Fix("Pass the number of classes", (edit,), Safety.UNSAFE) if edit else None
+    yield call.finding(message, reasons)

@@ -49,24 +49,19 @@ from amplint import (
     NotGuessed,
     Rule,
     RuleName,
-    Tensor,
     TensorCertainty,
-    TensorTree,
     Unrun,
     View,
     calls,
     nodes,
-    only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.captures import SCALARS, SHAPES
 from amplint.knowledge.host_reads import COUNTED, DATA_DEPENDENT
 
 from .._shared.conditions import may_be_size, others_asked
-from .._shared.counts import deciding
+from .._shared.counts import deciding, mask_of
 from .._shared.reads import last_operand, operand_of_read
-
-MASKS = frozenset({"bool", "uint8"})
 
 rule = Rule(
     "AMP114",
@@ -146,12 +141,3 @@ def is_truth(test: View) -> bool:
     """Whether a tensor is tested, and not a size."""
     tensor = test.tensor
     return tensor is not None and is_certain(test) and not may_be_size(test, tensor)
-
-
-def mask_of(at: View) -> View | None:
-    """The mask in the index of a tensor: x[x > 0], x[mask, 0]"""
-    container, index = at.operands[:2]
-    parts = index.operands if index.op == "tuple" else (index,)
-    if not isinstance(only(container.value), Tensor | TensorTree):
-        return None
-    return next((p for p in parts if p.tensor is not None and p.tensor.dtype in MASKS), None)

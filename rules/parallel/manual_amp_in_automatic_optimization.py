@@ -30,7 +30,6 @@ from collections.abc import Iterator
 
 from amplint import (
     BackpropagatedLosses,
-    BackpropagatedValues,
     Finding,
     Function,
     Group,
@@ -112,16 +111,14 @@ def returned(function: cst.FunctionDef, call: View) -> Iterator[View]:
 
 
 def loss_of(value: View) -> View:
-    """The value, or what a dict has under "loss", before it is detached."""
-    loss, made = value, value.origin
+    """The value, or what a dict has under "loss"."""
+    made = value.origin
     written = made.cst if made.is_written else None
     for element in written.elements if isinstance(written, cst.Dict) else ():
         key = element.key if isinstance(element, cst.DictElement) else None
         if isinstance(key, cst.SimpleString) and key.evaluated_value == "loss":
-            loss = value.of(element.value)
-    while loss.op == "call" and loss.method == "detach" and loss.receiver is not None:
-        loss = loss.receiver
-    return loss
+            return value.of(element.value)
+    return value
 
 
 def is_backpropagated(loss: View, call: View, elsewhere: bool) -> bool:
@@ -133,9 +130,7 @@ def is_backpropagated(loss: View, call: View, elsewhere: bool) -> bool:
         elsewhere: whether it is a function of the project that runs it.
     """
     if elsewhere:
-        if any(is_same(given, loss) for _, _, given in call.arguments):
-            return True
-        return is_same(call, loss) and loss.ask(BackpropagatedValues) is not None
+        return any(is_same(given, loss) for _, _, given in call.arguments)
     if call.arg("retain_graph") is not None:
         # It may be kept for Lightning's pass alone, except for a step with its optimizer.
         steps = any(each.method == "optimizers" for each in call.operations("call"))
