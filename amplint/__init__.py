@@ -49,7 +49,7 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 _EXPORTS = {
     "amplint.analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
     "amplint.analyses.backward_support": "BackwardSupport Support",
-    "amplint.analyses.captures": "Captured Captures",
+    "amplint.analyses.captures": "Captures",
     "amplint.analyses.cast_modules": "CastModules",
     "amplint.analyses.classes": "Classes",
     "amplint.analyses.counted_positions": "CountedPositions",
@@ -113,7 +113,6 @@ if TYPE_CHECKING:
     from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
     from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
     from amplint.analyses.backward_support import Support as Support
-    from amplint.analyses.captures import Captured as Captured
     from amplint.analyses.captures import Captures as Captures
     from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes

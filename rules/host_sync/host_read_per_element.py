@@ -36,16 +36,13 @@ from amplint import (
     IN_LOOP,
     Cost,
     Finding,
-    Function,
     Group,
-    HandedReads,
     Host,
     Rule,
     Syncs,
     TensorCertainty,
     View,
     calls,
-    calls_of,
     nodes,
     only,
 )
@@ -91,12 +88,6 @@ rule = Rule(
 @rule.on(calls(*(f".{name}" for name in READING), *NUMBERS) & IN_LOOP)
 def check_number(call: View) -> Iterator[Finding]:
     yield from reading(call, element_read(call))
-
-
-@rule.on(calls_of(Function) & IN_LOOP)
-def check_handed(call: View) -> Iterator[Finding]:
-    if call.ask(HandedReads) is not None:
-        yield from reading(call, element_read(call))
 
 
 @rule.on(nodes("test") & IN_LOOP)
@@ -154,13 +145,12 @@ def elements_read(at: View) -> Iterator[tuple[View, View | None]]:
 def element_read(call: View) -> View | None:
     """The tensor that a call reads, if that may be an element.
 
-    Ex) index.item(), float(scores[i]), as_number(index) where that is `index.item()`
+    Ex) index.item(), float(scores[i])
     """
     given = [argument for _, _, argument in call.arguments]
     if call.method in READING and not given:
         return call.receiver
-    reads = call.callee in NUMBERS or call.ask(HandedReads) is not None
-    return given[0] if len(given) == 1 and reads else None
+    return given[0] if len(given) == 1 and call.callee in NUMBERS else None
 
 
 def element_tested(test: View) -> View | None:
