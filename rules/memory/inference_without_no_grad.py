@@ -24,7 +24,6 @@ function; and in a LightningModule, since Lightning validates without gradients.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 
@@ -109,6 +108,8 @@ def forward_calls(switch: View) -> Iterator[View]:
     src = switch.source
     block = src.parent(src.statement(switch.cst))
     model = switch.receiver.text if switch.receiver is not None else ""
+    loops = (cst.For, cst.While, cst.BaseComp)
+    scopes = (*loops, cst.FunctionDef, cst.Lambda)
     calls = (each for each in switch.operations("call") if each.is_written)
     for call in sorted(calls, key=lambda each: each.span.start):
         if call.span.start < switch.span.end:
@@ -116,18 +117,10 @@ def forward_calls(switch: View) -> Iterator[View]:
         called = src.text(call.cst.func)
         if called == f"{model}.train":
             return
-        if called == model and is_in_loop_below(block, call) and keeps_graph(call):
+        is_below = block in src.ancestors(call.cst)
+        is_in_loop = isinstance(src.layout.innermost(call.cst, scopes), loops)
+        if called == model and is_below and is_in_loop and keeps_graph(call):
             yield call
-
-
-def is_in_loop_below(block: cst.CSTNode | None, call: View) -> bool:
-    """Whether a call stands in a block, and in a loop of the function."""
-    around = list(call.source.ancestors(call.cst))
-    function = call.source.function(call.cst)
-    within = itertools.takewhile(lambda each: each is not function, around)
-    return block in around and any(
-        isinstance(each, cst.For | cst.While | cst.BaseComp) for each in within
-    )
 
 
 def speaks_of_gradients(switch: View, function: cst.CSTNode) -> bool:
