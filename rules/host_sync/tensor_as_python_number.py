@@ -55,6 +55,7 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number, takes_size
 
+from .._shared.counts import MASKS
 from .._shared.reads import device_tensor, read_of_training
 from .._shared.uses import ADVICE, Use
 
@@ -84,8 +85,6 @@ NOT_OF_ONE_NUMBER = frozenset({"math.dist", "math.fsum", "math.prod", "math.sump
 OF_ONE_NUMBER = frozenset(f"math.{name}" for name in dir(math)) - NOT_OF_ONE_NUMBER
 # Lists of another kind: what they are indexed with is a number, and no tensor that gathers.
 LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Sequential"})
-MASKS = frozenset({"bool", "uint8"})
-
 rule = Rule(
     "AMP105",
     __doc__,
