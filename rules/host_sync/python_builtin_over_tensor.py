@@ -48,6 +48,7 @@ from amplint import (
     calls,
     constant,
     only,
+    reachable,
 )
 from amplint.knowledge.host_reads import ELEMENT_READS
 
@@ -158,9 +159,8 @@ def with_other(name: str, tensor: str, other: View) -> str | None:
 def is_made_here(at: View) -> bool:
     """Whether a call makes a tensor, and of no argument of the function: that may be a Python
     number on another path, which has no `clamp`."""
-    made = at.origin
-    return is_surely_tensor(at) or (
-        at.tensor is not None
-        and made.op == "call"
-        and not any(map(holds_argument, operands_of_tensor(made)))
+    return is_surely_tensor(at) or any(
+        part.op == "call" and not any(map(holds_argument, operands_of_tensor(part)))
+        for part in reachable([at], operands_of_tensor)
+        if at.tensor is not None
     )
