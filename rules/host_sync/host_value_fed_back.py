@@ -29,7 +29,6 @@ also a number that Python needs as well, or that reaches the operation through a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from amplint import (
     FLOATS,
@@ -76,18 +75,6 @@ rule = Rule(
 )
 
 
-class Feedback(NamedTuple):
-    """Where a number goes back to the device.
-
-    Args:
-        at: the operation or assignment.
-        takes_tensor: whether passing the tensor alone would do.
-    """
-
-    at: View
-    takes_tensor: bool = True
-
-
 @rule.on(calls(".item", "builtins.float", "builtins.int") & HOT)
 def check(call: View) -> Iterator[Finding]:
     operand = scalar_read(call)
@@ -99,9 +86,9 @@ def check(call: View) -> Iterator[Finding]:
     used = [use for use in uses if use is not None]
     if reasons is None or not uses or None in uses or not is_used_there_alone(call):
         return
-    used.sort(key=lambda use: use.at.span)
+    used.sort(key=lambda use: use.span)
     named = call.source.assigned_name(call.cst) is not None
-    there = [use.at.related("goes back to the device here") for use in used[:1] if named]
+    there = [use.related("goes back to the device here") for use in used[:1] if named]
     message = f"`{call.brief}` is read by the host and goes straight back to the device"
     fix = pass_tensor(call, operand, used) if isinstance(tensor, Tensor) else None
     yield call.finding(message, (*reasons, *there), fix)
@@ -143,7 +130,7 @@ def taken_by(use: View) -> Iterator[View]:
         yield from operand.operands if operand.op in ("tuple", "list") else (operand,)
 
 
-def fed_back(number: View, use: View) -> Feedback | None:
+def fed_back(number: View, use: View) -> View | None:
     """The operation on the device that a number goes into, and nothing else does with it."""
     if use.op == "unary" and use.operator == "USub":
         return beyond(use)
@@ -151,20 +138,20 @@ def fed_back(number: View, use: View) -> Feedback | None:
         left, right = use.operands
         other = right if left.is_same(number) else left
         if is_on_device(other):
-            return Feedback(use)
+            return use
         # `2 * t.item() * x`: first a number with a number, or with whatever may join tensors.
         return beyond(use) if is_number(other) or is_unknown(other.value) else None
     if use.op == "compare":
         return compared(use)
     if use.op == "aug":
         target, value = use.operands
-        return Feedback(use) if value.is_same(number) and is_on_device(target) else None
+        return use if value.is_same(number) and is_on_device(target) else None
     if use.op == "put":
         return stored(number, use)
     return passed(number, use) if use.op == "call" else None
 
 
-def beyond(number: View) -> Feedback | None:
+def beyond(number: View) -> View | None:
     """The same for a number that is computed of the one that is read, where it stands."""
     uses = list(number.uses)
     if len(uses) != 1 or any(each.op == READ for each in uses[0].operands if each.is_same(number)):
@@ -172,14 +159,14 @@ def beyond(number: View) -> Feedback | None:
     return fed_back(number, uses[0])
 
 
-def compared(comparison: View) -> Feedback | None:
+def compared(comparison: View) -> View | None:
     """Ex) scores > threshold.item()"""
     if len(comparison.operators) != 1 or not ASKING.isdisjoint(comparison.operators):
         return None
-    return Feedback(comparison) if any(map(is_on_device, comparison.operands)) else None
+    return comparison if any(map(is_on_device, comparison.operands)) else None
 
 
-def stored(number: View, put: View) -> Feedback | None:
+def stored(number: View, put: View) -> View | None:
     """Ex) losses[step] = loss.item()
 
     Not `x[mask] = t.item()`, which would read a tensor on the device by itself.
@@ -192,44 +179,26 @@ def stored(number: View, put: View) -> Feedback | None:
     assign = put.source.parent(put.source.parent(put.cst))
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
         return None
-    return Feedback(put.of(assign))
+    return put.of(assign)
 
 
-def passed(number: View, call: View) -> Feedback | None:
+def passed(number: View, call: View) -> View | None:
     """Ex) x.clamp(min=t.item()), torch.where(mask, x, t.item()), torch.full(size, t.item()),
     torch.tensor([loss.item(), count.item()], device="cuda")"""
     name = call.callee or ""
     if name in FILLS:
-        return filled(call)
+        return call if is_on_device(call) else None
     given = list(call.arguments)
     others = [argument for _, _, argument in given if not argument.is_same(number)]
     if name.startswith("Tensor.") and call.receiver is not None:
         others = [call.receiver]
     if call.has_star or not any(map(is_on_device, others)):
         return None
-    if name == "Tensor.new_full":
-        return filled(call)
     if name in CLAMPS and len(given) > CLAMPS[name]:
-        return Feedback(
-            call, takes_tensor=False
-        )  # beside a bound that is a number, a tensor is read
+        return None  # beside a bound that is a number, a tensor is read
     takes = TAKES_TENSOR.get(name, ())
     places = [keyword or position for position, keyword, each in given if each.is_same(number)]
-    return Feedback(call) if places and all(each in takes for each in places) else None
-
-
-def filled(call: View) -> Feedback | None:
-    """Where the tensor that is filled is on the device, or moves there at once."""
-    if is_on_device(call):
-        return Feedback(call, takes_tensor=False)
-    moves = (
-        move
-        for attribute in call.uses
-        if attribute.op == "attr" and attribute.operands[0].op != READ
-        for move in attribute.uses
-        if move.method in ("cuda", "to") and is_on_device(move)
-    )
-    return next((Feedback(move, takes_tensor=False) for move in moves), None)
+    return call if places and all(each in takes for each in places) else None
 
 
 def is_on_device(at: View) -> bool:
@@ -241,13 +210,13 @@ def is_number(at: View) -> bool:
     return isinstance(atom, Host) and atom.kind in ("int", "float", "bool", "number")
 
 
-def pass_tensor(call: View, operand: View, uses: Sequence[Feedback]) -> Fix | None:
+def pass_tensor(call: View, operand: View, uses: Sequence[View]) -> Fix | None:
     """Ex) x * t.item() -> x * t.detach()"""
     tensor = operand.tensor
     if tensor is None or tensor.rank == 1 or call.method != "item":
         return None
-    if not all(use.takes_tensor for use in uses):
-        return None
+    if any(use.callee in FILLS for use in uses):
+        return None  # it would read the tensor
     # A name outlives what it is read from: that may be changed in place before it is used.
     named = call.source.assigned_name(call.cst) is not None
     passed = without_graph(operand)
