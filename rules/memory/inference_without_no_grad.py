@@ -117,7 +117,7 @@ def forward_calls(switch: View) -> Iterator[View]:
         called = src.text(call.cst.func)
         if called == f"{model}.train":
             return
-        is_below = block in src.ancestors(call.cst)
+        is_below = any(each is block for each in src.ancestors(call.cst))
         is_in_loop = isinstance(src.layout.innermost(call.cst, scopes), loops)
         if called == model and is_below and is_in_loop and keeps_graph(call):
             yield call
