@@ -167,11 +167,7 @@ def _method_waits(method: Method, call: View) -> bool:
         if of.kind == "optimizer" and name == "step":
             known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
             return not known or any(call.arguments)
-        if of.kind == "scheduler":
-            return any(call.arguments)  # ReduceLROnPlateau reads the metric
-        if of.kind == "scaler":
-            return name != "scale"
-        return name not in ("zero_grad", "train", "eval", "parameters", "named_parameters")
+        return name not in ("eval", "named_parameters", "parameters", "scale", "train", "zero_grad")
     return not isinstance(of, Sequence | Mapping | Host)
 
 
