@@ -15,4 +15,4 @@ class Trait(Enum):
     HALF = "nothing in this function is half, or casts its input to half"
     MISUSED = "no mistake is seen in the training step with a scaler, if this function has one"
     WORKER = "no worker process of a loader is seen to run this"
-    CAPTURED = "nothing is seen to capture this in a CUDA graph"
+    CAPTURED = "nothing is seen to compile this"

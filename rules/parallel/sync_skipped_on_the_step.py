@@ -145,11 +145,11 @@ def remainder(test: Test) -> Remainder | None:
         if part.op != "binop" or part.operator != "Mod":
             continue
         counter, modulus = map(computed, part.operands)
-        is_next = counter.op == "binop" and counter.operator == "Add"
-        if is_next and constant(counter.operands[1].value) == 1:
-            return Remainder(counter.operands[0], 1, modulus, equals is test.holds)
+        is_sum = counter.op == "binop" and counter.operator == "Add"
+        shift = int(is_sum and constant(counter.operands[1].value) == 1)
+        counter = counter.operands[0] if shift else counter
         if counter.op == READ:
-            return Remainder(counter, 0, modulus, equals is test.holds)
+            return Remainder(counter, shift, modulus, equals is test.holds)
     return None
 
 
