@@ -79,10 +79,7 @@ rule = Rule(
         RuleName("AMP101", "host-read-in-hot-path"),
         RuleName("AMP102", "host-read-in-eval-loop"),
         RuleName("AMP103", "tensor-truth-in-hot-path"),
-        RuleName("AMP104", "tensor-formatted-in-hot-path"),
-        RuleName("AMP105", "tensor-as-python-number"),
         RuleName("AMP106", "data-dependent-shape-in-hot-path"),
-        RuleName("AMP107", "python-builtin-over-tensor"),
     ),
 )
 
