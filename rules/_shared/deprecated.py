@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from amplint import (
     READ,
     Candidates,
+    Edit,
     Finding,
     Fix,
     Rule,
@@ -22,22 +23,72 @@ from amplint import (
 from amplint import libcst as cst
 
 from .guards import is_fallback
+from .parameters import is_given
 
 if TYPE_CHECKING:
     from amplint import Source
 
     # By deprecated name: what to use, as messages say it.
     Successors = Mapping[str, str]
+    # The fix of a call or a decorator, by which expression it names what, and that name.
+    Migrate = Callable[[View, View, str], Fix | None]
+
+CERTAIN = "no caller could pass something else"
+NOT_ASKED = "nothing checks the class, or replaces it"
 
 INIT = "__init__.py"
 MEANT = re.compile(r"#.*\b(noqa|pylint)\b")
 NAMING = (READ, "name", "attr")
 # What asks about a class, or names it for a check, and calls it not.
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instance", "type"})
+# Ex) isinstance(region, autocast); torch.cuda.amp.autocast = Other, as for another device
+CHECKED = (
+    r"(isinstance|issubclass)\((?!.*torch\.amp\.{0}).*{0}\b"
+    r"|\bcase\s(?!.*torch\.amp\.{0}).*{0}\s*\("
+    r"|\bamp\.{0}\s*=(?!=)|\bsetattr\(.*\bamp\b.*\b{0}\b"
+)
 
 
 def message(named: View, successor: str) -> str:
     return f"`{named.brief}` is deprecated: use `{successor}`"
+
+
+def report(rule: Rule, successors: Successors, migrate: Migrate, *, at_name: bool = False) -> None:
+    """Let a rule report the calls of deprecated functions, and where they decorate.
+
+    Args:
+        at_name: whether a finding is at the name alone.
+    """
+
+    @rule.on(using(*successors))
+    def check(at: View) -> Iterator[Finding]:
+        found = named_by(at, successors)
+        if found is not None:
+            function, name = found
+            said, fix = message(function, successors[name]), migrate(at, *found)
+            yield at.finding(said, fix=fix, place=function.cst if at_name else None)
+
+
+def renamed(
+    function: View,
+    new: str,
+    edits: Sequence[Edit | None],
+    conditions: Mapping[str, bool],
+    also: str = "",
+) -> Fix | None:
+    """The fix that names another function and makes these edits too; None where one cannot be."""
+    spelled = function.source.imports.spell(new)
+    made = tuple(edit for edit in edits if edit is not None)
+    if spelled is None or len(made) < len(edits):
+        return None
+    rename = function.source.edits.replace(function.cst, spelled.text)
+    return Fix.safe_if(f"Use `{new}`{also}", (*spelled.edits, rename, *made), conditions)
+
+
+def of_class(named: View, cls: str) -> dict[str, bool]:
+    """The conditions on which another class can be named in the place of a class of torch."""
+    asked = named.matches(CHECKED.format(cls), cls)
+    return {CERTAIN: not is_given(named), NOT_ASKED: not asked}
 
 
 # ------------------------------------------------------------------------ called, decorating

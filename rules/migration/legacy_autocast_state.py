@@ -20,18 +20,21 @@ is passed on and not called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from amplint import Finding, Fix, Group, Rule, View, Warns, calls
+from amplint import Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_STATE
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import message, named_by
+from .._shared.deprecated import renamed, report
 
 SAME = "the old function equals the new one for this device type"
+UNSCRIPTED = "TorchScript does not compile the call"
 
 # Of all these functions, TorchScript compiles the old one, and the call of the new one not.
 SCRIPTED = "torch.is_autocast_cpu_enabled"
+SUCCESSORS = {
+    name: f'{new}("{device}"{", ..." if ".set_" in name else ""})'
+    for name, (new, device) in LEGACY_STATE.items()
+}
 
 rule = Rule(
     "AMP704",
@@ -40,29 +43,17 @@ rule = Rule(
     since="0.1",
     help='use the function that takes the device type: `torch.get_autocast_dtype("cuda")`',
     witness=Warns("get_autocast_cpu_dtype() is deprecated"),
-    safe_if=(SAME,),
+    safe_if=(SAME, UNSCRIPTED),
     torch=SINCE["torch.get_autocast_dtype"],
 )
-
-
-@rule.on(calls(*LEGACY_STATE))
-def check(call: View) -> Iterator[Finding]:
-    found = named_by(call, LEGACY_STATE)
-    if found is None:
-        return
-    function, name = found
-    new, device = LEGACY_STATE[name]
-    given = f'"{device}", ...' if any(call.arguments) else f'"{device}"'
-    yield call.finding(message(function, f"{new}({given})"), fix=migrate(call, function, name))
 
 
 def migrate(call: View, function: View, name: str) -> Fix | None:
     """Ex) torch.set_autocast_cpu_enabled(flag) -> torch.set_autocast_enabled("cpu", flag)"""
     new, device = LEGACY_STATE[name]
-    spelled = call.source.imports.spell(new)
     edit = call.source.edits.insert_argument(call.cst, f'"{device}"')
-    if spelled is None or edit is None:
-        return None
-    rename = call.source.edits.replace(function.cst, spelled.text)
-    fix = Fix.safe_if(f"Use `{new}`", (*spelled.edits, rename, edit), {SAME: True})
-    return fix.demoted() if name == SCRIPTED and call.mentions("jit") else fix
+    unscripted = name != SCRIPTED or not call.mentions("jit")
+    return renamed(function, new, [edit], {SAME: True, UNSCRIPTED: unscripted})
+
+
+report(rule, SUCCESSORS, migrate)

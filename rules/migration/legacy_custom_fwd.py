@@ -21,17 +21,15 @@ under a version test, are not reported; neither is a function that is passed on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from amplint import Finding, Fix, Group, Rule, View, Warns
+from amplint import Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import message, named_by, report_unused_imports, using
+from .._shared.deprecated import renamed, report, report_unused_imports
 
 SAME = "the old function calls the new one with this device type"
-
 DEVICE = 'device_type="cuda"'
+SUCCESSORS = {name: f"{new}({DEVICE})" for name, new in LEGACY_CUSTOM.items()}
 
 rule = Rule(
     "AMP703",
@@ -45,28 +43,15 @@ rule = Rule(
 )
 
 
-@rule.on(using(*LEGACY_CUSTOM))
-def check(at: View) -> Iterator[Finding]:
-    """Ex) @custom_fwd(cast_inputs=torch.float32), custom_bwd(function), @custom_fwd"""
-    found = named_by(at, LEGACY_CUSTOM)
-    if found is not None:
-        function, name = found
-        new = LEGACY_CUSTOM[name]
-        fix = migrate(at, function, new)
-        yield at.finding(message(function, f"{new}({DEVICE})"), fix=fix, place=function.cst)
-
-
-def migrate(at: View, function: View, new: str) -> Fix | None:
+def migrate(at: View, function: View, name: str) -> Fix | None:
     """Ex) @custom_fwd -> @torch.amp.custom_fwd(device_type="cuda")"""
-    edits, spelled = at.source.edits, at.source.imports.spell(new)
-    if spelled is None:
-        return None
-    title, to_new = f"Use `{new}`", (*spelled.edits, edits.replace(function.cst, spelled.text))
-    if at.op != "call":
-        called = edits.replace(function.cst, f"{spelled.text}({DEVICE})")
-        return Fix.safe_if(title, (*spelled.edits, called), {SAME: True})
-    device = edits.add_argument(at.cst, DEVICE)
-    return Fix.safe_if(title, (*to_new, device), {SAME: True}) if device is not None else None
+    edits = at.source.edits
+    if at.op == "call":
+        device = edits.add_argument(at.cst, DEVICE)
+    else:
+        device = edits.insert_after(at.cst, f"({DEVICE})")
+    return renamed(function, LEGACY_CUSTOM[name], [device], {SAME: True})
 
 
-report_unused_imports(rule, frozenset(LEGACY_CUSTOM))
+report(rule, SUCCESSORS, migrate, at_name=True)
+report_unused_imports(rule, frozenset(SUCCESSORS))

@@ -38,7 +38,6 @@ from amplint import (
     Rule,
     View,
     Warns,
-    calls,
     in_functions_with,
     nodes,
     reachable,
@@ -47,27 +46,22 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import message, named_by, report_handed_on, report_unused_imports
+from .._shared.deprecated import (
+    CERTAIN,
+    NOT_ASKED,
+    of_class,
+    renamed,
+    report,
+    report_handed_on,
+    report_unused_imports,
+)
 from .._shared.guards import is_fallback
-from .._shared.parameters import is_given
 from .._shared.scalers import misplaced_device
 
-CERTAIN = "no caller could pass another class"
-NOT_ASKED = "nothing checks the class of a scaler"
-
+NEW = "torch.amp.GradScaler"
 SUCCESSORS = {
-    name: f'torch.amp.GradScaler("{api.device}", ...)'
-    for name, api in SCALERS.items()
-    if api.legacy is not None
+    name: f'{NEW}("{api.device}", ...)' for name, api in SCALERS.items() if api.legacy is not None
 }
-
-CHECKED_BY_CLASS = (
-    r"(isinstance|issubclass)\((?!.*torch\.amp\.GradScaler).*GradScaler"
-    r"|\bcase\s(?!.*torch\.amp\.GradScaler).*GradScaler\s*\("
-)
-# Ex) torch.cuda.amp.GradScaler = Other: a library for another device puts its own class there.
-REPLACED = r"\bamp\.GradScaler\s*=(?!=)|\bsetattr\(.*\bamp\b.*\bGradScaler\b"
-
 
 rule = Rule(
     "AMP702",
@@ -77,71 +71,41 @@ rule = Rule(
     help="use `torch.amp.GradScaler(device, ...)`",
     witness=Warns("GradScaler(args...)` is deprecated"),
     safe_if=(CERTAIN, NOT_ASKED),
-    torch=SINCE["torch.amp.GradScaler"],
+    torch=SINCE[NEW],
 )
 
 
-@rule.on(calls(*SUCCESSORS))
-def check(call: View) -> Iterator[Finding]:
-    found = named_by(call, SUCCESSORS)
-    if found is not None:
-        function, name = found
-        yield call.finding(
-            message(function, SUCCESSORS[name]), fix=migrate(call, function, SCALERS[name].device)
-        )
-
-
-def migrate(call: View, function: View, device: str | None) -> Fix | None:
+def migrate(at: View, function: View, name: str) -> Fix | None:
     """Ex) GradScaler(1024.) -> torch.amp.GradScaler("cuda", 1024.)"""
-    edits, spelled = call.source.edits, call.source.imports.spell("torch.amp.GradScaler")
-    first = edits.insert_argument(call.cst, f'"{device}"')
-    if spelled is None or first is None or misplaced_device(call) is not None:
+    if at.op != "call" or misplaced_device(at) is not None:
         return None
-    rename = edits.replace(function.cst, spelled.text)
-    conditions = {
-        CERTAIN: not is_given(function),
-        NOT_ASKED: not call.matches(CHECKED_BY_CLASS, "GradScaler"),
-    }
-    fix = Fix.safe_if("Use `torch.amp.GradScaler`", (*spelled.edits, rename, first), conditions)
-    return fix.demoted() if call.matches(REPLACED, "GradScaler") else fix
+    first = at.source.edits.insert_argument(at.cst, f'"{SCALERS[name].device}"')
+    return renamed(function, NEW, [first], of_class(function, "GradScaler"))
 
 
 @rule.on(in_functions_with(frozenset(SUCCESSORS)) & nodes("name", "attr", "annotation"))
 def check_annotation(at: View) -> Iterator[Finding]:
-    """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None"""
-    for named in named_in(at):
-        new = SCALERS[named.name].legacy if named.name in SUCCESSORS else None
-        if new is not None and is_annotation(named) and not is_fallback(named):
-            said = f"`{named.brief}` is deprecated: scalers are of type `{new}`"
-            yield named.finding(said, fix=widen(named, new))
+    """Ex) scaler: Optional[torch.cuda.amp.GradScaler] = None; the names in the annotation of a
+    variable that the same function or module has imported have no nodes of their own."""
+    is_whole = at.op == "annotation"
+    for named in reachable([at], lambda each: each.operands) if is_whole else [at]:
+        if (named.op == READ or not is_whole) and named.name in SUCCESSORS:
+            around = named.source.ancestors(named.cst)
+            if any(isinstance(each, cst.Annotation) for each in around) and not is_fallback(named):
+                said = f"`{named.brief}` is deprecated: scalers are of type `{NEW}`"
+                yield named.finding(said, fix=widen(named))
 
 
-def named_in(at: View) -> Iterator[View]:
-    """A name itself; of the annotation of a variable, the names that are read in it: those that the
-    same function or module has imported have no nodes of their own."""
-    if at.op != "annotation":
-        yield at
-    else:
-        inner = reachable([at], lambda each: each.operands)
-        yield from (each for each in inner if each.op == READ)
-
-
-def is_annotation(named: View) -> bool:
-    around = named.source.ancestors(named.cst)
-    return any(isinstance(each, cst.Annotation) for each in around)
-
-
-def widen(named: View, new: str) -> Fix | None:
+def widen(named: View) -> Fix | None:
     """Name the new class, which is a base of the old one; not with an import that is run, where the
     one of the old is for type checkers."""
-    imports, old = named.source.imports, named.name or ""
-    spelled = imports.spell(new)
-    if spelled is None or (spelled.edits and imports.bound_as(old) is None):
+    imports = named.source.imports
+    spelled = imports.spell(NEW)
+    if spelled is None or (spelled.edits and imports.bound_as(named.name or "") is None):
         return None
-    edits = (*spelled.edits, named.source.edits.replace(named.cst, spelled.text))
-    conditions = {CERTAIN: True, NOT_ASKED: not named.matches(CHECKED_BY_CLASS, "GradScaler")}
-    return Fix.safe_if(f"Use `{new}`", edits, conditions)
+    return renamed(named, NEW, [], of_class(named, "GradScaler"))
 
 
+report(rule, SUCCESSORS, migrate)
 report_handed_on(rule, SUCCESSORS)
 report_unused_imports(rule, frozenset(SUCCESSORS))

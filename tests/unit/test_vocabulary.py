@@ -103,7 +103,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/memory/debug_mode_left_on.py": "OFF_AGAIN",
         "rules/memory/inference_without_no_grad.py": "OFF_FOR_A_BLOCK SWITCHES_OFF",
         "rules/memory/loss_cut_from_graph.py": "OPTIONS",
-        "rules/migration/legacy_autocast.py": "DTYPE_GETTERS DTYPE_SETTERS",
         "rules/numerics/constant_beyond_half_range.py": "MASKING WITHOUT_TENSOR",
         "rules/numerics/epsilon_below_half_range.py": "LIMITING LOWER",
         "rules/numerics/positions_in_half.py": "ANGLES CASTING POWERS WORDS",
