@@ -17,11 +17,10 @@ for each; `torch.stack` reads nothing.
     losses = torch.stack([main, extra]).detach()    # does not wait
 
 Fix safety: safe, because torch does the same inside: the same values, dtype, device and layout, and
-also a leaf (`new_tensor` also uses the dtype and device of its tensor, which the fix writes out).
-Unsafe if only an annotation or the visible calls show that it is a tensor (a list would have no
-`detach()`), if the project has tensor subclasses, which `torch.tensor` drops, and if it sets
-another default device, which `torch.tensor` moves to. No fix for lists, whose result is on the
-host, or with `pin_memory=`.
+also a leaf. Unsafe if only an annotation or the visible calls show that it is a tensor (a list
+would have no `detach()`), if the project has tensor subclasses, which `torch.tensor` drops, and if
+it sets another default device, which `torch.tensor` moves to. No fix for `new_tensor`, for lists,
+whose result is on the host, with `pin_memory=`, or if `requires_grad=` is neither True nor False.
 
 Known limits: a value that is a tensor in some calls and a list in others is not reported; neither
 is a parameter that is known to be a tensor only by its annotation. Lists are reported if they are
@@ -30,18 +29,14 @@ built for every batch of training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from amplint import (
     ACCELERATOR,
-    NONE,
     READ,
-    Device,
-    DType,
     Finding,
     Fix,
     Group,
-    Host,
     Rule,
     Sequence,
     Tensor,
@@ -54,22 +49,21 @@ from amplint import (
 
 from .._shared.factories import changes_default_device
 from .._shared.guards import asks_type
-from .._shared.local_values import has_kind, is_dotted, is_local, resolved
+from .._shared.local_values import is_local
 from .._shared.reads import read_of_training
 from .._shared.tensors import has_own_classes, is_surely_tensor
 
 TENSOR = "the argument is a tensor for every caller"
 PLAIN = "the project has no tensor subclasses"
 SAME_DEFAULT = "the project sets no other default device"
-LIKE = "the receiver is a tensor for every caller"
-GIVEN = "dtype, device and requires_grad are known for every caller"
 CALLED = "the function is `torch.tensor` for every caller"
-
 
 PLACEMENT: tuple[str, ...] = ("device", "dtype")
 # What reads the tensors of a list one by one, as `torch.tensor` does.
 OF_LISTS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.Tensor"})
 KEYWORDS = frozenset({"data", "requires_grad", *PLACEMENT})
+COPIES = (".detach().clone()", ".clone().detach()")
+FLAGS = {"False": "", "True": ".requires_grad_()"}
 
 rule = Rule(
     "AMP503",
@@ -78,33 +72,28 @@ rule = Rule(
     since="0.1",
     help="use `x.detach().clone()` for a tensor, `torch.stack` for a list of tensors",
     witness=Warns("To copy construct from a tensor"),
-    safe_if=(TENSOR, PLAIN, SAME_DEFAULT, LIKE, GIVEN, CALLED),
+    safe_if=(TENSOR, PLAIN, SAME_DEFAULT, CALLED),
 )
 
 
 @rule.on(calls(".new_tensor", *OF_LISTS))
 def check(call: View) -> Iterator[Finding]:
-    like, name = receiver(call), call.callee
-    data = call.arg("data", 0)
-    if data is None or (like is None and name not in OF_LISTS) or not data.ask(TensorCertainty):
+    is_method, data = call.method == "new_tensor", call.arg("data", 0)
+    if is_method and (call.receiver is None or call.receiver.tensor is None):
         return
-    copies = like is not None or name == "torch.tensor"
+    if data is None or not (is_method or call.callee in OF_LISTS) or not data.ask(TensorCertainty):
+        return
+    copies = is_method or call.callee == "torch.tensor"
     if copies and data.tensor is not None and not asks_type(data):
         message = f"`{call.brief}` copies the tensor, drops its graph, and warns each time"
         is_made = data.op == READ and data.origin.is_written
         made = data.origin.related("a tensor from here on") if is_made else None
-        yield call.finding(message, (made,), copied(call, data, like))
-    elif like is None and (element := on_device(data)) is not None:
+        yield call.finding(message, (made,), None if is_method else copied(call, data))
+    elif not is_method and (element := on_device(data)) is not None:
         reasons = read_of_training(call, element)
         if reasons is not None:
             message = f"`{call.brief}` waits for each tensor in the list"
             yield call.finding(message, reasons)
-
-
-def receiver(call: View) -> View | None:
-    """Ex) x of x.new_tensor(y)"""
-    like = call.receiver if call.method == "new_tensor" else None
-    return like if like is not None and like.tensor is not None else None
 
 
 def on_device(at: View) -> Tensor | None:
@@ -113,96 +102,31 @@ def on_device(at: View) -> Tensor | None:
     if not isinstance(atom, Sequence):
         return None
     items = atom.items if atom.items is not None else (atom.element,)
-    tensors = [only(item) for item in items]
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor) or tensor.device.kind != ACCELERATOR or tensor.rank == 1:
-            return None
-    first = tensors[0] if tensors else None
-    return first if isinstance(first, Tensor) else None
+    tensors = [
+        tensor
+        for tensor in map(only, items)
+        if isinstance(tensor, Tensor) and tensor.device.kind == ACCELERATOR and tensor.rank != 1
+    ]
+    return tensors[0] if tensors and len(tensors) == len(items) else None
 
 
-def copied(call: View, data: View, like: View | None) -> Fix | None:
+def copied(call: View, data: View) -> Fix | None:
     """Ex) torch.tensor(x, dtype=d) -> x.detach().to(dtype=d, copy=True)"""
-    given = {keyword: value for _, keyword, value in call.arguments if keyword is not None}
-    if call.has_star or not given.keys() <= KEYWORDS:
+    given = {keyword: value.text for _, keyword, value in call.arguments if keyword is not None}
+    flag = FLAGS.get(given.get("requires_grad", "False"))
+    if call.has_star or flag is None or not given.keys() <= KEYWORDS:
         return None
-    copy = copying(given, like)
-    if copy is None:
-        return None
+    to = [f"{name}={given[name]}, " for name in PLACEMENT if name in given]
+    copy = f"to({''.join(to)}copy=True)" if to else "clone()"
+    detach = "" if data.op == "call" and data.method == "detach" else ".detach()"
     written = data.source.edits.as_receiver(data.cst)
-    if copy == "clone()" and called_on(called_on(data, "clone"), "detach") is not None:
-        pass  # a copy already
-    elif called_on(data, "detach") is not None:
-        written += f".{copy}"
-    else:
-        written += f".detach().{copy}"
-    wanted = given.get("requires_grad")
-    edit = call.source.edits.replace(call.cst, written + wanting_grad(wanted))
+    if to or not written.endswith(COPIES):
+        written += f"{detach}.{copy}"
     conditions = {
         TENSOR: is_surely_tensor(data, annotated=False),
         PLAIN: not has_own_classes(call),
-        GIVEN: wanted is None or is_surely_flag(wanted),
+        CALLED: is_local(call.called),
+        SAME_DEFAULT: "device" in given or not changes_default_device(call),
     }
-    if like is None:
-        conditions[CALLED] = is_local(call.called)
-    if like is None and "device" not in given:
-        conditions[SAME_DEFAULT] = not changes_default_device(call)
-    if like is not None:
-        conditions[LIKE] = is_surely_tensor(like)
-        placed = [given[name] for name in PLACEMENT if name in given]
-        conditions[GIVEN] &= all(map(is_surely_something, placed))
+    edit = call.source.edits.replace(call.cst, written + flag)
     return Fix.safe_if("Detach and copy the tensor", (edit,), conditions)
-
-
-def copying(given: Mapping[str, View], like: View | None) -> str | None:
-    """The call that copies: "clone()", or `to` with what the copy is converted to."""
-    to = {name: given[name].text for name in PLACEMENT if name in given}
-    if like is None:
-        return f"to({keywords(to)}, copy=True)" if to else "clone()"
-    # Without them, or with None, `new_tensor` takes those of x, which is evaluated first.
-    if not is_dotted(like.cst) or not all(is_something(given[name]) for name in to):
-        return None
-    other = like.text
-    if not to:
-        return f"to({other}, copy=True)"
-    to = {name: to.get(name, f"{other}.{name}") for name in PLACEMENT}
-    return f"to({keywords(to)}, copy=True)"
-
-
-def is_something(at: View) -> bool:
-    """Whether a dtype or device is certainly not None."""
-    if at.op == "attr" and at.method in ("dtype", "device"):
-        return True
-    atoms = at.value
-    return all(isinstance(a, DType | Device) or (isinstance(a, Host) and a != NONE) for a in atoms)
-
-
-def keywords(arguments: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={text}" for name, text in arguments.items())
-
-
-def is_surely_something(at: View) -> bool:
-    """The same for every caller; `self.dtype` may well be None."""
-    made = resolved(at)
-    if made.op == "attr" and made.method in ("dtype", "device"):
-        return is_surely_tensor(made.operands[0])
-    return is_something(made) and is_local(made)
-
-
-def wanting_grad(wanted: View | None) -> str:
-    flag = wanted.text if wanted is not None else "False"
-    return {"False": "", "True": ".requires_grad_()"}.get(flag, f".requires_grad_({flag})")
-
-
-def is_surely_flag(at: View) -> bool:
-    """Whether the expression is True or False for every caller."""
-    made = resolved(at)
-    if made.op == "attr" and made.method == "requires_grad":
-        return is_surely_tensor(made.operands[0])
-    return has_kind(made, {"bool"}) and is_local(made)
-
-
-def called_on(at: View | None, method: str) -> View | None:
-    """Ex) x of x.detach()"""
-    is_call = at is not None and at.op == "call" and at.method == method
-    return at.receiver if at is not None and is_call else None
