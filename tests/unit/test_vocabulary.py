@@ -154,7 +154,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/module_names.py": "LIBRARIES",
         "rules/_shared/formatting.py": "POSTFIX_METHODS",
         "rules/_shared/lightning.py": "ASKING STRATEGIES WITHOUT_SUCCESSOR",
-        "rules/migration/apex_amp.py": "PUBLIC UNDERSTOOD",
+        "rules/migration/apex_amp.py": "PUBLIC",
         "rules/parallel/hard_coded_device_in_lightning_module.py": "HOOK TRANSFERS",
     },
     "the grammar: identifiers, imports, strings, comments": {
