@@ -45,7 +45,7 @@ ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instan
 CHECKED = (
     r"(isinstance|issubclass)\((?!.*torch\.amp\.{0}).*{0}\b"
     r"|\bcase\s(?!.*torch\.amp\.{0}).*{0}\s*\("
-    r"|\bamp\.{0}\s*=(?!=)|\bsetattr\(.*\bamp\b.*\b{0}\b"
+    r"|^[\s\w.]*\bamp\.{0}\s*=(?!=)|\bsetattr\(.*\bamp\b.*\b{0}\b"
 )
 
 

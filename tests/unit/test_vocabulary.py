@@ -167,7 +167,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/file_set.py": "STAR",
         "amplint/ir/ssa.py": "LEAVES",
         "rules/_shared/deprecated.py": "MEANT",
-        "rules/autocast/banned_loss_in_autocast.py": "QUOTED SWITCHING",
     },
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_support.py": "STEPPING",
