@@ -19,14 +19,14 @@ are old but harmless, and are in the group "pedantic". `torch.Tensor(...)` is no
 Fix safety: safe if the arguments show whether they are sizes or data: the same values, dtype and
 device. Unsafe if only the visible calls show it (`n` in `FloatTensor(n)` may be a list, and
 `x.new(i, v)` builds a sparse tensor from indices and values), for NumPy arrays and `tolist()`,
-which may be numbers, for `FloatTensor(*x.shape)` if x may be 0-dim, for casts to a CUDA type, which
-leave a tensor on another GPU where it is, for a type that a caller passes, for the default type if
-it may have been a CUDA type, and for `x.new(n)` if the project has tensor subclasses, whose
-`new_empty` may differ. The dtype and the device stay as they were, and so does what is done to the
-new tensor: `torch.FloatTensor(n).zero_().to(d)` becomes `torch.empty(n,
-dtype=torch.float32).zero_().to(d)`, which AMP501 then finds. No fix for a constructor that gets a
-tensor, whose memory it shares, for `x.new` if its first two arguments may be indices and values,
-for a name that means several types, or for a CUDA default type, which has no exact replacement.
+which may be numbers, for `FloatTensor(*x.shape)`, for casts to a CUDA type, which leave a tensor on
+another GPU where it is, for a type that a caller passes, for the default type if it may have been a
+CUDA type, and for `x.new(n)` if the project has tensor subclasses, whose `new_empty` may differ.
+The dtype and the device stay as they were, and so does what is done to the new tensor:
+`torch.FloatTensor(n).zero_().to(d)` becomes `torch.empty(n, dtype=torch.float32).zero_().to(d)`,
+which AMP501 then finds. No fix for a constructor that gets a tensor, whose memory it shares, for
+`x.new` if its first two arguments may be indices and values, for a name that means several types,
+or for a CUDA default type, which has no exact replacement.
 
 Known limits: code that runs only on an old torch (`except AttributeError:`) is not reported;
 neither is `x.new(...)` if x is not known to be a tensor, or if its arguments are not known. Tensors
@@ -62,8 +62,6 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
-from .._shared.buffers import buffers
-from .._shared.dtypes import taken_by
 from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarred
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
@@ -86,7 +84,6 @@ TENSOR = "the receiver is a tensor for every caller"
 PLAIN = "the project has no tensor subclasses"
 TO_CPU = "the type is a CPU type"
 CPU_DEFAULT = "the default type is never a CUDA type"
-PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 NAMED_AFTER_DTYPE = LEGACY_CONSTRUCTORS.keys() - {"torch.Tensor"}
 
 rule = Rule(
@@ -129,12 +126,7 @@ def check_constructor(call: View) -> Iterator[Finding]:
         message += " on the CPU, and its result is then moved"
     elif not {"float16", "bfloat16"} & set(dtypes):
         group = Group.PEDANTIC
-    related = [] if move is None else [move.related("moved here")]
-    parameter = made_parameter(call) if {*dtypes} == {"float16"} else None
-    if parameter is not None:
-        of_half = "builds a float16 parameter, whose gradients a GradScaler refuses"
-        message = f"`{call.called.brief}(...)` {of_half}"
-        related.append(parameter.related("made a parameter here"))
+    related = () if move is None else (move.related("moved here"),)
     fix = factory(call, types[0]) if len(types) == 1 else None
     yield call.finding(message, related, fix, group=group, place=call.cst.func)
 
@@ -189,12 +181,6 @@ def legacy_types(at: View) -> list[str]:
 # ---------------------------------------------------------------------------- constructors
 
 
-def made_parameter(call: View) -> View | None:
-    """Ex) nn.Parameter(torch.cuda.HalfTensor(3))"""
-    takers = (taker for buffer in buffers(call) for taker in taken_by(buffer))
-    return next((taker for taker in takers if taker.callee in PARAMETERS), None)
-
-
 def move_after(call: View) -> View | None:
     """The call that moves the tensor, in the same expression or where its variable is read."""
     src = call.source
@@ -235,18 +221,17 @@ def builds_anew(call: View, receiver: View) -> bool:
     """
     if not isinstance(only(receiver.value), Tensor | TensorTree):
         return False
-    if kind_of_arguments(call) is not None:
+    given = given_to(call)
+    if len(given) > 1 or kind_of_arguments(call) is not None:
         return True
-    return isinstance(only(unstarred(given_to(call)[0]).value), Tensor | TensorTree)
+    return isinstance(only(unstarred(given[0]).value), Tensor | TensorTree)
 
 
 def new_of(call: View, receiver: View) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
     what, given = kind_of_arguments(call), given_to(call)
     # Of indices and values, a sparse tensor builds another one.
-    if what is None or (
-        len(given) > 1 and not any(is_surely_size(each) or is_size(each) for each in given[:2])
-    ):
+    if what is None or (len(given) > 1 and not any(map(is_size, given[:2]))):
         return None
     edits = call.source.edits
     name = "new_empty" if what.sizes else "new_tensor"
@@ -280,49 +265,22 @@ def kind_of_arguments(call: View) -> ConstructorArguments | None:
     given = given_to(call)
     if any(keyword is not None for _, keyword, _ in call.arguments):
         return None
-    if len(given) == 1 and given[0].op != "starred":
+    starred = any(each.op == "starred" for each in given)
+    if len(given) == 1 and not starred:
         return kind_of_one(given[0])
-    starred = [each for each in given if each.op == "starred"]
-    # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
-    several = len(given) > 1 and given[0].op != "starred"
-    # Of `*()` alone, the old constructor makes an empty tensor, and the new function nothing.
-    shapes = all(map(is_surely_size, starred)) and any(map(is_there, given))
-    if given and not several and not shapes and not all(map(is_size, starred)):
+    if starred and not all(map(is_size, given)):
         return None
-    known = not given or (len(given) - len(starred) > 1 and call.method != "new")
-    surely = all(map(is_surely_size, given)) and any(is_there(each, True) for each in given)
-    return ConstructorArguments(True, known or surely)
-
-
-def is_surely_size(at: View) -> bool:
-    """Whether an argument is a size, or several, for every caller."""
-    return shaped(unstarred(at)) is not None if at.op == "starred" else is_surely_int(at)
+    # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
+    certain = not given or call.method != "new" or all(map(is_surely_int, given))
+    return ConstructorArguments(True, certain and not starred)
 
 
 def is_size(at: View) -> bool:
-    """The same in the calls that are seen."""
-    if at.op != "starred":
-        return is_surely_size(at) or has_kind(at, {"int"})
-    atom = only(unstarred(at).value)
-    if isinstance(atom, Sequence):
-        items = atom.items if atom.items is not None else (atom.element,)
-        return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
-    return isinstance(atom, Host) and atom.kind == "size"
-
-
-def is_there(at: View, certain: bool = False) -> bool:
-    """Whether an argument is not the shape of a tensor without dimensions: `*x.shape`.
-
-    Args:
-        certain: for every caller, not only in the calls that are seen.
-    """
-    if at.op != "starred":
-        return True
-    made = resolved(unstarred(at))
-    whole = None if made.op == "subscript" else shaped(made)
-    if whole is None or whole.tensor is None or (certain and not is_local(whole)):
-        return False
-    return whole.tensor.rank == 1
+    """Whether an argument is a size, or several, in the calls that are seen."""
+    if at.op == "starred":  # of `*()`, the old constructor makes an empty tensor
+        whole = shaped(unstarred(at))
+        return whole is not None and whole.tensor is not None and whole.tensor.rank == 1
+    return is_surely_int(at) or has_kind(at, {"int"})
 
 
 def kind_of_one(given: View) -> ConstructorArguments | None:
@@ -333,19 +291,15 @@ def kind_of_one(given: View) -> ConstructorArguments | None:
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
         return ConstructorArguments(True, is_surely_int(given) or is_surely_shape(given))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        return ConstructorArguments(False, is_surely_list(resolved(given)))
+        made = resolved(given)
+        listed = made.op == "call" and made.method == "tolist" and made.receiver is not None
+        vector = listed and made.receiver is not None and is_surely_vector(made.receiver)
+        return ConstructorArguments(False, vector or is_written_list(made))
     return None
 
 
 def is_written_list(at: View) -> bool:
     return isinstance(at.cst, cst.List | cst.Tuple | cst.ListComp)
-
-
-def is_surely_list(made: View) -> bool:
-    """Ex) [2.0, 3.0], x.tolist() where x has a dimension, and does not give a number"""
-    if made.op == "call" and made.receiver is not None:
-        return made.method == "tolist" and is_surely_vector(made.receiver)
-    return is_written_list(made)
 
 
 # ---------------------------------------------------------------------------- casts and defaults
