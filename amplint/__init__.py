@@ -62,7 +62,6 @@ _EXPORTS = {
     "amplint.analyses.loader_workers": "Workers",
     "amplint.analyses.loop_invariance": "ConstantTensors LoopInvariance",
     "amplint.analyses.loss_terms": "LossTerms",
-    "amplint.analyses.moved_later": "MovedLater",
     "amplint.analyses.own_layers": "GivenToLayer",
     "amplint.analyses.provenance": (
         "BFloat16Parameters DistributedModules ReplicatedModules Sharded "
@@ -131,7 +130,6 @@ if TYPE_CHECKING:
     from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
     from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
     from amplint.analyses.loss_terms import LossTerms as LossTerms
-    from amplint.analyses.moved_later import MovedLater as MovedLater
     from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
     from amplint.analyses.provenance import BFloat16Parameters as BFloat16Parameters
     from amplint.analyses.provenance import DistributedModules as DistributedModules

@@ -87,10 +87,6 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "no later pass is seen to lose its gradients because of {it}",
         "a later pass loses its gradients because of {it}",
     ),
-    "MovedLater": (
-        "not every use of {it} is seen to move it to the device",
-        "each use of {it} moves it to the device",
-    ),
     "NeverGiven": (
         "calls may run this",
         "no call is seen to give the argument that would run this",

@@ -19,13 +19,6 @@ A function of the project may build the tensor from numbers alone, and its calle
 
     grid = make_grid(nx, ny).to(x.device)             # give `make_grid` the device
 
-In code that runs for every batch, each use of the tensor may end in a move that is in a branch, in
-a loop, or in a function of the project that gets the tensor:
-
-    state = torch.zeros(batch, size)                  # torch.zeros(batch, size, device=x.device)
-    for t in range(steps):
-        state = self.step(x[:, t], state)             # which begins with `state.to(x.device)`
-
 Fix safety: safe for zeros, ones, full, empty, eye, integer arange and a constant, which are the
 same on every device. Unsafe for rand and similar functions (another generator: other random
 numbers), for linspace, float arange and windows (the last bit may differ), after `expand` (the copy
@@ -34,7 +27,7 @@ elements), with `requires_grad=True` (the moved tensor is not a leaf, the one bu
 is), for a constant that a variable repeats, and if only the visible calls show what it is cast to,
 compared with or moved to. None after `.type("torch.FloatTensor")` and similar calls, since a tensor
 type includes a device; at module level, if the move is on a later line; if another function builds
-or moves the tensor; or for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
+the tensor; or for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
 Known limits: `torch.tensor(data).cuda()` is not reported, because `device=` saves no copy there
 (AMP510); a constant that is copied for every batch is AMP502. Not reported are tensors that are
@@ -48,7 +41,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint import (
-    HOT,
     READ,
     Change,
     DType,
@@ -58,7 +50,6 @@ from amplint import (
     Fix,
     Group,
     HostBuilt,
-    MovedLater,
     OncePerEpoch,
     Rule,
     Same,
@@ -67,7 +58,7 @@ from amplint import (
     calls,
 )
 from amplint import libcst as cst
-from amplint.knowledge.factories import BUILDABLE, FACTORIES
+from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.vocabulary import LOADS_STATE
 
 from .._shared.factories import Built, built, changes_default_device, same_numbers
@@ -75,7 +66,6 @@ from .._shared.guards import is_kept, is_probe
 from .._shared.host_copies import OF_DATA, Copy, constant_of, filling, moved_copy
 from .._shared.moves import Move, is_only_read, move_of, without_move
 
-ALIKE = frozenset(name for name, facts in FACTORIES.items() if facts.device == "like")
 DEFAULT = "torch.Tensor"
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 VALUES = "every device fills in the same values"
@@ -162,15 +152,6 @@ def moved_constant(call: View, copy: Copy) -> Iterator[Finding]:
         what = "scalar" if constant.shape == "()" else "tensor"
         fix = Fix.safe_if(f"Create the {what} on the device", filled.edits, conditions)
     yield copy.made.finding(f"`{copy.made.brief}` is built on the CPU and then moved", fix=fix)
-
-
-@rule.on(calls(*BUILDABLE, *ALIKE) & HOT)
-def check_later(call: View) -> Iterator[Finding]:
-    """Ex) h = torch.zeros(n); for x in rows: h = cell(x, h), where `cell` moves what it is given"""
-    move = call.ask(MovedLater)
-    if move is None or is_made_once(call) or changes_default_device(call):
-        return
-    yield call.finding(f"`{call.called.text}(...)` is built on the CPU and then moved", (move,))
 
 
 def is_made_once(call: View) -> bool:

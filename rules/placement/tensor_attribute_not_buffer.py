@@ -15,19 +15,16 @@ Fix safety: shown, never applied: for all code that reads the tensor, it is then
 The `.to()` in `forward` may stay; it no longer copies anything.
 
 Tensors in a plain dict or list are copied in the same way; each can be a buffer with its own name,
-or the dict can be a module that registers them. A list of tensors that are also registered
-(`self.grids.append(self.grid)`) keeps the old tensors: `to` replaces buffers with new tensors, and
-code that reads the list raises, or copies.
+or the dict can be a module that registers them.
 
 Known limits: a tensor is not reported if its class, or other visible code, moves it permanently
 (`self.mask = self.mask.to(x.device)`, `_apply`), or if it is passed to a function that moves it.
-Lists of buffers are found if the constructor itself fills them, and other methods only read them.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from amplint import (
     ACCELERATOR,
@@ -39,7 +36,6 @@ from amplint import (
     Fix,
     Group,
     Mapping,
-    ProjectText,
     Rule,
     Safety,
     Same,
@@ -48,8 +44,6 @@ from amplint import (
     TensorTree,
     View,
     calls,
-    constant,
-    nodes,
     only,
 )
 
@@ -58,11 +52,6 @@ from .._shared.factories import MAX_STEPS, operand_alone
 from .._shared.host_copies import MOVES
 from .._shared.moves import is_only_read
 from .._shared.reads import heat_of_training
-
-REGISTERS = "register_buffer"
-COLLECTIONS = ("list", "tuple", "dict", "comp")
-DEVICES = frozenset({"device", "cuda"})
-READ_BUFFERS = "read the buffer by its name where it is used: `getattr(self, name)`"
 
 rule = Rule(
     "AMP509",
@@ -89,76 +78,6 @@ def check(call: View) -> Iterator[Finding]:
     built = None if made is None else made.related("a plain attribute of the module")
     fix = None if made is None else registered(made, kept.method)
     yield call.finding(message, (built, *heat.chain), fix)
-
-
-@rule.on(calls(".append"))
-def check_appended(call: View) -> Iterator[Finding]:
-    kept, element = call.receiver, call.arg("object", 0)
-    if kept is None or element is None or kept.op != "attr":
-        return
-    buffer = registered_besides(call, kept.operands[0], [element])
-    if buffer is not None:
-        yield from left_behind(call, kept.method, buffer)
-
-
-@rule.on(nodes("store"))
-def check_listed(store: View) -> Iterator[Finding]:
-    if REGISTERS not in store.function.words:
-        return
-    module, made = store.operands[0], store.operands[1].origin
-    if made.op not in COLLECTIONS:
-        return
-    buffer = registered_besides(store, module, made.operands)
-    if buffer is not None:
-        yield from left_behind(store, store.cst.attr.value, buffer)
-
-
-def left_behind(at: View, field: str, buffer: View) -> Iterator[Finding]:
-    """A collection in a field of a module, into which the constructor puts a buffer."""
-    cls, classes = at.cls, at.fact(Classes)
-    if cls is None or not classes.only_reads(cls, field):
-        return
-    if at.fact(ProjectText).is_stored_from_outside(field) or at.mentions("set_default_device"):
-        return
-    message = f"`self.{field}` keeps the tensor of a buffer: it stays behind when the module moves"
-    registered = buffer.related("the buffer that moves")
-    yield at.finding(message, [registered], help=READ_BUFFERS)
-
-
-def registered_besides(at: View, owner: View, elements: Iterable[View]) -> View | None:
-    """The call that registers one of some elements as a buffer, in the constructor of a module."""
-    if at.function.name != "__init__" or not is_module(owner):
-        return None
-    for call in at.operations("call"):
-        if call.method != REGISTERS:
-            continue
-        name, tensor = call.arg("name", 0), call.arg("tensor", 1)
-        if name is None or tensor is None or may_be_moved(tensor):
-            continue
-        if any(is_buffer(element, name, tensor) for element in elements):
-            return call
-    return None
-
-
-def may_be_moved(tensor: View) -> bool:
-    """Whether a tensor may be on the accelerator already, where the constructor builds it."""
-    known = tensor.tensor
-    if known is not None and known.device.kind in (ACCELERATOR, CPU.kind):
-        return known.device.kind == ACCELERATOR
-    return not DEVICES.isdisjoint(tensor.function.words)
-
-
-def is_buffer(element: View, name: View, tensor: View) -> bool:
-    """Whether an element is the buffer of a name, or the tensor that it is given."""
-    if element.is_same(tensor):
-        return True
-    made = element.origin
-    if made.op == "attr" and is_module(made.operands[0]):
-        return constant(name.value) == made.method
-    if made.callee != "builtins.getattr":
-        return False
-    asked = made.arg("name", 1)
-    return asked is not None and asked.text == name.text
 
 
 def kept_tensor(at: View, steps: int = MAX_STEPS) -> View | None:

@@ -37,15 +37,12 @@ ELSEWHERE = {
 ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
-        "amplint/analyses/cast_modules.py": "BUFFERS OWN_CASTS",
-        "amplint/analyses/classes.py": "MOVING",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "amplint/analyses/counted_positions.py": "NAMES",
         "amplint/analyses/hotness.py": "NO_GRADIENTS",
         "amplint/analyses/loader_workers.py": "OF_INDEXED",
         "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY",
         "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
-        "amplint/analyses/moved_later.py": "ASKED FILLS KEEPING MOVES",
         "amplint/analyses/provenance.py": "MOVING",
         "amplint/analyses/scaled_losses.py": "CUTS PRINTS",
         "amplint/gradscaler/events.py": (
@@ -108,7 +105,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/numerics/positions_in_half.py": "ANGLES CASTING POWERS WORDS",
         "rules/parallel/host_read_in_self_log.py": "CONVERTING",
         "rules/parallel/manual_amp_in_automatic_optimization.py": "OF_SCALER",
-        "rules/placement/tensor_attribute_not_buffer.py": "DEVICES",
         "rules/placement/tensor_from_tensor.py": "PLACEMENT",
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
         "rules/precision/factory_without_dtype.py": "JOINS",
@@ -119,7 +115,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",
     },
     "Python: its library, its containers and their methods": {
-        "amplint/analyses/classes.py": "ELEMENTS",
         "amplint/analyses/grad_mode.py": "LEAVING",
         "amplint/analyses/loader_workers.py": "OF_ITERABLE",
         "amplint/analyses/loop_invariance.py": "CONSTRUCTORS IMPURE",
@@ -189,7 +184,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED OUTSIDE STEPPING",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
         "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
-        "rules/placement/tensor_attribute_not_buffer.py": "COLLECTIONS",
     },
 }
 
