@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint import CPU, NONE, READ, Atom, DType, Host, ProjectText, Sequence, known
@@ -13,7 +12,7 @@ from amplint.knowledge.factories import FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .local_values import is_local, is_surely_int, is_surely_number, shaped
-from .moves import is_beside, is_only_read
+from .moves import is_only_read
 from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
@@ -47,11 +46,8 @@ COMPARED = "compare"  # with something that nobody knows, a number most likely
 PARAMETER = "nn.Parameter"  # whose copy is none
 NO_FACTORY = frozenset({COMPARED, PARAMETER})
 MAX_STEPS = 8
-WRITE_STEPS = 2  # what one write counts for: on the device, each is a launch
-MAX_FILLS = 2
 MAX_PARTS = 4  # of a tensor that is joined
 JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.stack"})
-FILLS = frozenset({"fill_", "zero_", "normal_", "uniform_"})
 VARIABLES = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
 # With these, more is decided than what the tensor holds, and where.
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
@@ -99,14 +95,6 @@ class Built:
     is_named: bool = False
 
 
-def _always() -> bool:
-    return True
-
-
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class TensorStep:
     """An operation on one tensor, whose other operands are of the host.
@@ -120,7 +108,7 @@ class TensorStep:
 
     operand: View
     word: str
-    is_certain: Callable[[], bool] = _always
+    is_certain: bool = True
     placed: bool = False
 
 
@@ -155,7 +143,7 @@ def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Bu
         shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
         exact=found.exact and word not in ROUNDED and not _overflows(found.name, word),
         alone=found.alone and word not in NO_FACTORY,
-        certain=found.certain and step.is_certain(),
+        certain=found.certain and step.is_certain,
         placed=found.placed or step.placed,
     )
 
@@ -170,54 +158,9 @@ def _parts_of(call: View) -> list[View]:
 
 
 def _built_under(name: View, refused: Collection[str], steps: int) -> Built | None:
-    """The factory whose result a variable holds, after numbers were written into it at most."""
-    made = name.origin
-    if made.op == "put":
-        written, _, number = made.operands
-        found = built(written, refused, steps - WRITE_STEPS) if _is_host(number) else None
-        is_sole = found is not None and _writes_at_plain_place(made, name)
-        return replace(found, is_named=True, alone=False) if found and is_sole else None
-    found = built(made, refused, steps - 1)
-    if found is None:
-        return None
-    if is_only_read(name, made):
-        return replace(found, is_named=True)
-    return replace(found, is_named=True, alone=False) if _is_filled_before(name, made) else None
-
-
-def _writes_at_plain_place(write: View, after: View) -> bool:
-    """Whether `x[0] = 1` writes at a plain place, for one variable alone to read it."""
-    source, target = write.source, write.cst
-    if not isinstance(source.parent(source.parent(target)), cst.Assign):
-        return False
-    others = [use for use in source.variables.uses(target) if use is not after.cst]
-    if others or source.variables.joined(target):
-        return False
-    return all(map(_is_plain, _indices_of(write))) and is_beside(write, after)
-
-
-def _is_filled_before(name: View, made: View) -> bool:
-    """Whether nothing but a variable reads what was made, and statements `name.fill_(1)` before
-    it."""
-    source = name.source
-    uses = [use for use in source.variables.uses(made.cst) if use is not name.cst]
-    if source.variables.joined(made.cst) or len(uses) > MAX_FILLS:
-        return False
-    filled = [source.layout.call_on(use) for use in uses]
-    return is_beside(name, made) and all(
-        call is not None
-        and _fills_by_number(name.of(call))
-        and name.of(use).span < name.span
-        and is_beside(name.of(use), name)
-        for use, call in zip(uses, filled, strict=True)
-    )
-
-
-def _fills_by_number(call: View) -> bool:
-    """Ex) the statement `x.fill_(0.5)`"""
-    if call.method not in FILLS or call.source.layout.value_used(call.cst):
-        return False
-    return all(_is_host(given) for _, _, given in call.arguments)
+    """The factory whose result a variable holds."""
+    found = built(name.origin, refused, steps - 1)
+    return replace(found, is_named=True) if found and is_only_read(name, name.origin) else None
 
 
 def _overflows(name: str, word: str) -> bool:
@@ -262,11 +205,9 @@ def operand_alone(at: View) -> TensorStep | None:
 
 def _part_of(at: View) -> TensorStep | None:
     """Ex) mask[None, :], rows[2:]"""
-    indices = _indices_of(at)
-
-    def certain() -> bool:
-        return all(index.op == "slice" or is_local(index) for index in indices)
-
+    index = at.operands[1]
+    indices = [*index.operands] if index.op == "tuple" else [index]
+    certain = all(each.op == "slice" or is_local(each) for each in indices)
     if all(map(_is_whole, indices)):
         return TensorStep(at.operands[0], "view", certain)
     return TensorStep(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
@@ -287,31 +228,29 @@ def _called_on(call: View) -> TensorStep | None:
         return None
     others = [each for _, _, each in given]
     is_method = not name.startswith("torch.")
-    sure = _always if is_method else partial(is_local, call.called)
+    sure = is_method or is_local(call.called)
     if name in VARIABLES:
         return TensorStep(operand, "view", sure) if not others else None
     if word in ("type", "to") and len(others) == 1 and _is_dtype(others[0]):
-        return TensorStep(operand, "type", partial(is_surely_dtype, others[0]))
+        return TensorStep(operand, "type", is_surely_dtype(others[0]))
     if word == "type":
         return TensorStep(operand, word, placed=True)
     if word == "view" and len(others) == 1 and not starred:
         other_bits = _is_dtype(others[0])
-        return TensorStep(
-            operand, OTHER_BITS if other_bits else word, partial(_is_surely_size, others[0])
-        )
+        return TensorStep(operand, OTHER_BITS if other_bits else word, _is_surely_size(others[0]))
     if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and not is_method):
         return TensorStep(operand, word, sure)
     if word in SAME_ANYWHERE | ROUNDED and all(map(_is_host, others)):
-        known = () if word in OF_INTS else others
-        return TensorStep(operand, word, lambda: sure() and all(map(_is_surely_host, known)))
+        of_ints = word in OF_INTS
+        return TensorStep(operand, word, sure and (of_ints or all(map(_is_surely_host, others))))
     return None
 
 
 def _apart(left: View, right: View, word: str) -> TensorStep | None:
     """The side that is not of the host, where the other one is."""
     if _is_host(right):
-        return TensorStep(left, word, partial(_is_surely_host, right))
-    return TensorStep(right, word, partial(_is_surely_host, left)) if _is_host(left) else None
+        return TensorStep(left, word, _is_surely_host(right))
+    return TensorStep(right, word, _is_surely_host(left)) if _is_host(left) else None
 
 
 def _on_host(left: View, right: View) -> TensorStep | None:
@@ -326,7 +265,7 @@ def _on_host(left: View, right: View) -> TensorStep | None:
         if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
             continue
         if all(map(_is_host_atom, perhaps)):
-            return TensorStep(side, "mul", _never) if perhaps else TensorStep(side, COMPARED)
+            return TensorStep(side, "mul", False) if perhaps else TensorStep(side, COMPARED)
     return None
 
 
@@ -364,12 +303,6 @@ def _is_dtype(at: View) -> bool:
 def _is_surely_size(at: View) -> bool:
     """Whether the one argument of `view` is no dtype for every caller."""
     return at.op in ("tuple", "list") or is_surely_int(at) or shaped(at) is not None
-
-
-def _indices_of(at: View) -> list[View]:
-    """Ex) None and `:` of x[None, :]"""
-    index = at.operands[1]
-    return [*index.operands] if index.op == "tuple" else [index]
 
 
 def _is_whole(index: View) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint import (
     CPU,
     READ,
-    Edit,
+    Fix,
     Host,
     LoopInvariance,
     Sequence,
@@ -25,7 +25,7 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from .constants import PLAIN_NUMBERS, is_literal
 from .factories import MAX_STEPS, is_bound, operand_alone
 from .moves import is_only_read, move_of, without_move
-from .tensors import is_surely_tensor
+from .tensors import has_other_layouts, has_own_classes, is_surely_tensor
 
 if TYPE_CHECKING:
     from amplint import View
@@ -35,6 +35,15 @@ MOVES = frozenset({"to", "cuda", "type_as"})
 KEYWORDS = frozenset({"dtype", "device", "requires_grad"})
 NUMBER_CONSTRUCTORS = frozenset({"builtins.float", "builtins.int", "builtins.bool"})
 HALF_MAX = 65504
+LITERAL = "the number is a literal"
+FITS = "every dtype can hold the number"
+LIKE = "the receiver is a tensor for every caller"
+DENSE = "the receiver is a strided tensor"
+PLAIN = "the project has no tensor subclasses"
+UNTOUCHED = "nothing happens to it before the move"
+PLACED = "the target of the move is certainly a device, without a dtype"
+LEAF = "no gradient is required before the move"
+OF_FILL = (LITERAL, FITS, UNTOUCHED, PLACED, LEAF)
 LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` makes inf, `torch.full` raises
 
 
@@ -179,28 +188,7 @@ def constant_of(data: View) -> RepeatedNumber | None:
     return RepeatedNumber("()", data) if is_literal(data) and is_number(data) else None
 
 
-@dataclass(frozen=True)
-class FillOnDevice:
-    """How a copy is spared: the device fills the number in.
-
-    Args:
-        is_literal: whether the number is one that is written there.
-        fits: whether every dtype takes it.
-        is_like_tensor: whether what is asked for a new tensor is one for every caller; None where
-            nothing is.
-        is_bare: whether nothing is done to the tensor before it is moved; None where it is not.
-        is_placed: whether it is moved to what certainly is a device, without a dtype; likewise.
-    """
-
-    edits: tuple[Edit, ...]
-    is_literal: bool
-    fits: bool
-    is_like_tensor: bool | None = None
-    is_bare: bool | None = None
-    is_placed: bool | None = None
-
-
-def filling(copy: Copy, constant: RepeatedNumber) -> FillOnDevice | None:
+def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
     """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
     number, made, move = constant.number, copy.made, copy.move
     call, source = made.cst, made.source
@@ -210,29 +198,37 @@ def filling(copy: Copy, constant: RepeatedNumber) -> FillOnDevice | None:
         return None
     if any(isinstance(atom, Host) and atom.kind == "bool" for atom in number.value):
         return None  # `torch.jit.trace` cannot record `torch.full` of a bool
-    value = python_value(number.value)
-    if constant.shape != "()" and "dtype" in keywords and not fits(value, HALF_MAX):
+    value, is_scalar = python_value(number.value), constant.shape == "()"
+    if not is_scalar and "dtype" in keywords and not fits(value, HALF_MAX):
         return None  # of a list, `torch.tensor` makes inf of what is beyond a dtype; this raises
-    written = source.text(call.func)
-    function = written.removesuffix("tensor") if is_new_tensor(made) else f"{torch.text}."
-    called = edits.replace(call.func, f"{function}full")
-    done = [called, edits.insert_argument(call, constant.shape), *torch.edits]
+    conditions = {
+        LITERAL: constant.is_counted and is_literal(number),
+        FITS: fits(value, LARGEST),
+    }
+    function = f"{torch.text}.full"
+    if is_new_tensor(made) and made.receiver is not None:
+        function = source.text(call.func).removesuffix("tensor") + "full"
+        conditions[LIKE] = is_surely_tensor(made.receiver)
+        conditions[DENSE] = not has_other_layouts(made)
+        conditions[PLAIN] = not has_own_classes(made)
+    done = [edits.replace(call.func, function), edits.insert_argument(call, constant.shape)]
     if number.cst is not copy.data.cst:
         done.append(edits.replace(copy.data.cst, number.text))
-    is_like = bare = placed = None
-    if is_new_tensor(made) and made.receiver is not None:
-        is_like = is_surely_tensor(made.receiver)
     if move is not None and move.receiver is not None:
         place = placement(copy, move)
         if place is None:
             return None
-        bare = is_bare(move.receiver, made)
-        arguments, placed = place
+        arguments, conditions[PLACED] = place
+        conditions[UNTOUCHED] = is_bare(move.receiver, made)
+        conditions[LEAF] = "requires_grad" not in keywords
         done += [edits.add_argument(call, *arguments), without_move(move)]
     whole = tuple(edit for edit in done if edit is not None)
     if len(whole) < len(done):
         return None
-    return FillOnDevice(whole, is_literal(number), fits(value, LARGEST), is_like, bare, placed)
+    title = f"Create the {'scalar' if is_scalar else 'tensor'} on the device"
+    fix = Fix.safe_if(title, (*whole, *torch.edits), conditions)
+    # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
+    return fix.demoted() if "requires_grad" in keywords and made.mentions("jit") else fix
 
 
 def is_bare(at: View, made: View) -> bool:
@@ -243,18 +239,13 @@ def is_bare(at: View, made: View) -> bool:
 def placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
     """The arguments that say where the move goes; and whether they round as it does: with a dtype,
     the number is rounded once, not to float32 first."""
+    move = move_of(moving)
     if not moving.source.variables.same_meaning(moving.cst, copy.made.cst):
         return None  # what names the device may have another value where the tensor is made
-    move = move_of(moving)
-    if move is not None and move.device is None:
-        return None
     if move is not None:
-        device = f"device={move.device}"
-        return (
-            ((device,), move.certain)
-            if move.dtype is None
-            else ((device, f"dtype={move.dtype.text}"), False)
-        )
+        dtype = () if move.dtype is None else (f"dtype={move.dtype.text}",)
+        there = (f"device={move.device}", *dtype)
+        return (there, move.certain and not dtype) if move.device is not None else None
     given = [argument for _, _, argument in moving.arguments]
     like = given[0] if len(given) == 1 and isinstance(given[0].cst, cst.Name) else None
     if like is not None and isinstance(only(like.value), Tensor | TensorTree):

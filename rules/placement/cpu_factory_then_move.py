@@ -7,10 +7,9 @@ waits. With `device=`, it is built where it is needed.
 
     mask = torch.zeros(n, device=x.device)    # built on the device
 
-The move may also be a few lines later, if nothing reads the tensor in between, and at most a few
-numbers are written into it (`mask[0] = 1`, `mask.fill_(0.5)`). Also found are tensors joined from
-such tensors (`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and constants that only
-the device needs:
+The move may also be a few lines later, if nothing reads the tensor in between. Also found are
+tensors joined from such tensors (`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and
+constants that only the device needs:
 
     zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
     weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)
@@ -63,7 +62,7 @@ from amplint.knowledge.vocabulary import LOADS_STATE
 
 from .._shared.factories import Built, built, changes_default_device, same_numbers
 from .._shared.guards import is_kept, is_probe
-from .._shared.host_copies import OF_DATA, Copy, constant_of, filling, moved_copy
+from .._shared.host_copies import LEAF, OF_DATA, OF_FILL, Copy, constant_of, filling, moved_copy
 from .._shared.moves import Move, is_only_read, move_of, without_move
 
 DEFAULT = "torch.Tensor"
@@ -73,7 +72,6 @@ STEPS = "operations before the move have bit-identical results on every device"
 OPERANDS = "the other operands are on the host for every caller"
 NOT_SHARED = "no elements share memory"
 WHOLE = "no part of it is sliced out"
-LEAF = "no gradient is required"
 DTYPE = "the dtype of the move, if any, can hold the values"
 CERTAIN = "the target of the move is certainly a device"
 
@@ -85,7 +83,7 @@ rule = Rule(
     since="0.1",
     help="build it on the device: pass `device=` to the factory, or to the function that calls it",
     witness=Same(),
-    safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, LEAF, DTYPE, CERTAIN),
+    safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, DTYPE, CERTAIN, *OF_FILL),
     changes=frozenset({Change.ROUNDING, Change.STREAM}),
     supersedes=("AMP201", "AMP508"),
 )
@@ -140,17 +138,7 @@ def moved_constant(call: View, copy: Copy) -> Iterator[Finding]:
     if constant is None:
         return
     # `torch.Tensor([1])` is a float, and `torch.full((1,), 1)` is none.
-    filled = filling(copy, constant) if name != DEFAULT else None
-    fix = None
-    if filled is not None:
-        conditions = {
-            VALUES: constant.is_counted and filled.is_literal and filled.fits,
-            STEPS: filled.is_bare is True,
-            LEAF: copy.made.arg("requires_grad") is None,
-            CERTAIN: filled.is_placed is True,
-        }
-        what = "scalar" if constant.shape == "()" else "tensor"
-        fix = Fix.safe_if(f"Create the {what} on the device", filled.edits, conditions)
+    fix = filling(copy, constant) if name != DEFAULT else None
     yield copy.made.finding(f"`{copy.made.brief}` is built on the CPU and then moved", fix=fix)
 
 

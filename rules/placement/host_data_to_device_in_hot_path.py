@@ -79,32 +79,25 @@ from .._shared.constants import PLAIN_NUMBERS
 from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
 from .._shared.hoisting import above_loops
 from .._shared.host_copies import (
+    DENSE,
+    LIKE,
     MOVES,
     OF_DATA,
+    OF_FILL,
+    PLAIN,
     Copy,
     RepeatedNumber,
     copy_by,
     filling,
     is_invariant,
-    is_new_tensor,
     is_number,
     moves,
     repeats_number,
 )
 from .._shared.reads import read_of_training
-from .._shared.tensors import has_other_layouts, has_own_classes
 
 if TYPE_CHECKING:
     from amplint import Reason
-
-LITERAL = "the number is a literal"
-FITS = "every dtype can hold the number"
-LIKE = "the receiver is a tensor for every caller"
-DENSE = "the receiver is a strided tensor"
-PLAIN = "the project has no tensor subclasses"
-UNTOUCHED = "nothing happens to it before the move"
-PLACED = "the target of the move is certainly a device, without a dtype"
-LEAF = "no gradient is required before the move"
 
 OF_ANYTHING = frozenset({"torch.as_tensor", "torch.asarray"})  # of tensors, too
 FILL = "fill it in on the device: `x[i].fill_(y)` instead of `x[i] = y`"
@@ -118,7 +111,7 @@ rule = Rule(
     since="0.1",
     help="build it once before the loop, register it as a buffer, or use a Python number",
     witness=Same(),
-    safe_if=(LITERAL, FITS, LIKE, DENSE, PLAIN, UNTOUCHED, PLACED, LEAF),
+    safe_if=(*OF_FILL, LIKE, DENSE, PLAIN),
     changes=frozenset({Change.ROUNDING}),
     supersedes=("AMP202", "AMP501", "AMP508", "AMP510"),
 )
@@ -265,32 +258,8 @@ def repaired(copy: Copy, what: str) -> Fix | None:
     if is_given_anything(data) or what == SHAPE or passes_on(copy):
         return None
     if what == NUMBER:
-        return filled_in(copy) if is_number(data) else None
+        return filling(copy, RepeatedNumber("()", data)) if is_number(data) else None
     return built_once(copy.move or copy.made)
-
-
-def filled_in(copy: Copy) -> Fix | None:
-    """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
-    filled = filling(copy, RepeatedNumber("()", copy.data))
-    if filled is None:
-        return None
-    made = copy.made
-    of_tensor = is_new_tensor(made)
-    wants_grad = made.arg("requires_grad") is not None
-    conditions = {
-        LITERAL: filled.is_literal,
-        FITS: filled.fits,
-        LIKE: filled.is_like_tensor,
-        DENSE: not has_other_layouts(made) if of_tensor else None,
-        PLAIN: not has_own_classes(made) if of_tensor else None,
-        UNTOUCHED: filled.is_bare,
-        PLACED: filled.is_placed,
-        LEAF: None if copy.move is None else not wants_grad,
-    }
-    needed = {name: holds for name, holds in conditions.items() if holds is not None}
-    fix = Fix.safe_if("Create the scalar on the device", filled.edits, needed)
-    # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
-    return fix.demoted() if wants_grad and made.mentions("jit") else fix
 
 
 # ---------------------------------------------------------------------------- lists

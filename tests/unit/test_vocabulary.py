@@ -73,7 +73,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/counts.py": "MASKS",
         "rules/_shared/dtypes.py": "DEFAULT_DTYPE SAME_DTYPE",
         "rules/_shared/factories.py": (
-            "CONVERSIONS CONVERSIONS_TO_INTEGERS DECIDING FILLS OF_INTS OTHER_DEFAULTS ROUNDED"
+            "CONVERSIONS CONVERSIONS_TO_INTEGERS DECIDING OF_INTS OTHER_DEFAULTS ROUNDED"
             " SAME_ANYWHERE"
         ),
         "rules/_shared/forward.py": "PASSIVE",
