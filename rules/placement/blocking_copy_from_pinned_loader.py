@@ -26,6 +26,7 @@ cast in the same call happens on the host, in memory that is not pinned.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -155,21 +156,13 @@ def gives_batches(value: Value) -> bool:
 
 
 def is_unwritten(at: View) -> bool:
-    """Whether the variable is left alone by the host after the copy has been started."""
+    """Whether the variable is left alone by the host after the copy has been started.
+
+    Ex) x, y = x.to(device), y.to(device), which leaves nobody who could write into the batch
+    """
     src, batch = at.source, at.cst
     if not isinstance(batch, cst.Name):
         return False
-    return is_bound_by(src.statement(batch), batch.value, src) or not src.variables.written_into(
-        batch
-    )
-
-
-def is_bound_by(statement: cst.CSTNode | None, name: str, src: Source) -> bool:
-    """Ex) x, y = x.to(device), y.to(device), which leaves nobody who could write into the batch"""
-    return isinstance(statement, cst.SimpleStatementLine) and any(
-        each.value == name
-        for small in statement.body
-        if isinstance(small, cst.Assign)
-        for target in small.targets
-        for each in src.layout.names(target)
-    )
+    line = src.statement(batch)
+    bound = src.text(line).rpartition(" = ")[0] if isinstance(line, cst.SimpleStatementLine) else ""
+    return batch.value in re.findall(r"\w+", bound) or not src.variables.written_into(batch)
