@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from amplint.analyses.fact import Fact
-from amplint.values.atoms import Class, Instance, Super, Value
+from amplint.inference import State
+from amplint.ir import ops
+from amplint.values.atoms import Class, Instance, Super, Symbol, Value, one
+
+ELEMENTS = frozenset({"items", "values", "get"})
+DRAWING = frozenset({ops.ITER, ops.SUBSCRIPT, ops.UNPACK, ops.STARRED, ops.RETURN})
+MOVING = frozenset({"_apply", "to", "cuda", "cpu"})
 
 
 class Classes(Fact):
@@ -63,3 +71,46 @@ class Classes(Fact):
         holds an identifier."""
         family = (*self.inference.hierarchy.mro(cls), *self.inference.hierarchy.subclasses(cls))
         return any(word in self.inference.functions[each].words for each in family)
+
+    def only_reads(self, cls: str, field: str) -> bool:
+        """Whether methods of a class read what is in a collection that its constructor keeps, and
+        none changes the collection, or says how the object is moved.
+
+        Methods of the project's classes above and below it count.
+        """
+        family = (*self.inference.hierarchy.mro(cls), *self.inference.hierarchy.subclasses(cls))
+        if any(MOVING & self.inference.classes[each].methods.keys() for each in family):
+            return False
+        uses = [use for each in family for use in self._uses(each, field)]
+        return bool(uses) and all(uses)
+
+    def _uses(self, cls: str, field: str) -> Iterator[bool]:
+        """Of the uses of a collection in the methods of a class but its constructor: whether each
+        only takes from it. How many are in it is no use."""
+        methods = self.inference.classes[cls].methods
+        for function in (f for name in methods if name != "__init__" for f in methods[name]):
+            if field not in self.inference.functions[function].words:
+                continue
+            state = self.inference.states.get(function)
+            if state is None or field in state.graph.stores:
+                yield False
+                continue
+            for number, node in enumerate(state.graph.nodes):
+                if node.op == ops.ATTR and node.data == field:
+                    users = (user for user in state.users[number] if not counts(state, user))
+                    yield from (takes(state, number, user) for user in users)
+
+
+def takes(state: State, number: int, user: int) -> bool:
+    """Whether a use of a collection takes something out of it, and leaves it as it is."""
+    node = state.graph.nodes[user]
+    if node.op == ops.ATTR:
+        return node.data in ELEMENTS
+    is_given = node.op == ops.CALL and number in node.arguments
+    return node.op in DRAWING or is_given
+
+
+def counts(state: State, user: int) -> bool:
+    """Ex) len(self.grids)"""
+    node = state.graph.nodes[user]
+    return node.op == ops.CALL and state.values[node.operands[0]] == one(Symbol("builtins.len"))

@@ -15,10 +15,14 @@ Fix safety: shown, never applied: for all code that reads the tensor, it is then
 The `.to()` in `forward` may stay; it no longer copies anything.
 
 Tensors in a plain dict or list are copied in the same way; each can be a buffer with its own name,
-or the dict can be a module that registers them.
+or the dict can be a module that registers them. A list of tensors that are also registered
+(`self.grids.append(self.grid)`) keeps the old tensors: `to` replaces buffers with new tensors, and
+code that reads the list raises, or copies.
 
 Known limits: a tensor is not reported if its class, or other visible code, moves it permanently
 (`self.mask = self.mask.to(x.device)`, `_apply`), or if it is passed to a function that moves it.
+Lists of buffers are found if the constructor itself fills them, by `append`, and other methods only
+read them.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from amplint import (
     Fix,
     Group,
     Mapping,
+    ProjectText,
     Rule,
     Safety,
     Same,
@@ -44,6 +49,7 @@ from amplint import (
     TensorTree,
     View,
     calls,
+    constant,
     only,
 )
 
@@ -52,6 +58,10 @@ from .._shared.factories import MAX_STEPS, operand_alone
 from .._shared.host_copies import MOVES
 from .._shared.moves import is_only_read
 from .._shared.reads import heat_of_training
+
+REGISTERS = "register_buffer"
+DEVICES = frozenset({"device", "cuda"})
+READ_BUFFERS = "read the buffer by its name where it is used: `getattr(self, name)`"
 
 rule = Rule(
     "AMP509",
@@ -78,6 +88,44 @@ def check(call: View) -> Iterator[Finding]:
     built = None if made is None else made.related("a plain attribute of the module")
     fix = None if made is None else registered(made, kept.method)
     yield call.finding(message, (built, *heat.chain), fix)
+
+
+@rule.on(calls(".append"))
+def check_appended(call: View) -> Iterator[Finding]:
+    """Ex) self.grids.append(getattr(self, name)), after `self.register_buffer(name, grid)`"""
+    kept, element, cls = call.receiver, call.arg("object", 0), call.cls
+    if kept is None or element is None or cls is None or kept.op != "attr":
+        return
+    if call.function.name != "__init__" or not is_module(kept.operands[0]):
+        return
+    buffer = registered_besides(element)
+    # Where the constructor speaks of a device, the tensor may be built there.
+    if buffer is None or not DEVICES.isdisjoint(call.function.words):
+        return
+    field = kept.method
+    if call.fact(ProjectText).is_stored_from_outside(field) or call.mentions("set_default_device"):
+        return
+    if call.fact(Classes).only_reads(cls, field):
+        stays = "keeps the tensor of a buffer: it stays behind when the module moves"
+        because = [buffer.related("the buffer that moves")]
+        yield call.finding(f"`self.{field}` {stays}", because, help=READ_BUFFERS)
+
+
+def registered_besides(element: View) -> View | None:
+    """The call in the same function that registers a tensor as a buffer."""
+    made = element.origin
+    asked = made.arg("name", 1) if made.callee == "builtins.getattr" else None
+    field = made.method if made.op == "attr" and is_module(made.operands[0]) else None
+    for call in element.operations("call"):
+        name, tensor = call.arg("name", 0), call.arg("tensor", 1)
+        if call.method != REGISTERS or name is None or tensor is None:
+            continue
+        if tensor.tensor is not None and tensor.tensor.device.kind == ACCELERATOR:
+            continue
+        is_named = asked is not None and asked.text == name.text
+        if element.is_same(tensor) or is_named or (field and constant(name.value) == field):
+            return call
+    return None
 
 
 def kept_tensor(at: View, steps: int = MAX_STEPS) -> View | None:

@@ -105,6 +105,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/numerics/positions_in_half.py": "ANGLES CASTING POWERS WORDS",
         "rules/parallel/host_read_in_self_log.py": "CONVERTING",
         "rules/parallel/manual_amp_in_automatic_optimization.py": "OF_SCALER",
+        "rules/placement/tensor_attribute_not_buffer.py": "DEVICES",
         "rules/placement/tensor_from_tensor.py": "PLACEMENT",
         "rules/precision/factory_then_cast.py": "KNOWN_ARGUMENTS MOVE_OPTIONS",
         "rules/precision/factory_without_dtype.py": "JOINS",
@@ -115,6 +116,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",
     },
     "Python: its library, its containers and their methods": {
+        "amplint/analyses/classes.py": "ELEMENTS",
         "amplint/analyses/grad_mode.py": "LEAVING",
         "amplint/analyses/loader_workers.py": "OF_ITERABLE",
         "amplint/analyses/loop_invariance.py": "CONSTRUCTORS IMPURE",
