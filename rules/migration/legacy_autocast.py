@@ -14,10 +14,12 @@ an instance of the old one, or if it replaces the class (`torch.cuda.amp.autocas
 `**arguments`, which may omit anything that is then inherited; and if the function, or its module,
 is a parameter, and only the visible calls show that it is the old one. Without a dtype, the old API
 always means float16 (bfloat16 on the CPU), while the new one inherits the dtype of an enclosing
-region. If the region may be inside one of another dtype, the fix writes out `dtype=` as it was,
-unless the region is switched off and nothing in the project reads its dtype. It also writes out
-`cache_enabled=True` if it may be inside a region without a cache. Removing an unused import is
-unsafe: code outside the project may import the name from this file.
+region. Inside a region that is known to have another dtype, the fix is unsafe and uses the dtype of
+that region: the old name switches back to float16 there, which is hardly ever intended. If the
+region may be inside another one, the fix writes out `dtype=` as it was, unless the region is
+switched off and nothing in the project reads its dtype. It also writes out `cache_enabled=True` if
+it may be inside a region without a cache. Removing an unused import is unsafe: code outside the
+project may import the name from this file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a version test, are not reported. `autocast(*arguments)` and a bare decorator are reported
@@ -27,7 +29,7 @@ without a fix, and so is the class itself if it is passed on to be called elsewh
 
 from __future__ import annotations
 
-from amplint import Fix, Group, Rule, View, Warns
+from amplint import Change, Fix, Group, Rule, View, Warns
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 from amplint.knowledge.since import SINCE
@@ -74,6 +76,7 @@ rule = Rule(
     help="use `torch.amp.autocast(device_type, ...)`",
     witness=Warns("autocast(args...)` is deprecated"),
     safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
+    changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     torch=SINCE[NEW],
 )
 
@@ -86,7 +89,10 @@ def migrate(call: View, function: View, name: str) -> Fix | None:
     if call.op != "call" or starred or len(positional) > len(api.parameters):
         return None
     also, explicit = "", []
-    if may_inherit(call, api):
+    is_decided = is_decided_around(call, api)
+    if is_decided:
+        also = f", in the {OTHER[api.device or '']} of the region instead of {api.dtype}"
+    elif may_inherit(call, api):
         also = f", still in {api.dtype}"
         explicit = [f"dtype={call.source.imports.bound_as('torch') or 'torch'}.{api.dtype}"]
     if may_lose_cache(call):
@@ -98,19 +104,32 @@ def migrate(call: View, function: View, name: str) -> Fix | None:
             for arg, parameter in zip(positional, api.parameters, strict=False)
         ),
     ]
-    conditions = {MEANT: not call.has_star, **of_class(function, "autocast"), INHERITS: True}
+    conditions = {MEANT: not call.has_star, INHERITS: not is_decided}
+    conditions |= of_class(function, "autocast")
     return renamed(function, NEW, made, conditions, also)
+
+
+def names_dtype(call: View) -> bool:
+    """Whether the call names a dtype, or opens no region whose dtype anything could take over."""
+    enabled = call.arg("enabled", 0)
+    is_off = enabled is not None and enabled.text == "False"
+    given = call.has_star or call.arg("dtype", 1) is not None
+    return given or (is_off and not call.matches(TAKES_OVER, "autocast"))
+
+
+def is_decided_around(call: View, api: AutocastApi) -> bool:
+    """Whether the region around a call is known to have another dtype than the old name goes back
+    to, which is hardly ever intended."""
+    region = call.region
+    if region is None or region.presumed or region.enabled is False or names_dtype(call):
+        return False
+    return region.device == api.device and region.dtype == OTHER[api.device or ""]
 
 
 def may_inherit(call: View, api: AutocastApi) -> bool:
     """Whether the new API might inherit another dtype than the old one has."""
-    device, region, enabled = api.device or "", call.region, call.arg("enabled", 0)
-    if call.has_star or call.arg("dtype", 1) is not None:
-        return False
-    is_off = enabled is not None and enabled.text == "False"
-    if is_off and not call.matches(TAKES_OVER, "autocast"):
-        return False
-    return (
+    device, region = api.device or "", call.region
+    return not names_dtype(call) and (
         (region is not None and region.dtype != api.dtype)
         or is_handed_on(call)
         or call.mentions("autocast", OTHER[device])

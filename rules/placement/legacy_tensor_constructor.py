@@ -270,17 +270,26 @@ def kind_of_arguments(call: View) -> ConstructorArguments | None:
         return kind_of_one(given[0])
     if starred and not all(map(is_size, given)):
         return None
+    if (
+        starred
+    ):  # of `*()`, the old constructor makes an empty tensor, and the new function a number
+        return ConstructorArguments(True, False)
     # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
     certain = not given or call.method != "new" or all(map(is_surely_int, given))
-    return ConstructorArguments(True, certain and not starred)
+    return ConstructorArguments(True, certain)
 
 
 def is_size(at: View) -> bool:
     """Whether an argument is a size, or several, in the calls that are seen."""
-    if at.op == "starred":  # of `*()`, the old constructor makes an empty tensor
-        whole = shaped(unstarred(at))
-        return whole is not None and whole.tensor is not None and whole.tensor.rank == 1
-    return is_surely_int(at) or has_kind(at, {"int"})
+    if at.op != "starred":
+        return is_surely_int(at) or has_kind(at, {"int"})
+    sizes = unstarred(at)
+    atom = only(sizes.value)
+    if isinstance(atom, Sequence):
+        items = atom.items if atom.items is not None else (atom.element,)
+        return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
+    is_shape = isinstance(atom, Host) and atom.kind == "size"
+    return is_shape or shaped(sizes) is not None
 
 
 def kind_of_one(given: View) -> ConstructorArguments | None:
