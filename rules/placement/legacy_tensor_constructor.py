@@ -270,9 +270,8 @@ def kind_of_arguments(call: View) -> ConstructorArguments | None:
         return kind_of_one(given[0])
     if starred and not all(map(is_size, given)):
         return None
-    if (
-        starred
-    ):  # of `*()`, the old constructor makes an empty tensor, and the new function a number
+    if starred:
+        # Of `*()`, the old constructor makes an empty tensor, and the new function a number.
         return ConstructorArguments(True, False)
     # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
     certain = not given or call.method != "new" or all(map(is_surely_int, given))
