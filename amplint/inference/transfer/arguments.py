@@ -25,6 +25,7 @@ from amplint.values.atoms import (
     Value,
     constant,
     first_of,
+    one,
 )
 from amplint.values.lattice import agreed, only
 
@@ -122,11 +123,15 @@ def array_dtype_of(value: Value) -> str | None:
     return dtype_of(value)
 
 
-def legacy_type(value: Value | None) -> str | None:
-    """The type that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names."""
-    atom = only(value or UNKNOWN)
-    name = canonical(atom.name) if isinstance(atom, Symbol) else constant(value)
-    return name if isinstance(name, str) and name in LEGACY_CONSTRUCTORS else None
+def legacy_types(value: Value | None) -> list[str]:
+    """The types that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names; none where
+    it may be another one."""
+    names = [
+        canonical(atom.name) if isinstance(atom, Symbol) else constant(one(atom))
+        for atom in value or UNKNOWN
+    ]
+    known = [name for name in names if isinstance(name, str) and name in LEGACY_CONSTRUCTORS]
+    return known if len(known) == len(names) else []
 
 
 def switch(value: Value | None, default: bool | None) -> bool | None:
