@@ -255,7 +255,8 @@ def holds_tensor(value: Value) -> bool:
 
 def is_nest(value: Value) -> bool:
     """Whether a value is a nest of tensors, and no tensor by itself."""
-    return any(isinstance(atom, TensorTree) for atom in value) and not holds_tensor(value)
+    nests = any(isinstance(atom, TensorTree) and not atom.has_rows for atom in value)
+    return nests and not holds_tensor(value)
 
 
 def indexes_dimensions(graph: Graph, node: Node) -> bool:

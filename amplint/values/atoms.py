@@ -171,6 +171,11 @@ class TensorTree:
     source: str = "batch"
     forms: frozenset[str] = TREE_FORMS
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether it is a tensor if it has elements by number: it is neither a list nor a tuple."""
+        return "tensor" in self.forms and self.forms.isdisjoint({"list", "tuple"})
+
 
 @dataclass(frozen=True, slots=True)
 class Host:

@@ -19,6 +19,7 @@ from amplint.inference.transfer.containers import (
     first_of,
     is_loader,
     iterate,
+    rows,
 )
 from amplint.inference.transfer.factories import (
     PARAMETERS,
@@ -398,7 +399,7 @@ def pass_through(how: str, arguments: Arguments) -> Value:
         pair = Sequence((INT, iterate(given[0])), UNKNOWN)
         return one(Sequence(None, one(pair), batches))
     if how == "zip":
-        row = Sequence(tuple(iterate(value) for value in given), UNKNOWN)
+        row = Sequence(tuple(map(rows, given)), UNKNOWN)
         return one(Sequence(None, one(row), batches))
     return one(Sequence(None, join(iterate(value) for value in given), batches))
 

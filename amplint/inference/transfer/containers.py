@@ -191,6 +191,16 @@ def iterate_atom(atom: Atom) -> Value:
     return UNKNOWN
 
 
+def rows(value: Value) -> Value:
+    """One element of what is gone through beside something else: nobody does so with names."""
+    return iterate(
+        frozenset(
+            Tensor(device=atom.device) if isinstance(atom, TensorTree) and atom.has_rows else atom
+            for atom in value
+        )
+    )
+
+
 def row(tensor: Tensor) -> Tensor:
     """The value of one element of a tensor: of an iteration, or of a number between brackets."""
     kept = replace(tensor, rank=None, dims=None, fresh=None)
@@ -233,8 +243,9 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
     if isinstance(atom, TensorTree):
         chosen = isinstance(only(index), Tensor | TensorTree)
         device = unpinned(atom.device) if chosen else atom.device
-        if len(keys) > 1 and not any(isinstance(constant(key), str) for key in keys):
-            return one(subscript_tensor(Tensor(device=device), index, keys))  # no nest has two
+        several = len(keys) > 1 and not any(isinstance(constant(key), str) for key in keys)
+        if several or (atom.has_rows and is_position(index)):  # no nest has several
+            return one(subscript_tensor(Tensor(device=device), index, keys))
         return one(branch(replace(atom, device=device)))
     if isinstance(atom, Sequence):
         position = constant(index)
@@ -257,6 +268,12 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
             return one(replace(atom, last=None))
         return module_at(atom, constant(index)) or item(atom, index) or UNKNOWN
     return UNKNOWN
+
+
+def is_position(index: Value) -> bool:
+    """Ex) x[i], x[:n]"""
+    atom = only(index)
+    return ranks.is_slice(index) or (isinstance(atom, Host) and atom.kind == "int")
 
 
 def item(thing: Object, index: Value) -> Value | None:

@@ -200,6 +200,8 @@ def in_dtype_of(tensor: Tensor, like: Tensor | TensorTree) -> Tensor:
 
 def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Site) -> Value:
     if name in ("to", "cuda", "cpu"):
+        # Lists and tuples have no such method.
+        blob = replace(blob, forms=blob.forms - {"list", "tuple"} or blob.forms)
         if name == "to":
             return to(blob, arguments, site)
         device = (
