@@ -188,24 +188,30 @@ def unary(operator: str, operand: Value, site: Site) -> Value:
 
 
 def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Value:
-    """A comparison of tensors is a tensor of bools; `is`, `in` and those of numbers are bools."""
-    if len(operators) == 1 and operators[0] not in ("Is", "IsNot", "In", "NotIn"):
-        left, right = operands
-        if operators[0] in ORDERING or _are_floats(left) or _are_floats(right):
-            # Lists and dicts have no order with numbers, and equal no float: what has one, or may,
-            # is the tensor itself.
-            left, right = without_nests(left), without_nests(right)
-        if any(isinstance(a, Tensor) for a in (*left, *right)):
-            return join(compare_atoms(operators[0], a, b, site) for a in left for b in right)
-        if any(isinstance(a, Unknown | Instance | Object) for a in (*left, *right)):
-            return UNKNOWN
-        blobs = [a for a in (*left, *right) if isinstance(a, TensorTree)]
-        if blobs:
-            # A mask if it is a tensor that is compared, and one answer if it is anything else.
-            numbers = all(isinstance(a, TensorTree) or _is_number(a) for a in (*left, *right))
-            return one(TensorTree(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
-        if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
-            return one(Host("numpy", dtype="bool"))
+    """A comparison of tensors is a tensor of bools; `is`, `in` and those of numbers are bools. One
+    of several parts, as `0 < x < 1`, is the part that decides."""
+    parts = zip(operators, operands, operands[1:], strict=False)
+    return join(compare_two(operator, left, right, site) for operator, left, right in parts)
+
+
+def compare_two(operator: str, left: Value, right: Value, site: Site) -> Value:
+    if operator in ("Is", "IsNot", "In", "NotIn"):
+        return BOOL
+    if operator in ORDERING or _are_floats(left) or _are_floats(right):
+        # Lists and dicts have no order with numbers, and equal no float: what has one, or may, is
+        # the tensor itself.
+        left, right = without_nests(left), without_nests(right)
+    if any(isinstance(a, Tensor) for a in (*left, *right)):
+        return join(compare_atoms(operator, a, b, site) for a in left for b in right)
+    if any(isinstance(a, Unknown | Instance | Object) for a in (*left, *right)):
+        return UNKNOWN
+    blobs = [a for a in (*left, *right) if isinstance(a, TensorTree)]
+    if blobs:
+        # A mask if it is a tensor that is compared, and one answer if it is anything else.
+        numbers = all(isinstance(a, TensorTree) or _is_number(a) for a in (*left, *right))
+        return one(TensorTree(join_devices([b.device for b in blobs]))) if numbers else UNKNOWN
+    if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
+        return one(Host("numpy", dtype="bool"))
     return BOOL
 
 
