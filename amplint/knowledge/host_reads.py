@@ -178,10 +178,30 @@ Most take nothing else; masked_fill and index_fill read it in their kernel (run 
 `*size` takes the rest of the positional arguments, `alpha=` is a keyword only, and `_` is not
 spoken of. The sizes and ranges of FACTORIES are numbers, too."""
 
+OF_LIBRARIES: dict[str, tuple[str, ...]] = dict(
+    _numbers(
+        """
+        torch_geometric.nn.global_add_pool _ _ size
+        torch_geometric.nn.global_max_pool _ _ size
+        torch_geometric.nn.global_mean_pool _ _ size
+        torch_geometric.utils.scatter _ _ _ dim_size
+        torch_scatter.scatter _ _ _ _ dim_size
+        torch_scatter.scatter_add _ _ _ _ dim_size
+        torch_scatter.scatter_max _ _ _ _ dim_size
+        torch_scatter.scatter_mean _ _ _ _ dim_size
+        torch_scatter.scatter_min _ _ _ _ dim_size
+        torch_scatter.scatter_sum _ _ _ _ dim_size
+        torch_scatter.segment_coo _ _ _ dim_size
+        """
+    )
+)
+"""The same of libraries: sizes of results (read in torch_scatter 2.1.2, scatter.py and
+segment_coo.py, and torch_geometric 2.7, utils/_scatter.py and nn/pool/glob.py)."""
+
 
 SIZES = frozenset(
     """
-    dims length m n num_classes num_samples output_size repeats shape size sizes split_size
+    dim_size dims length m n num_classes num_samples output_size repeats shape size sizes split_size
     split_size_or_sections split_sizes steps window_length
     """.split()
 )
@@ -203,7 +223,7 @@ def takes_number(name: str, position: int, keyword: str | None) -> bool:
 def number_parameter(name: str, position: int, keyword: str | None) -> str | None:
     """The parameter that an argument, by keyword or else by position, is given for, if it takes
     numbers."""
-    parameters = NUMBER_PARAMETERS.get(name, ())
+    parameters = NUMBER_PARAMETERS.get(name) or OF_LIBRARIES.get(name, ())
     built = FACTORIES.get(name)
     if built is not None and built.rank != "unknown":  # `x.new(y)` takes data, torch.normal tensors
         parameters = ("*size",) if built.sizes else built.parameters
@@ -219,7 +239,7 @@ def number_parameter(name: str, position: int, keyword: str | None) -> str | Non
     return None
 
 
-TAKE_NUMBERS: frozenset[str] = frozenset({*NUMBER_PARAMETERS, *FACTORIES})
+TAKE_NUMBERS: frozenset[str] = frozenset({*NUMBER_PARAMETERS, *OF_LIBRARIES, *FACTORIES})
 """What has an argument of which `takes_number` may hold."""
 
 COUNTED: dict[str, str] = {
