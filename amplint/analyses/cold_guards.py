@@ -418,7 +418,7 @@ class ColdGuards(Fact):
             )
         if not rare and operator in ("Gt", "GtE"):
             # `if step >= next_log`, which moves on each time.
-            moving = state.graph.nodes[node.second].op == ops.PHI
+            moving = is_carried(state.graph, node.second)
             rare = moving and self._is_counter((function, node.operands[0]))
         if not rare and operator in ("Lt", "LtE"):
             rare = self._counts_first_batches(function, state, node)
@@ -462,10 +462,9 @@ class ColdGuards(Fact):
         node = state.graph.nodes[number]
         none = state.graph.nodes[test.second]
         return (
-            node.op == ops.PHI
+            is_carried(state.graph, number)
             and none.op == ops.CONST
             and none.data is None
-            and any(operand > number for operand in node.operands)
             and any(
                 state.graph.nodes[n].op == ops.CONST and state.graph.nodes[n].data is None
                 for n in node.operands
@@ -637,6 +636,12 @@ def summands(graph: Graph, number: int) -> tuple[int, ...]:
     if node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
         return node.operands
     return node.operands[:1] if node.op == ops.NARROW else ()
+
+
+def is_carried(graph: Graph, number: int) -> bool:
+    """Whether a loop goes on to give a name another value."""
+    node = graph.nodes[number]
+    return node.op == ops.PHI and any(operand > number for operand in node.operands)
 
 
 def draws(state: State, node: Node) -> bool:
