@@ -1028,13 +1028,14 @@ class Hotness(PlaceFact[Heat]):
             known = self._surroundings[function] = []
             state = self.inference.states[function]
             loops = self._batch_loops.get(function, {})
+            leaving = set(leaves(state, loops))
             for number, block in enumerate(state.graph.blocks):
                 outer = known[block.parent] if block.parent >= 0 else Surroundings()
                 if number in loops:
                     known.append(Surroundings(number))
                     continue
                 cold = outer.cold or (
-                    self._guards.is_cold(function, state, number)
+                    (number in leaving or self._guards.is_cold(function, state, number))
                     and number not in self._whole_steps.get(function, ())
                     and number not in self._updates(function, state)
                 )
@@ -1125,6 +1126,19 @@ def chain_of(state: State, block: int) -> list[int]:
         found.append(block)
         block = state.graph.blocks[block].parent
     return found
+
+
+def leaves(state: State, loops: Collection[int]) -> Iterator[int]:
+    """The blocks that end with the `for` loop over batches around them: they run once.
+
+    Ex) if step >= max_steps: print(loss.item()); break
+    """
+    for node in state.graph.nodes:
+        if node.op in (ops.BREAK, ops.RETURN):
+            around = [b for b in chain_of(state, node.block) if state.graph.blocks[b].kind in LOOPS]
+            left = around[:1] if node.op == ops.BREAK else around
+            if any(each in loops and state.graph.blocks[each].kind == "loop" for each in left):
+                yield node.block
 
 
 def is_called_loader(state: State, number: int) -> bool:
