@@ -52,6 +52,7 @@ from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
     NO_DEVICE,
+    Atom,
     Evidence,
     Heat,
     Host,
@@ -558,9 +559,15 @@ class Hotness(PlaceFact[Heat]):
                 inside = atom.items if atom.items is not None else (atom.element,)
                 few |= bool(atom.items) and all(map(is_constant, inside))
                 kinds = [a for value in inside for a in value if not isinstance(a, Unknown)]
-                few |= bool(kinds) and all(isinstance(a, Object | Instance) for a in kinds)
+                few |= bool(kinds) and not any(map(self._may_be_batch, kinds))
             few |= isinstance(atom, Object) and atom.kind == "parameters"
         return few
+
+    def _may_be_batch(self, atom: Atom) -> bool:
+        """Whether it is no object, or one whose class holds what it is given, and no more."""
+        if isinstance(atom, Instance):
+            return self.inference.hierarchy.is_dataclass(atom.cls)
+        return not isinstance(atom, Object)
 
     # -- spreading
 
