@@ -170,15 +170,16 @@ def asks(graph: Graph, test: int) -> bool:
 
     Ex) not torch.compiler.is_compiling(), self.table is None, key in self.tables
     """
-    for number in reachable([test], lambda at: operands_of_test(graph, at)):
-        node = graph.nodes[number]
-        if ASKS_FOR_CAPTURE.search(last_name(graph, node)):
-            return True
-        operators = node.data[:1] if node.op == ops.COMPARE else ()
-        kept = graph.nodes[graph.narrowed(node.operands[0])].op in KEPT if operators else False
-        if operators in (("In",), ("NotIn",)) or (kept and operators in (("Is",), ("IsNot",))):
-            return True
-    return False
+    parts = reachable([test], lambda at: operands_of_test(graph, at))
+    if any(ASKS_FOR_CAPTURE.search(last_name(graph, graph.nodes[each])) for each in parts):
+        return True
+    node = graph.nodes[graph.narrowed(test)]
+    if node.op == ops.UNARY:
+        node = graph.nodes[graph.narrowed(node.operands[0])]
+    operators = node.data if node.op == ops.COMPARE else ()
+    if operators in (("Is",), ("IsNot",)):
+        return graph.nodes[graph.narrowed(node.operands[0])].op in KEPT
+    return operators in (("In",), ("NotIn",))
 
 
 def operands_of_test(graph: Graph, number: int) -> tuple[int, ...]:
