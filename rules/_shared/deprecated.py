@@ -119,7 +119,7 @@ def report_handed_on(rule: Rule, successors: Successors) -> None:
 
     @rule.on(
         in_functions_with(frozenset(successors))
-        & nodes("call", "return", "tuple", "list", "dict", "store", "name", "attr")
+        & nodes("call", "return", "tuple", "list", "dict", "store", "name", "attr", "phi")
     )
     def check_handed_on(at: View) -> Iterator[Finding]:
         """Ex) partial(torch.cuda.amp.autocast, enabled=True)"""
@@ -129,24 +129,28 @@ def report_handed_on(rule: Rule, successors: Successors) -> None:
 
 
 def _handed_on(at: View, names: Container[str]) -> Iterator[View]:
-    """The expressions of one of these names that are arguments, elements, returned, or the value of
-    a field of an object or a class.
+    """The expressions of one of these names that are arguments, elements, returned, chosen by a
+    test, or the value of a field of an object or a class.
 
-    Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, and of
-    self.region = autocast
+    Ex) autocast of partial(autocast, enabled=True), of `return autocast, GradScaler`, of
+    self.region = autocast, and of `autocast if amp else nullcontext`
     """
-    for each in _given_by(at):
+    for each in _given_by(at, names):
         if each.name in names and (each is not at or _is_field_of_class(at)):
             named = at.assigned if at.op == "store" else each
             if named is not None and named.op in NAMING and not _is_asked_for(named):
                 yield named
 
 
-def _given_by(at: View) -> Sequence[View]:
+def _given_by(at: View, names: Container[str]) -> Sequence[View]:
     """The values that an operation passes on; what a class binds a field to is passed on by
     nothing, and stands for itself."""
     if at.op in ("name", "attr"):
         return [at]
+    if at.op == "phi" and any(
+        (each.name or "").startswith("torch.") and each.name not in names for each in at.operands
+    ):
+        return []  # the old name may be there for an old torch
     return at.operands[1:] if at.op == "call" else at.operands
 
 

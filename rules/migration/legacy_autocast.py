@@ -23,8 +23,8 @@ project may import the name from this file.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a version test, are not reported. `autocast(*arguments)` and a bare decorator are reported
-without a fix, and so is the class itself if it is passed on to be called elsewhere:
-`partial(torch.cuda.amp.autocast, enabled=True)`.
+without a fix, and so is the class itself if it is passed on to be called elsewhere, or chosen by a
+test: `partial(torch.cuda.amp.autocast, enabled=True)`, `autocast if use_amp else nullcontext`.
 """
 
 from __future__ import annotations
