@@ -213,20 +213,24 @@ def join_devices(devices: list[Device]) -> Device:
 
     A value on the accelerator on one path, and of unknown device on the others, is read from the
     accelerator on that path: this is what a finding needs to know. What may be on the CPU stays so,
-    whatever else is joined to it later: the order of joins must not matter.
+    whatever else is joined to it later: the order of joins must not matter. What is pinned is so
+    on every path on which it is on the CPU.
     """
     kinds = {device.kind for device in devices}
-    reason = first_of(device.evidence for device in devices)
-    if kinds == {CPU.kind}:
-        if not all(device.pinned or device.pinned_within for device in devices):
-            return CPU
-        pinned = all(device.pinned for device in devices)
-        within = any(device.pinned_within for device in devices)
-        return Device("cpu", reason, pinned=pinned, pinned_within=within)
-    if kinds & {CPU.kind, PERHAPS_CPU.kind}:
-        return PERHAPS_CPU
+    hosts = [each for each in devices if each.kind in (CPU.kind, PERHAPS_CPU.kind)]
+    if hosts:
+        where = CPU if kinds == {CPU.kind} else PERHAPS_CPU
+        if not all(device.pinned or device.pinned_within for device in hosts):
+            return where
+        return replace(
+            where,
+            evidence=first_of(device.evidence for device in hosts),
+            pinned=all(device.pinned for device in hosts),
+            pinned_within=any(device.pinned_within for device in hosts),
+        )
     if kinds == {None}:
         return NO_DEVICE
+    reason = first_of(device.evidence for device in devices)
     others = frozenset(kind for device in devices for kind in device.others)
     return Device(ACCELERATOR, reason, agreed(device.name for device in devices), others=others)
 

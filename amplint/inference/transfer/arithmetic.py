@@ -12,6 +12,7 @@ from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.operations import OPERATORS, REFLECTED, RESULTS
 from amplint.values.atoms import (
     BOTTOM,
+    CPU,
     NONE,
     NUMBER_KINDS,
     NUMBER_OR_BOOL_KINDS,
@@ -266,7 +267,8 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
     value = from_result(name, RESULTS[name], operands, given, site)
     # As likely a size or a count that is compared on the host. So is what is compared with a tensor
     # of the CPU, of which nothing is known: it may be a number.
-    if alone == PERHAPS_CPU or (alone is not None and alone.kind == "cpu" and beside_unknown):
+    kind = alone.kind if alone is not None else None
+    if kind == PERHAPS_CPU.kind or (kind == CPU.kind and beside_unknown):
         value = frozenset(
             replace(a, device=PERHAPS_CPU) if isinstance(a, Tensor) else a for a in value
         )

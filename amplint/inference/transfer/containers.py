@@ -11,7 +11,6 @@ from amplint.inference.transfer.results import with_dims
 from amplint.values.atoms import (
     ACCELERATOR,
     BOTTOM,
-    CPU,
     NONE,
     UNKNOWN,
     Atom,
@@ -156,7 +155,8 @@ def first_of(pair: tuple[str, Value]) -> str:
 
 def unpinned(device: Device) -> Device:
     """Where a copy of a tensor is."""
-    return CPU if device.pinned or device.pinned_within else device
+    pins = device.pinned or device.pinned_within
+    return replace(device, evidence=None, pinned=False, pinned_within=False) if pins else device
 
 
 KEYED = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
