@@ -243,10 +243,24 @@ class TestValues:
         assert tensor("x", program).device == PERHAPS_CPU
 
     def test_joins_of_devices_do_not_depend_on_their_order(self) -> None:
-        devices = [CPU, PERHAPS_CPU, NO_DEVICE, Device(ACCELERATOR)]
+        devices = [CPU, PERHAPS_CPU, NO_DEVICE, Device(ACCELERATOR), Device("cpu", pinned=True)]
         for a, b, c in itertools.product(devices, repeat=3):
             one_by_one = join_devices([join_devices([a, b]), c])
             assert one_by_one == join_devices([a, b, c]) == join_devices([c, b, a])
+
+    def test_a_chosen_tensor_type_is_that_of_the_accelerator(self) -> None:
+        program = """
+            import torch
+            Chosen = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+            Other = torch.LongTensor if torch.cuda.is_available() else torch.FloatTensor
+            def f(x: torch.Tensor):
+                given, made, there = x.type(Chosen), Chosen(3), torch.ones(3).type(Chosen)
+                alike, here = torch.ones(3).type(x.type()), torch.ones(3).type(Other)
+                use(given, made, there, alike, here)
+            """
+        names = ("given", "made", "there", "alike", "here")
+        kinds = [tensor(name, program).device.kind for name in names]
+        assert kinds == [ACCELERATOR, ACCELERATOR, ACCELERATOR, None, CPU.kind]
 
     def test_only_a_number_of_the_host_joins_tensors_elsewhere(self) -> None:
         program = """

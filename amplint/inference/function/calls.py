@@ -112,7 +112,7 @@ class Calls(FramePart):
         self.frameworks.note_hook(node, arguments)
         self.frameworks.note_method(node)
         self.attributes.note_saved(arguments, node)
-        callees = values[0]
+        callees = transfer.chosen_types(values[0])
         if several(callees):
             callees = frozenset(a for a in callees if self.binding.takes(a, arguments))
             arguments = by_name(arguments)

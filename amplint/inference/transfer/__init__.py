@@ -6,7 +6,7 @@ The parts, each of which uses only those before it: kinds, symbols, promotion, a
 containers, then arithmetic, attributes, factories, modules, methods, and calls over them all.
 """
 
-from amplint.inference.transfer.arguments import dtype_of, names_dtype
+from amplint.inference.transfer.arguments import chosen_types, dtype_of, names_dtype
 from amplint.inference.transfer.arithmetic import (
     augmented,
     binary,
@@ -60,6 +60,7 @@ __all__ = [
     "binary",
     "call",
     "canonical",
+    "chosen_types",
     "collating",
     "compare",
     "dtype_of",

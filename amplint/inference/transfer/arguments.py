@@ -123,15 +123,29 @@ def array_dtype_of(value: Value) -> str | None:
     return dtype_of(value)
 
 
-def legacy_types(value: Value | None) -> list[str]:
-    """The types that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names; none where
-    it may be another one."""
-    names = [
-        canonical(atom.name) if isinstance(atom, Symbol) else constant(one(atom))
-        for atom in value or UNKNOWN
-    ]
-    known = [name for name in names if isinstance(name, str) and name in LEGACY_CONSTRUCTORS]
-    return known if len(known) == len(names) else []
+def legacy_type(value: Value | None) -> str | None:
+    """The type that `x.type(torch.LongTensor)` or `x.type("torch.LongTensor")` names."""
+    value = chosen_types(value or UNKNOWN)
+    atom = only(value)
+    name = canonical(atom.name) if isinstance(atom, Symbol) else constant(value)
+    return name if isinstance(name, str) and name in LEGACY_CONSTRUCTORS else None
+
+
+def chosen_types(value: Value) -> Value:
+    """Of a choice between tensor types of the accelerator and of the CPU, those of the accelerator,
+    as `device_of` has it of devices.
+
+    Ex) torch.cuda.FloatTensor if cuda else torch.FloatTensor
+    """
+    names = {atom: canonical(atom.name) for atom in value if isinstance(atom, Symbol)}
+    places = {
+        atom: LEGACY_CONSTRUCTORS[name][1]
+        for atom, name in names.items()
+        if name in LEGACY_CONSTRUCTORS
+    }
+    if len(places) < len(value) or len({*places.values()}) < 2:
+        return value
+    return frozenset(atom for atom, place in places.items() if place != "cpu")
 
 
 def switch(value: Value | None, default: bool | None) -> bool | None:

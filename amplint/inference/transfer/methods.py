@@ -10,7 +10,6 @@ from amplint.inference.transfer.arguments import (
     array_dtype_of,
     device_of,
     dtype_of,
-    legacy_types,
     names_dtype,
 )
 from amplint.inference.transfer.containers import iterate, unpinned
@@ -105,13 +104,15 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         return one(replace(in_dtype_of(tensor, like), device=like.device))
     if name == "type":
         given = arguments.get("dtype", 0)
-        made = [legacy_tensor(name, site) for name in legacy_types(given)]
-        if made:
-            # Of a choice between the two, the accelerator, as in `device_of`.
-            placed = next((each.device for each in made if each.device != CPU), CPU)
-            dtype = agreed({each.dtype for each in made})
-            return one(replace(as_dtype(tensor, dtype, None), device=placed))
-        return one(cast_to(tensor, given or UNKNOWN, site)) if arguments.all else STR
+        legacy = legacy_type(given)
+        if legacy is not None:
+            made = legacy_tensor(legacy, site)
+            return one(replace(as_dtype(tensor, made.dtype, None), device=made.device))
+        if not arguments.all:
+            return STR
+        if given == STR:  # a type on any device: `x.type(y.type())`
+            tensor = replace(tensor, device=NO_DEVICE)
+        return one(cast_to(tensor, given or UNKNOWN, site))
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
     if full in FACTORIES:
