@@ -29,6 +29,7 @@ from amplint.values.atoms import (
     Host,
     Instance,
     Method,
+    Object,
     Sequence,
     Shows,
     Symbol,
@@ -87,17 +88,19 @@ class HostBuilt(NodeFact[Evidence]):
         return made.factory if made is not None and not made.is_given else None
 
     def _is_far(self, function: str, number: int) -> bool:
-        """Whether a value is one of several, is computed from a tensor that is read twice, or a
-        function of the project has a part in it."""
+        """Whether a value is one of several, is drawn from a distribution or computed from a tensor
+        that is read twice, or a function of the project has a part in it."""
         state = self.inference.states[function]
         if state.graph.nodes[number].op == ops.UNPACK:
             return True
         called = partial(self._called, function, ask=self._returned)
         if any(map(called, made_of(state, number, called) or ())):
             return True
-        others = computed_from(state, number, called) - {number}
-        twice = any(is_read_twice(state, each) for each in others)
-        return twice and not is_read_twice(state, number)
+        computed = computed_from(state, number, called)
+        parts = (atom for each in computed for atom in state.values[each])
+        drawn = any(isinstance(atom, Object) and atom.kind == "distribution" for atom in parts)
+        twice = any(is_read_twice(state, each) for each in computed - {number})
+        return (drawn or twice) and not is_read_twice(state, number)
 
     def _find(self, function: str, ask: Ask) -> FactoryValue | None:
         """The result of a function, if it is built so."""

@@ -12,7 +12,7 @@ from amplint.knowledge.factories import FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .local_values import is_local, is_surely_int, is_surely_number, shaped
-from .moves import is_only_read
+from .moves import is_beside, is_only_read
 from .tensors import is_surely_dtype
 
 if TYPE_CHECKING:
@@ -112,19 +112,24 @@ class TensorStep:
     placed: bool = False
 
 
-def built(at: View, refused: Collection[str] = (), steps: int = MAX_STEPS) -> Built | None:
+def built(
+    at: View,
+    refused: Collection[str] = (),
+    steps: int = MAX_STEPS,
+    device: View | None = None,
+) -> Built | None:
     """The factory that a value comes from by operations on it alone.
 
     Ex) torch.ones of `(mask == 0).long()` after `mask = torch.triu(torch.ones(n, n))`; the first of
     `torch.cat([torch.ones(n), torch.zeros(n)])`
 
     None also where a variable on the way is read elsewhere, and where the factory's call has an
-    argument that decides more, or one of `refused`.
+    argument that decides more, or one of `refused`. `device` is where the value is to be.
     """
     if steps <= 0:
         return None
     if at.op == READ:
-        return _built_under(at, refused, steps)
+        return _built_under(at, refused, steps) or _padded(at, device)
     if at.op == "call" and (name := factory(at, refused)) is not None:
         is_strided = name == "torch.empty_strided"
         return Built(at, name, sliced=is_strided, certain=is_local(at.called))
@@ -161,6 +166,33 @@ def _built_under(name: View, refused: Collection[str], steps: int) -> Built | No
     """The factory whose result a variable holds."""
     found = built(name.origin, refused, steps - 1)
     return replace(found, is_named=True) if found and is_only_read(name, name.origin) else None
+
+
+def _padded(buffer: View, device: View | None) -> Built | None:
+    """The factory whose result a variable holds, after a tensor was written into it on whose device
+    it is to be.
+
+    Ex) torch.zeros of `rows.to(x.device)` after `rows = torch.zeros(n); rows[: len(x)] = x`
+    """
+    write = buffer.origin
+    if write.op != "put" or device is None or device.op != "attr" or device.method != "device":
+        return None
+    written, _, tensor = write.operands
+    if not tensor.is_same(device.operands[0]) or not _writes_at_plain_place(write, buffer):
+        return None
+    found = built(written, ["device"])
+    return replace(found, is_named=True, alone=False) if found is not None else None
+
+
+def _writes_at_plain_place(write: View, after: View) -> bool:
+    """Whether `x[0] = 1` writes at a plain place, for one variable alone to read it."""
+    source, target = write.source, write.cst
+    if not isinstance(source.parent(source.parent(target)), cst.Assign):
+        return False
+    others = [use for use in source.variables.uses(target) if use is not after.cst]
+    if others or source.variables.joined(target):
+        return False
+    return all(map(_is_plain, _indices_of(write))) and is_beside(write, after)
 
 
 def _overflows(name: str, word: str) -> bool:
@@ -205,12 +237,17 @@ def operand_alone(at: View) -> TensorStep | None:
 
 def _part_of(at: View) -> TensorStep | None:
     """Ex) mask[None, :], rows[2:]"""
-    index = at.operands[1]
-    indices = [*index.operands] if index.op == "tuple" else [index]
+    indices = _indices_of(at)
     certain = all(each.op == "slice" or is_local(each) for each in indices)
     if all(map(_is_whole, indices)):
         return TensorStep(at.operands[0], "view", certain)
     return TensorStep(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
+
+
+def _indices_of(at: View) -> list[View]:
+    """Ex) None and `:` of x[None, :]"""
+    index = at.operands[1]
+    return [*index.operands] if index.op == "tuple" else [index]
 
 
 def _called_on(call: View) -> TensorStep | None:

@@ -7,9 +7,11 @@ waits. With `device=`, it is built where it is needed.
 
     mask = torch.zeros(n, device=x.device)    # built on the device
 
-The move may also be a few lines later, if nothing reads the tensor in between. Also found are
-tensors joined from such tensors (`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and
-constants that only the device needs:
+The move may also be a few lines later, if nothing reads the tensor in between, and at most the
+tensor whose device it goes to is written into it (`rows[:, :n] = x`, then `rows.to(x.device)`).
+Also found are tensors joined from such tensors
+(`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and constants that only the device
+needs:
 
     zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
     weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)
@@ -96,7 +98,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if target is not None and any(isinstance(atom, Tensor | DType) for atom in target.value):
         return
-    if (made := built(receiver, refused=["device"])) is not None:
+    if (made := built(receiver, refused=["device"], device=target)) is not None:
         yield from moved_factory(call, made)
     elif (copy := moved_copy(call, waiting=False)) is not None:
         yield from moved_constant(call, copy)

@@ -25,7 +25,6 @@ from amplint.values.atoms import (
     Value,
     constant,
     first_of,
-    one,
 )
 from amplint.values.lattice import agreed, only
 

@@ -10,6 +10,7 @@ from amplint.inference.transfer.arguments import (
     array_dtype_of,
     device_of,
     dtype_of,
+    legacy_type,
     names_dtype,
 )
 from amplint.inference.transfer.containers import iterate, unpinned
@@ -49,7 +50,7 @@ from amplint.values.atoms import (
     moved,
     one,
 )
-from amplint.values.lattice import agreed, any_value, join, only, value_at
+from amplint.values.lattice import any_value, join, only, value_at
 
 
 def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
