@@ -1,16 +1,18 @@
 """Whether a value of the host is the same in every iteration, so that it could be built once.
 
 It is where it is made of constants, of options (parameters whose default is a number), of what the
-constructor of a module, or of an object that is made before the loop, has stored, of what is read
-off a configuration, and of arguments that all callers make of these. Sizes, lengths, loop
-variables, and what callers may pass anew are data. A tensor that stays on the host until it is
-moved is followed through the operations of torch, to the list of numbers that it was built of.
+constructor of a module, or of an object that is made before the loop, has stored (an array of
+NumPy, or a tensor of an object that is no module, whatever it is made of), of what is read off a
+configuration, and of arguments that all callers make of these. Sizes, lengths, loop variables, and
+what callers may pass anew are data. A tensor that stays on the host until it is moved is followed
+through the operations of torch, to the list of numbers that it was built of.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from amplint.analyses.call_guards import CallGuards
@@ -24,6 +26,7 @@ from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import SIDES, Graph, Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
+from amplint.knowledge.operations import COUNTED_ALIKE, DESCRIBES
 from amplint.knowledge.vocabulary import CONFIGURATION
 from amplint.util.positions import Place
 from amplint.util.walks import Solver, reachable
@@ -31,6 +34,7 @@ from amplint.values.atoms import (
     CPU,
     NONE,
     NUMBER_OR_BOOL_KINDS,
+    Atom,
     Class,
     Device,
     DType,
@@ -47,8 +51,8 @@ from amplint.values.atoms import (
 )
 from amplint.values.lattice import agreed
 
-OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
-"""What copies a list of numbers to a tensor; the legacy constructors do as well."""
+OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy"})
+"""What makes a list of numbers, or an array, a tensor; the legacy constructors do as well."""
 # A value is constant where all operands are.
 TRANSPARENT = frozenset(
     {
@@ -59,6 +63,7 @@ TRANSPARENT = frozenset(
         ops.BOOL,
         ops.TUPLE,
         ops.LIST,
+        ops.DICT,
         ops.SET,
         ops.STARRED,
         ops.COMP,
@@ -80,6 +85,11 @@ SHAPED_BY = frozenset(
     """.split()
 )
 """Methods whose arguments are sizes: with others, the same numbers stand there in other rows."""
+READS = COUNTED_ALIKE | DESCRIBES
+"""Attributes and methods that leave an array or a tensor as it is."""
+WRITES = frozenset({"copyto", "put", "place", "putmask", "shuffle"})
+"""Functions of NumPy that write to the array that they are given first."""
+SETTERS = frozenset({"setattr", "vars", "__dict__"})
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})
 
@@ -131,6 +141,32 @@ class Constants(Fact):
         the function that has the loop, where nothing runs for every batch."""
         return self._lasting(at)
 
+    def bound(self, function: str, name: str) -> At | None:
+        """The node that a variable of the module, or of a function around, is bound to, if only one
+        is."""
+        outer = self.inference.functions[function].parent
+        while outer is not None:
+            state = self.inference.states.get(outer)
+            bound = state.graph.bindings.get(name, ()) if state is not None else ()
+            if bound:
+                return (outer, bound[0]) if len(bound) == 1 else None
+            outer = self.inference.functions[outer].parent
+        return None
+
+    def stores(self, cls: str, field: str) -> Iterator[tuple[str, list[int]]]:
+        """The methods of a class, and of those that it derives from or that derive from it, that
+        set a field, with the values."""
+        infer = self.inference
+        for related in (*infer.hierarchy.mro(cls), *infer.hierarchy.subclasses(cls)):
+            for method in infer.hierarchy.writers_of_field(related, field):
+                graph = infer.files[infer.functions[method].path].graph(method)
+                values = [graph.nodes[number].second for number in graph.stores.get(field, ())]
+                if values:
+                    yield method, values
+
+    def constructs(self, method: str) -> bool:
+        return self.inference.functions[method].name in CONSTRUCTORS
+
     def is_changed(self, field: str) -> bool:
         """Whether anything but a constructor may add to the list in a field of that name, or take
         from it: it calls a method on it, stores an element, or does so by a variable in a loop."""
@@ -149,9 +185,17 @@ class Constants(Fact):
         if state is None or number < 0:
             return False
         node = state.graph.nodes[number]
+        classes = classes_of(state.values[number])
+        if classes and all(map(self.inference.hierarchy.is_module, classes)):
+            return True
         match node.op:
             case ops.PHI:
                 return all(ask((function, each)) for each in node.operands)
+            case ops.ATTR:
+                holders = classes_of(state.values[node.operands[0]])
+                stores = [[*self.stores(cls, str(node.data))] for cls in holders]
+                made_once = all(self.constructs(method) for method, _ in chain(*stores))
+                return made_once and all(stores) and ask((function, node.operands[0]))
             case ops.NARROW:
                 return ask((function, node.operands[0]))
             case ops.PARAM:
@@ -159,7 +203,10 @@ class Constants(Fact):
                     return True
                 given = self._handed(function, str(node.data))
                 return bool(given) and all(ask(each) for each in given)
-            case ops.CALL:
+            case ops.NAME:
+                bound = self.bound(function, str(node.data))
+                return bound is not None and ask(bound)
+            case ops.CALL | ops.UNPACK:
                 return not self._is_hot(function, number)
             case _:
                 return False
@@ -183,6 +230,8 @@ class Constants(Fact):
         graph = self.inference.states[caller].graph
         call = graph.nodes[number]
         callee = graph.nodes[call.operands[0]] if call.op == ops.CALL else call
+        if callee.op == ops.CALL and callee.argument(0) >= 0:
+            callee = graph.nodes[callee.argument(0)]  # partial(diffusion.loss, model)()
         if callee.op != ops.ATTR:
             return None  # an object is called, or iterated
         made = graph.nodes[callee.operands[0]]
@@ -263,10 +312,14 @@ class WalkStep:
                 return self._parameter(node)
             case ops.NAME:
                 return self._name(str(node.data))
+            case ops.IMPORT if is_constant_of_library(self._state.values[number]):
+                return Invariance()
             case ops.ATTR:
-                return self._attribute(node)
+                return self._attribute(number, node)
             case ops.SUBSCRIPT if is_setting(self._state, node):
                 return Invariance()
+            case ops.SUBSCRIPT if self._is_chosen_once(node):
+                return self._all(node.operands[:1])
             case ops.CALL:
                 return self._call(number, node)
             case op if op in TRANSPARENT:
@@ -328,28 +381,48 @@ class WalkStep:
 
     def _name(self, name: str) -> Answer:
         """A variable of the module, or of a function around, that is bound once."""
-        outer = self._inference.functions[self._function].parent
-        while outer is not None:
-            state = self._inference.states.get(outer)
-            bound = state.graph.bindings.get(name, ()) if state is not None else ()
-            if bound:
-                return self._ask((outer, bound[0])) if len(bound) == 1 else None
-            outer = self._inference.functions[outer].parent
-        return None
+        bound = self._constants.bound(self._function, name)
+        return self._ask(bound) if bound is not None else None
 
-    def _attribute(self, node: Node) -> Answer:
+    def _attribute(self, number: int, node: Node) -> Answer:
         """A field of an object, a setting, a number of a library: self.taps, config.n, math.e"""
         holder = self._state.values[node.operands[0]]
         if is_configuration(self._state, node.operands[0]):
             return Invariance()
-        classes = sorted({atom.cls for atom in holder if isinstance(atom, Instance)})
-        if classes and all(isinstance(atom, Instance) for atom in holder):
-            stays = all(
-                map(self._inference.hierarchy.is_module, classes)
-            ) or self._constants.is_lasting((self._function, node.operands[0]))
-            stored = [at for cls in classes for at in self._stored(cls, str(node.data), stays)]
-            return self._together(at for at in stored if at is not None) if all(stored) else None
-        return Invariance() if holder and all(isinstance(a, Symbol) for a in holder) else None
+        if not (classes := classes_of(holder)):
+            return Invariance() if holder and all(isinstance(a, Symbol) for a in holder) else None
+        name, at = str(node.data), (self._function, number)
+        held = self._state.values[number]
+        is_array = all(isinstance(a, Host) and a.kind == "numpy" for a in held)
+        if is_array or (not any(map(self._moves, classes)) and all(map(is_on_host, held))):
+            if self._constants.is_changed(name) or not self._constants.is_lasting(at):
+                return None
+            return Invariance(None if is_array else self._made(classes[0], name))
+        stays = self._constants.is_lasting((self._function, node.operands[0]))
+        stored = [at for cls in classes for at in self._stored(cls, name, stays)]
+        return self._together(at for at in stored if at is not None) if all(stored) else None
+
+    def _moves(self, cls: str) -> bool:
+        """Whether the fields of a class may be moved together: it is a module, or sets them by
+        their names."""
+        hierarchy, functions = self._inference.hierarchy, self._inference.functions
+        family = (*hierarchy.mro(cls), *hierarchy.subclasses(cls))
+        by_name = any(not SETTERS.isdisjoint(functions[each].words) for each in family)
+        return by_name or hierarchy.is_module(cls)
+
+    def _made(self, cls: str, name: str) -> Place:
+        """Where a constructor stores the value of a field."""
+        method, (stored, *_) = next(self._constants.stores(cls, name))
+        facts, graph = self._inference.functions[method], self._inference.states[method].graph
+        return Place(facts.path, *graph.nodes[stored].location)
+
+    def _is_chosen_once(self, node: Node) -> bool:
+        """Whether a field that only constructors set chooses an item of a dict that is written
+        there: {"fixed": small, "learned": large}[self.kind]"""
+        table, key = node.operands
+        nodes = self._state.graph.nodes
+        chosen = nodes[table].op == ops.DICT and nodes[key].op == ops.ATTR
+        return chosen and self._constants.is_lasting((self._function, key))
 
     def _stored(self, cls: str, name: str, stays: bool) -> list[At | None]:
         """The value stored in a field of an object, if only its constructors do so; None for what
@@ -361,20 +434,18 @@ class WalkStep:
         """
         infer = self._inference
         stored: list[At | None] = []
-        for related in [*infer.hierarchy.mro(cls), *infer.hierarchy.subclasses(cls)]:
-            for method in infer.hierarchy.writers_of_field(related, name):
-                graph = infer.files[infer.functions[method].path].graph(method)
-                values = [graph.nodes[number].second for number in graph.stores.get(name, ())]
-                if values and infer.functions[method].name not in CONSTRUCTORS:
-                    return [None]
-                filled = [n for n in values if graph.nodes[n].op == ops.ADD]
-                if filled and (not stays or self._constants.is_changed(name)):
-                    return [None]
-                stored += [
-                    (method, n) if self._is_plain(method, n, bool(filled)) else None
-                    for n in values
-                    if n not in filled
-                ]
+        for method, values in self._constants.stores(cls, name):
+            if not self._constants.constructs(method):
+                return [None]
+            nodes = infer.files[infer.functions[method].path].graph(method).nodes
+            filled = [n for n in values if nodes[n].op == ops.ADD]
+            if filled and (not stays or self._constants.is_changed(name)):
+                return [None]
+            stored += [
+                (method, n) if self._is_plain(method, n, bool(filled)) else None
+                for n in values
+                if n not in filled
+            ]
         return stored or [None]
 
     def _is_plain(self, method: str, number: int, is_filled: bool) -> bool:
@@ -452,13 +523,20 @@ class WalkStep:
 
 
 def changes(graph: Graph, field: str) -> bool:
-    """Ex) plan.steps.append(x), plan.steps[0] = x, and the same of `steps = plan.steps`"""
+    """Ex) plan.steps.append(x), plan.steps[0] = x, and the same of `steps = plan.steps`;
+    np.copyto(plan.steps, x)"""
     for node in graph.nodes:
-        if node.op in (ops.ATTR, ops.ADD, ops.PUT, ops.PHI):
-            held = [graph.nodes[each] for each in node.operands if each >= 0]
-            of_list = held if node.op == ops.PHI else held[:1]
-            if any(each.op == ops.ATTR and each.data == field for each in of_list):
-                return True
+        changed: tuple[int, ...] = ()
+        if node.op in (ops.ADD, ops.PUT) or (node.op == ops.ATTR and node.data not in READS):
+            changed = node.operands[:1]
+        elif node.op == ops.PHI:
+            changed = node.operands
+        elif node.op == ops.CALL:
+            writes = graph.nodes[node.operands[0]].data in WRITES
+            changed = (node.argument(0 if writes else None, "out"),)
+        held = [graph.nodes[each] for each in changed if each >= 0]
+        if any(each.op == ops.ATTR and each.data == field for each in held):
+            return True
     return False
 
 
@@ -502,6 +580,23 @@ def is_known(value: Value) -> bool:
     if isinstance(atom, Sequence):
         return atom.items is not None and all(map(is_known, atom.items))
     return isinstance(atom, Host) and atom.known
+
+
+def classes_of(value: Value) -> list[str]:
+    """Those of the objects of the project that a value may be; none if it may be anything else."""
+    found = {atom.cls for atom in value if isinstance(atom, Instance)}
+    return sorted(found) if all(isinstance(atom, Instance) for atom in value) else []
+
+
+def is_on_host(atom: Atom) -> bool:
+    return isinstance(atom, Tensor) and atom.device.kind == CPU.kind
+
+
+def is_constant_of_library(value: Value) -> bool:
+    """Ex) IMAGENET_DEFAULT_MEAN of timm.data"""
+    return bool(value) and all(
+        isinstance(a, Symbol) and a.name.rpartition(".")[2].isupper() for a in value
+    )
 
 
 def is_number(value: Value) -> bool:
