@@ -74,7 +74,7 @@ ONE_IN: Mapping[str, int] = {
     "tests/oracles/test_every_node.py::test_of_every_node_of_a_fixture_is_said_what_is_said": 20,
     "tests/oracles/test_torch_ops.py::test_default_dtypes_of_regions": 4,
     "tests/oracles/test_pairing.py::test_segments_of_a_fixture_are_the_whole_file": 10,
-    "tests/unit/test_path_explorer.py::test_the_mistake_is_found_with_work_in_proportion": 5,
+    "tests/unit/test_interpreter.py::test_the_mistake_is_found_with_work_in_proportion": 5,
 }
 # Tests that ask several things of each fixture, or of each rule of a family: one of each.
 ONE_OF_EACH: Mapping[str, str] = {

@@ -1,7 +1,9 @@
-"""The mistakes that are certain, of those that are made on some path of a function.
+"""The mistakes between scalers and optimizers that are certain, with both their ends.
 
-A mistake has two ends: the call to be changed, and the one that makes it wrong. It counts only if
-*every* path from the one to the other goes wrong, whatever the flags are: `if clip: unscale_` and
+A mistake has two ends: the call to be changed, and the one that makes it wrong. All that happens in
+a function (`interpreter`) is passed to the automaton, in all situations at once (`situations`):
+this finds what may be a mistake. It is one only if nothing is right where both ends are reached. So
+it is tried once more with the outcomes of tests that lead to both. `if clip: unscale_` and
 `if max_norm: clip` may go together for all that is known. Tests on a remainder (`if step % n == 0`)
 are an exception, for they will have any outcome at some time.
 """
@@ -9,21 +11,26 @@ are an exception, for they will have any outcome at some time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from amplint.claim.violations import Violation
 from amplint.gradscaler.automaton import StepCall
-from amplint.gradscaler.decision_diagram import FALSE, TRUE, Condition
+from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
-from amplint.gradscaler.paths import Decision, Paths, Site
+from amplint.gradscaler.losses import Scalers
+from amplint.gradscaler.outcomes import Decision, Outcomes
+from amplint.gradscaler.situations import Fault, SituatedEvent, Situation, TraceFacts
 from amplint.gradscaler.symbolic_values import Symbolic
+from amplint.gradscaler.trace import Occurrence, Site, TrainingTrace
 from amplint.util.walks import reachable
 
-# Pairs that are looked at together. All at once, 300 tests around calls of a scaler took 6 GB.
-AT_ONCE = 4_000
-# The calls that make it right, on a path that a test keeps away from the mistake.
+LIMITS = {
+    "situations": 64,  # that are kept apart at one place
+    "trials": 200,  # of what may be a mistake, in one function
+}
+NOTHING_DECIDED = frozenset[Decision]()
+# The calls that make it right, where a test keeps them away from the mistake.
 REMEDIES = {
     Violation.STEP_BYPASSES_SCALER: StepCall.STEP,
     Violation.STEP_BYPASSES_CHECK: StepCall.STEP,
@@ -34,17 +41,8 @@ REMEDIES = {
 }
 
 
-class Fault(NamedTuple):
-    """A mistake on one path, by the numbers of steps: the call to be changed, and the other."""
-
-    violation: Violation
-    here: int
-    there: int
-    raises: str = ""
-
-
 class CertainPair(NamedTuple):
-    """A mistake on all paths; `first`: whether the call to be changed comes first."""
+    """A mistake that nothing avoids; `first`: whether the call to be changed comes first."""
 
     violation: Violation
     here: Site
@@ -62,126 +60,205 @@ class CertainPair(NamedTuple):
         return (self.here, self.there) if self.first else (self.there, self.here)
 
 
-@dataclass
-class Points:
-    """The steps of all paths of a function, each as often as what came before it differs for the
-    scaler; by number, after all that come before.
+class Certainty:
+    """Passes what happens in a function to the automaton.
 
-    Args:
-        steps: the step of each.
-        before: the points that lead to each.
-        faults: the mistakes that are made there.
-        conditions: the outcomes of tests with which paths get there.
-        calls: the calls that are made there.
-        ends: the last of each path, where the function ends or raises.
+    Attributes:
+        is_complete: whether all could be looked at.
     """
 
-    paths: Paths
-    steps: list[int] = field(default_factory=list)
-    before: list[tuple[int, ...]] = field(default_factory=list)
-    faults: list[tuple[Fault, ...]] = field(default_factory=list)
-    conditions: list[Condition] = field(default_factory=list)
-    calls: list[tuple[StepCall, ...]] = field(default_factory=list)
-    ends: set[int] = field(default_factory=set)
+    def __init__(self, trace: TrainingTrace, index: EventIndex) -> None:
+        self.trace = trace
+        self.around = TraceFacts(trace, index)
+        self.is_complete = trace.is_complete
+        self.guarded: dict[StepCall, set[Decision]] = {}  # by call, the tests that it is made under
+        self.outcomes = Outcomes(trace.symbols)
+        self._tried: dict[object, Trial] = {}
+        self._taken: dict[tuple[int, Situation, Scalers | None], Taken] = {}
 
-    def add(
+    def certain_pairs(self) -> dict[CertainPair, str]:
+        """The mistakes that are certain, each with the text of the exception."""
+        possible = self.tried(NOTHING_DECIDED).possible
+        faults: dict[CertainPair, list[Fault]] = {}
+        for fault in in_order(possible):
+            faults.setdefault(self.pair(fault), []).append(fault)
+        return {
+            pair: made[0].raises
+            for pair, made in faults.items()
+            if not any(map(self.has_remedy, made)) and self.is_certain(pair, made)
+        }
+
+    def is_certain(self, pair: CertainPair, faults: list[Fault]) -> bool:
+        """Whether a mistake is made whenever both ends are reached, or for some outcome of a test
+        on a remainder.
+
+        Args:
+            faults: all ways in which it may be made.
+        """
+        first, then = (self.sites[site] for site in pair.ends)
+        ends = {
+            max(fault.here, fault.there): self.ends(fault.here, fault.there) for fault in faults
+        }
+        for step in then:
+            before = [each for each in first if each < step]
+            if before:
+                ends.setdefault(step, self.ends(before[-1], step))
+        trials = {step: self.tried(decisions) for step, decisions in ends.items()}
+        wrong = any(not trials[step].certain.isdisjoint(faults) for step in trials)
+        # What is so in one iteration may be otherwise in the next one.
+        varies = any(map(self.varying, ends.values()))
+        if wrong and not (varies and any(step in trials[step].right for step in trials)):
+            return True
+        return any(
+            fault in self.tried(decisions, free, outcome).certain
+            for fault in faults
+            for decisions in (self.ends(fault.here, fault.there),)
+            for free in self.free
+            # Two tests that change from one iteration to the next may be one in other words.
+            if self.varying(decisions) <= free
+            for outcome in (True, False)
+        )
+
+    def ends(self, *steps: int) -> frozenset[Decision]:
+        """The outcomes of tests with which both ends of a mistake are reached."""
+        guards = frozenset[Decision]().union(*(self.event(step).guards for step in steps))
+        # Nothing but a scaler has its methods.
+        return guards | {(scaler, True) for scaler, under in self.called if under <= guards}
+
+    @cached_property
+    def called(self) -> frozenset[tuple[Symbolic, frozenset[Decision]]]:
+        """The scalers whose methods are called, each with the tests around a call."""
+        events = (step.event for step in self.trace.steps if step.event is not None)
+        roles = self.trace.roles
+        return frozenset(
+            (each.object, each.guards) for each in events if roles.get(each.object) is Role.SCALER
+        )
+
+    def varying(self, decisions: Iterable[Decision]) -> frozenset[Symbolic]:
+        """The tests, of those decided, whose outcome is another one in another iteration."""
+        atoms = self.outcomes.atoms(test for test, _ in decisions)
+        return frozenset(filter(self.trace.symbols.varies, atoms))
+
+    @cached_property
+    def free(self) -> list[frozenset[Symbolic]]:
+        """The tests on a remainder, each with those that it is asked with."""
+        asked = [self.outcomes.atoms(tests) for tests in self.trace.tests.values()]
+        periodic = filter(self.trace.symbols.is_periodic, frozenset[Symbolic]().union(*asked))
+        groups = (
+            frozenset[Symbolic]().union(*(tests for tests in asked if test in tests))
+            for test in sorted(periodic)
+        )
+        return list(dict.fromkeys(groups))
+
+    def tried(
         self,
-        step: int,
-        before: tuple[int, ...],
-        condition: Condition,
-        faults: tuple[Fault, ...] = (),
-        calls: tuple[StepCall, ...] = (),
-    ) -> int:
-        self.steps.append(step)
-        self.before.append(before)
-        self.conditions.append(condition)
-        self.faults.append(faults)
-        self.calls.append(calls)
-        return len(self.steps) - 1
+        decisions: frozenset[Decision],
+        free: frozenset[Symbolic] = frozenset(),
+        outcome: bool = True,
+    ) -> Trial:
+        """What `check` finds where tests have these outcomes; nothing after too many trials.
 
-    def complete(self) -> Points:
-        """The points of paths that contradict themselves nowhere, up to an end."""
-        kept = sorted(reachable(self.ends, self.before.__getitem__))
-        numbers = {point: number for number, point in enumerate(kept)}
-        found = Points(self.paths, ends={numbers[end] for end in self.ends})
-        for point in kept:
-            before = tuple(numbers[each] for each in self.before[point])
-            found.add(
-                self.steps[point],
-                before,
-                self.conditions[point],
-                self.faults[point],
-                self.calls[point],
+        Args:
+            free: other tests, which all have the same outcome.
+        """
+        key = decisions, free, outcome
+        if key not in self._tried:
+            if len(self._tried) > LIMITS["trials"]:
+                self.is_complete = False
+                return UNTRIED
+            outcomes = Outcomes(self.trace.symbols, decisions)
+            for test in free:
+                if outcomes.of(test) is None:
+                    outcomes.decide(test, outcome)
+            self._tried[key] = self.check(outcomes) if outcomes.is_possible else UNTRIED
+        return self._tried[key]
+
+    def check(self, outcomes: Outcomes) -> Trial:
+        """Pass all that happens, where tests have these outcomes, to the automaton."""
+        possible: set[Fault] = set()
+        certain: set[Fault] = set()
+        right: set[int] = set()
+        after: list[Collection[Situation]] = []  # by step
+        steps = self.trace.steps
+        allowed = [step.decision is None or outcomes.allow([step.decision]) for step in steps]
+        # Nothing is reached from which no way leads to the end.
+        reached = set(
+            reachable(self.trace.ends, lambda each: filter(allowed.__getitem__, steps[each].before))
+        )
+        for number, step in enumerate(steps):
+            if number not in reached:
+                after.append(())
+                continue
+            before = [each for earlier in step.before for each in after[earlier]]
+            situations: Collection[Situation] = (
+                dict.fromkeys(before) if step.before else (self.around.start,)
             )
-        return found
+            if step.event is not None:
+                scalers = self.around.scalers_of(step.event, outcomes)
+                taken = [self.take(number, each, of) for each in situations for of in scalers]
+                faults = {fault for each in taken for fault in each.faults}
+                possible |= faults
+                always = set.intersection(*(each.violations for each in taken)) if faults else set()
+                certain |= {fault for fault in faults if fault.violation in always}
+                if taken and not always:
+                    right.add(number)
+                situations = dict.fromkeys(
+                    each.situation for each in taken if each.situation is not None
+                )
+            if len(situations) > LIMITS["situations"]:
+                self.is_complete = False
+                situations = (self.around.start._replace(checked=None),)
+            after.append(situations)
+        return Trial(frozenset(possible), frozenset(certain), frozenset(right))
 
-    @cached_property
-    def guarded(self) -> dict[StepCall, set[Decision]]:
-        """By call, the decisions under which it is made."""
-        guarded: dict[StepCall, set[Decision]] = {}
-        for point, calls in enumerate(self.calls):
-            event = self.paths.steps[self.steps[point]].event
-            for call in calls:
-                guarded.setdefault(call, set()).update(event.guards if event is not None else ())
-        return guarded
+    def take(self, number: int, situation: Situation, scalers: Scalers | None) -> Taken:
+        """What a step does in a situation."""
+        key = number, situation, scalers
+        if key not in self._taken:
+            event = self.trace.steps[number].event
+            assert event is not None
+            turn = SituatedEvent(self.around, number, situation)
+            faults = tuple(turn.take(event, scalers))
+            for call in turn.calls:
+                self.guarded.setdefault(call, set()).update(event.guards)
+            self._taken[key] = Taken(faults, turn.situation())
+        return self._taken[key]
 
-    def site(self, step: int) -> Site:
-        event = self.paths.steps[step].event
-        return event.site if event is not None else ()
+    def event(self, step: int) -> Occurrence:
+        event = self.trace.steps[step].event
+        assert event is not None
+        return event
 
-    @cached_property
-    def after(self) -> list[list[int]]:
-        """The points that each leads to."""
-        after: list[list[int]] = [[] for _ in self.steps]
-        for point, before in enumerate(self.before):
-            for each in before:
-                after[each].append(point)
-        return after
+    def pair(self, fault: Fault) -> CertainPair:
+        here, there = self.event(fault.here).site, self.event(fault.there).site
+        return CertainPair(fault.violation, here, there, fault.here < fault.there)
+
+    def has_remedy(self, fault: Fault) -> bool:
+        """Whether the same test keeps the mistake and the right call apart: then it may well be the
+        test that says whether the scaler is enabled. Not where the scaler itself was asked for, as
+        in `if scaler is not None`: no other test is needed then."""
+        wanted = REMEDIES.get(fault.violation)
+        roles = self.trace.roles
+        guards = self.event(fault.here).guards
+        decided = Outcomes(self.trace.symbols, guards)
+        if wanted is None or any(
+            outcome and roles.get(test) is Role.SCALER for test, outcome in decided.decided.items()
+        ):
+            return False
+        asked = self.outcomes.atoms(test for test, _ in guards)
+        return any(
+            decided.of(test) is not outcome and not asked.isdisjoint(self.outcomes.atoms([test]))
+            for test, outcome in self.guarded.get(wanted, ())
+        )
 
     @cached_property
     def sites(self) -> dict[Site, list[int]]:
-        """The points of each call."""
+        """The steps of each call."""
         sites: dict[Site, list[int]] = {}
-        for point, step in enumerate(self.steps):
-            if self.paths.steps[step].event is not None:
-                sites.setdefault(self.site(step), []).append(point)
+        for number, step in enumerate(self.trace.steps):
+            if step.event is not None:
+                sites.setdefault(step.event.site, []).append(number)
         return sites
-
-    @cached_property
-    def last_decided(self) -> dict[Symbolic, int]:
-        """By test, the last step that depends on its outcome."""
-        return {
-            test: number
-            for number, step in enumerate(self.paths.steps)
-            for test in self.paths.diagrams.tests(step.decision)
-        }
-
-    def decided(self, condition: Condition, step: int) -> Condition:
-        """The condition after a step, as far as later ones depend on it."""
-        diagrams = self.paths.diagrams
-        condition = diagrams.both(condition, self.paths.steps[step].decision)
-        if len(self.paths.steps[step].before) < 2:
-            return condition
-        return diagrams.where(condition, lambda test: self.last_decided.get(test, -1) > step)
-
-    def pair(self, fault: Fault) -> CertainPair:
-        here, there = self.site(fault.here), self.site(fault.there)
-        return CertainPair(fault.violation, here, there, fault.here < fault.there)
-
-    def meets(self, first: Site, then: Site) -> bool:
-        """Whether one call is made, and the other after it, on some path."""
-        if first not in self.sites or then not in self.sites:
-            return False
-        starts = [later for point in self.sites[first] for later in self.after[point]]
-        last = self.sites[then][-1]
-        goals = set(self.sites[then])
-        return any(
-            point in goals
-            for point in reachable(
-                (each for each in starts if each <= last),
-                lambda point: (each for each in self.after[point] if each <= last),
-            )
-        )
 
     def wholes(self, pair: CertainPair) -> Iterator[CertainPair]:
         """The pairs here of which the given one, seen from within a function, is a part."""
@@ -189,37 +266,45 @@ class Points:
             if site[-len(pair.here) :] == pair.here:
                 around = site[: -len(pair.here)]
                 whole = pair._replace(here=site, there=around + pair.there)
-                if self.meets(*whole.ends):
+                first, then = (self.sites.get(end, [0]) for end in whole.ends)
+                if first[0] < then[-1]:
                     yield whole
 
 
-def review(points: Points) -> dict[CertainPair, str]:
-    """The pairs that no path of a function avoids, each with the text of the exception."""
-    raises: dict[CertainPair, str] = {}
-    remedied: set[CertainPair] = set()
-    for point, faults in enumerate(points.faults):
-        for fault in faults:
-            pair = points.pair(fault)
-            raises.setdefault(pair, fault.raises)
-            if has_remedy(fault, points.conditions[point], points):
-                remedied.add(pair)
-    pairs = [pair for pair in raises if pair not in remedied]
-    doubtful = {
-        pair
-        for first in range(0, len(pairs), AT_ONCE)
-        for pair in may_be_avoided(points, pairs[first : first + AT_ONCE])
-        if is_avoided(pair, points)
-    }
-    frees = list(free_tests(points)) if doubtful else []
-    return {
-        pair: raises[pair]
-        for pair in pairs
-        if pair not in doubtful or any(is_certain(pair, points, free) for free in frees)
-    }
+class Trial(NamedTuple):
+    """The result of passing all that happens to the automaton.
+
+    Args:
+        possible: the mistakes that may be made.
+        certain: those that are made in any case.
+        right: the steps that may be reached without a mistake.
+    """
+
+    possible: frozenset[Fault]
+    certain: frozenset[Fault]
+    right: frozenset[int]
+
+
+UNTRIED = Trial(frozenset(), frozenset(), frozenset())
+
+
+class Taken(NamedTuple):
+    """The effect of a step in a situation: its mistakes, and the situation after it, if any."""
+
+    faults: tuple[Fault, ...]
+    situation: Situation | None
+
+    @property
+    def violations(self) -> set[Violation]:
+        return {fault.violation for fault in self.faults}
+
+
+def in_order(faults: Iterable[Fault]) -> list[Fault]:
+    return sorted(faults, key=lambda fault: (fault.violation.value, *fault[1:]))
 
 
 def innermost(
-    pair: CertainPair, claims: Collection[CertainPair], reviewed: Iterable[Points]
+    pair: CertainPair, claims: Collection[CertainPair], checked: Iterable[Certainty]
 ) -> CertainPair:
     """The pair as it stands in the innermost function that sees both ends, unless that function is
     right where others call it, and is not wrong by itself: then as it stands in the caller."""
@@ -229,166 +314,7 @@ def innermost(
     for level in range(depth, 0, -1):
         within = pair._replace(here=pair.here[level:], there=pair.there[level:])
         if within in claims or all(
-            whole in claims for points in reviewed for whole in points.wholes(within)
+            whole in claims for each in checked for whole in each.wholes(within)
         ):
             return within
     return pair
-
-
-def has_remedy(fault: Fault, condition: Condition, points: Points) -> bool:
-    """Whether the same test keeps the mistake and the right call apart: then it may well be the
-    test that says whether the scaler is enabled. Not where the scaler itself was asked for, as in
-    `if scaler is not None`: no other test is needed then.
-
-    Args:
-        condition: the outcomes of tests with which the mistake is made.
-    """
-    wanted, event = REMEDIES.get(fault.violation), points.paths.steps[fault.here].event
-    if wanted is None or event is None:
-        return False
-    roles = points.paths.roles
-    if any(outcome and roles.get(test) is Role.SCALER for test, outcome in event.guards):
-        return False
-    guarded, diagrams = points.guarded.get(wanted, set()), points.paths.diagrams
-    return any(
-        (test, not outcome) in guarded
-        and diagrams.both(condition, diagrams.literal(test, outcome)) != FALSE
-        for test, outcome in event.guards
-    )
-
-
-def may_be_avoided(points: Points, pairs: list[CertainPair]) -> Iterator[CertainPair]:
-    """The pairs of which both ends are met on some path, in their order, and all is right; whatever
-    the outcomes of tests on it.
-
-    The pairs are looked at together: those for which a path like this leads to a point are the bits
-    of a number. One number is of those with neither end met, one of those with the first end met,
-    one of those with both.
-    """
-    firsts: dict[Site, int] = {}
-    thens: dict[Site, int] = {}
-    bits = {pair: 1 << position for position, pair in enumerate(pairs)}
-    for pair, bit in bits.items():
-        first, then = pair.ends
-        firsts[first] = firsts.get(first, 0) | bit
-        thens[then] = thens.get(then, 0) | bit
-    right: list[tuple[int, int, int]] = []
-    found = 0
-    for point, step in enumerate(points.steps):
-        none, one, both = 0, 0, 0
-        for before in points.before[point]:
-            none |= right[before][0]
-            one |= right[before][1]
-            both |= right[before][2]
-        if not points.before[point]:
-            none = (1 << len(pairs)) - 1
-        site = points.site(step)
-        both |= one & thens.get(site, 0)
-        one = (one & ~thens.get(site, 0)) | (none & firsts.get(site, 0))
-        none &= ~firsts.get(site, 0)
-        wrong = 0
-        for fault in points.faults[point]:
-            wrong |= bits.get(points.pair(fault), 0)
-        right.append((none & ~wrong, one & ~wrong, both & ~wrong))
-        if point in points.ends:
-            found |= right[point][2]
-    return (pair for pair, bit in bits.items() if found & bit)
-
-
-def is_avoided(pair: CertainPair, points: Points) -> bool:
-    """Whether a pair is avoided on a path that contradicts itself in no test."""
-    diagrams = points.paths.diagrams
-    # By point, and by how many ends are met there: when that is so, and nothing went wrong.
-    conditions: list[tuple[Condition, ...]] = []
-    for point, step in enumerate(points.steps):
-        if diagrams.is_large:
-            return True
-        before = points.before[point]
-        reached = [FALSE, FALSE, FALSE]
-        for met in range(3):
-            condition = TRUE if met == 0 and not before else FALSE
-            condition = diagrams.any((condition, *(conditions[each][met] for each in before)))
-            now = following(met, pair, points, point)
-            if now != WRONG:
-                decided = points.decided(condition, step)
-                reached[now] = diagrams.either(reached[now], decided)
-        conditions.append(tuple(reached))
-        if point in points.ends and reached[2] != FALSE:
-            return True
-    return False
-
-
-WRONG = 3
-
-
-def following(met: int, pair: CertainPair, points: Points, point: int) -> int:
-    """The number of ends of a pair that are met after a point, from that before it; `WRONG` where
-    the mistake is made."""
-    if any(points.pair(fault) == pair for fault in points.faults[point]):
-        return WRONG
-    return met + (met < 2 and points.site(points.steps[point]) == pair.ends[met])
-
-
-# ------------------------------------------------------------------------------ free tests
-
-
-def free_tests(points: Points) -> Iterator[frozenset[Symbolic]]:
-    """The tests on a remainder, each with those that share a part with it."""
-    tests = points.paths.tests
-    for test, places in tests.items():
-        if points.paths.symbols.is_periodic(test):
-            yield frozenset(other for other, at in tests.items() if at & places)
-
-
-def is_certain(pair: CertainPair, points: Points, free: frozenset[Symbolic]) -> bool:
-    """Whether some outcome of the free tests makes the mistake, for all outcomes of the others with
-    which both ends are met.
-
-    Two tests that change from one iteration to the next may be one in other words: a mistake under
-    one of them is certain only if they are free.
-    """
-    if not varying(pair, points) <= free:
-        return False
-    diagrams, steps = points.paths.diagrams, points.paths.steps
-    # By point, and by how many ends are met before it: when it goes right, and when wrong.
-    conditions: dict[tuple[int, int], tuple[Condition, Condition]] = {}
-    for point in range(len(points.steps) - 1, -1, -1):
-        if diagrams.is_large:
-            return False
-        decision = steps[points.steps[point]].decision
-        for met in range(3):
-            now = following(met, pair, points, point)
-            if now == WRONG:
-                right, wrong = FALSE, TRUE
-            elif point in points.ends:
-                right, wrong = (TRUE if now == 2 else FALSE), FALSE
-            else:
-                after = [conditions[later, now] for later in points.after[point]]
-                right = diagrams.any(each[0] for each in after)
-                wrong = diagrams.any(each[1] for each in after)
-            conditions[point, met] = diagrams.both(decision, right), diagrams.both(decision, wrong)
-    right, wrong = (
-        diagrams.where(each, lambda test: test not in free) for each in conditions[0, 0]
-    )
-    return diagrams.implies(right, wrong)
-
-
-def varying(pair: CertainPair, points: Points) -> frozenset[Symbolic]:
-    """The tests around both ends, on paths with the mistake, whose outcome is another one in
-    another iteration."""
-    wrong = [
-        point
-        for point, faults in enumerate(points.faults)
-        if any(points.pair(fault) == pair for fault in faults)
-    ]
-    on_paths = {
-        *reachable(wrong, points.after.__getitem__),
-        *reachable(wrong, points.before.__getitem__),
-    }
-    guards: set[Symbolic] = set()
-    for site in (pair.here, pair.there):
-        for point in points.sites.get(site, ()):
-            event = points.paths.steps[points.steps[point]].event
-            if point in on_paths and event is not None:
-                guards |= {test for test, _ in event.guards}
-    return frozenset(test for test in guards if points.paths.symbols.varies(test))

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role, TrainingEventKind
+from amplint.gradscaler.interpreter import Interpreter
 from amplint.gradscaler.losses import scalers_of
-from amplint.gradscaler.path_explorer import Explorer
-from amplint.gradscaler.paths import Occurrence, Paths, Site
+from amplint.gradscaler.outcomes import Outcomes
 from amplint.gradscaler.symbolic_values import Symbolic
+from amplint.gradscaler.trace import Occurrence, Site, TrainingTrace
 from amplint.ir.model import path_of
 from amplint.util.walks import reachable
 from amplint.values.atoms import Evidence, Shows
@@ -46,12 +47,12 @@ STEP = "`{}` steps, perhaps with a scaler"
 
 
 class KnownCalls(NamedTuple):
-    """The calls on the paths of a function.
+    """The calls that a function runs.
 
     Args:
         function: its name; empty where no function that leads to a call of a scaler is known.
         calls: each once, in their order, with what it does.
-        complete: whether all paths could be kept apart.
+        complete: whether all calls could be followed.
     """
 
     function: str = ""
@@ -74,66 +75,64 @@ def known_calls(index: EventIndex, path: str, row: int) -> KnownCalls:
     function = next((f for reached in levels for f in reached if f in index.scaling), None)
     if function is None:
         return KnownCalls()
-    explorer = Explorer(index, {})
-    paths = explorer.explore(function)
-    if paths is None:
-        return KnownCalls(functions[function].qualname, complete=False)
+    trace = Interpreter(index, {}).explore(function)
     calls: dict[Site, Evidence] = {}
-    for step in paths.steps:
+    for step in trace.steps:
         event = step.event
         if event is not None and event.site[-1][1] >= 0 and event.site not in calls:
             calls[event.site] = Evidence(
                 index.inference.place(*event.site[-1]),
-                f"{in_words(index, paths, event)}{', under a test' * bool(event.guards)}",
+                f"{in_words(index, trace, event)}{', under a test' * bool(event.guards)}",
                 Shows.SCALER,
             )
     return KnownCalls(
-        functions[function].qualname, tuple(dict.fromkeys(calls.values())), not explorer.widened
+        functions[function].qualname, tuple(dict.fromkeys(calls.values())), trace.is_complete
     )
 
 
-def in_words(index: EventIndex, paths: Paths, event: Occurrence) -> str:
+def in_words(index: EventIndex, trace: TrainingTrace, event: Occurrence) -> str:
     """The meaning of a call for the training."""
     function, number = event.site[-1]
     found = index.of[function].get(number)
     graph = index.inference.states[function].graph
     owner = path_of(graph, found.object) if found is not None and found.object >= 0 else None
-    owner = owner or written(index, paths, event.object)
+    owner = owner or written(index, trace, event.object)
     if event.kind is TrainingEventKind.BACKWARD:
-        return of_backward(index, paths, event.object)
+        return of_backward(index, trace, event.object)
     if event.kind is TrainingEventKind.STEP:
-        text = STEPS.get(paths.roles.get(event.object, Role.UNKNOWN), STEP)
+        text = STEPS.get(trace.roles.get(event.object, Role.UNKNOWN), STEP)
     else:
         text = TEXTS[event.kind]
     return text.format(owner or "it")
 
 
-def of_backward(index: EventIndex, paths: Paths, loss: Symbolic) -> str:
-    scalers = scalers_of(loss, paths)
+def of_backward(index: EventIndex, trace: TrainingTrace, loss: Symbolic) -> str:
+    possible = scalers_of(loss, trace, Outcomes(trace.symbols))
+    scalers = next(iter(possible)) if len(possible) == 1 else None
     if scalers is None:
         return "the backward pass of a loss that may have been scaled"
     if not scalers:
         return "the backward pass of a loss that is not scaled"
-    names = sorted(filter(None, (written(index, paths, each) for each in scalers)))
+    names = sorted(filter(None, (written(index, trace, each) for each in scalers)))
     by = f" by `{', '.join(names)}`" if names else ""
     return f"the backward pass of a loss that is scaled{by}"
 
 
-def written(index: EventIndex, paths: Paths, value: Symbolic) -> str:
+def written(index: EventIndex, trace: TrainingTrace, value: Symbolic) -> str:
     """The way in which a symbolic value may be written; empty for what has no name."""
     if value < 0:
         return ""
     names: list[str] = []
-    term = paths.symbols[value]
+    term = trace.symbols[value]
     while term[0] == "attr":
         names.append(term[2])
-        term = paths.symbols[term[1]]
+        term = trace.symbols[term[1]]
     if term[0] == "name":
         names.append(term[1])
     elif term[0] in ("param", "free"):
         names.append(term[2])
-    elif term[0] == "result" and paths.symbols[term[1]][0] == "function":
-        names.extend(bound_names(index, paths.symbols[term[1]][1], term[2]))
+    elif term[0] == "result" and trace.symbols[term[1]][0] == "function":
+        names.extend(bound_names(index, trace.symbols[term[1]][1], term[2]))
     else:
         return ""
     return ".".join(reversed(names))

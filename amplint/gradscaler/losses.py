@@ -2,58 +2,75 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+
 from amplint.gradscaler.events import Role
-from amplint.gradscaler.paths import Paths
+from amplint.gradscaler.outcomes import Outcomes
 from amplint.gradscaler.symbolic_values import (
-    NOTHING,
     Symbolic,
     SymbolicValues,
     Term,
     operands_of,
 )
+from amplint.gradscaler.trace import TrainingTrace
 from amplint.knowledge.vocabulary import WEIGHT
 from amplint.util.walks import reachable
 
 Scalers = frozenset[Symbolic]
+Possible = frozenset[Scalers | None]  # what may have scaled a loss; None where nobody knows
+MOST = 8  # possibilities that are kept apart
 
 
-def scalers_of(loss: Symbolic, paths: Paths) -> Scalers | None:
-    """The scalers that have scaled a loss; None where it is not known who may have."""
-    symbols = paths.symbols
-    found: dict[Symbolic, Scalers | None] = {}
+def scalers_of(loss: Symbolic, trace: TrainingTrace, outcomes: Outcomes) -> Possible:
+    """The scalers that may have scaled a loss, where tests have these outcomes."""
+    symbols = trace.symbols
+    found: dict[Symbolic, Possible] = {}
     # A term comes after those that it is made of.
     for value in sorted(reachable([loss], lambda each: operands_of(symbols[each]))):
-        found[value] = combined(symbols[value], found, paths)
+        term = symbols[value]
+        if term[0] == "choice":
+            alternatives = zip(term[4], operands_of(term), strict=True)
+            chosen = [found[each] for guards, each in alternatives if outcomes.allow(guards)]
+            found[value] = frozenset[Scalers | None]().union(*chosen)
+        else:
+            operands = operands_of(term)
+            ways = product(*(found[each] for each in operands))
+            found[value] = frozenset(
+                combined(term, dict(zip(operands, way, strict=True)), trace)
+                for way in islice(ways, MOST + 1)
+            )
+        if not 0 < len(found[value]) <= MOST:
+            found[value] = frozenset({None})
     return found[loss]
 
 
-def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) -> Scalers | None:
+def combined(
+    term: Term, found: dict[Symbolic, Scalers | None], trace: TrainingTrace
+) -> Scalers | None:
     """The scalers of a term, from those of what it is made of."""
     match term[0]:
         case "scaled":
-            role = paths.roles.get(term[1])
+            role = trace.roles.get(term[1])
             if role is Role.SCALER:
                 return frozenset({term[1]})
             return found[term[2]] if role is Role.DISABLED else None
         case "op" if term[2] == "Div":
             return found[term[3]]  # nobody divides by a loss
-        case "op" | "choice":
-            is_product = term[0] == "op" and term[2] == "Mult"
+        case "op":
             parts = [
                 found[each]
                 for each in operands_of(term)
-                if not (is_product and is_weight(paths.symbols[each]))
+                if not (term[2] == "Mult" and is_weight(trace.symbols[each]))
             ]
             known = [each for each in parts if each is not None]
             return frozenset().union(*known) if len(known) == len(parts) else None
         case "attr" | "unpack":
             return found[term[1]]
         case "call":
-            if may_scale(term, paths.symbols) or adds_up_appended(term, paths.symbols):
+            if may_scale(term, trace.symbols) or adds_up_appended(term, trace.symbols):
                 return None
-            owner = owner_of(term, paths.symbols)  # the sum of losses, of which its mean is taken
-            if owner in found and found[owner] is None and paths.symbols[owner][0] == "call":
-                return None
+            if found[term[3]] is None and is_of_result(term, trace.symbols):
+                return None  # the sum of losses, of which its mean is taken
             # Ex) scaler.scale(loss).mean()
             return frozenset().union(*(found[each] or () for each in operands_of(term)))
         case "const" | "each":
@@ -62,11 +79,10 @@ def combined(term: Term, found: dict[Symbolic, Scalers | None], paths: Paths) ->
             return None
 
 
-def owner_of(call: Term, symbols: SymbolicValues) -> Symbolic:
-    """The value whose method is called; `NOTHING` where it is no method."""
+def is_of_result(call: Term, symbols: SymbolicValues) -> bool:
+    """Whether a method is called on the result of a call."""
     callee = symbols[call[3]]
-    owner: Symbolic = callee[1] if callee[0] == "attr" else NOTHING
-    return owner
+    return bool(callee[0] == "attr" and symbols[callee[1]][0] == "call")
 
 
 def is_weight(factor: Term) -> bool:

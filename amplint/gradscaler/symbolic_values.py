@@ -6,8 +6,8 @@ iteration draws from a loader and what the next one draws are two.
 
 Terms, by their first element:
     result (key, node, iterations): anything, known by the place and the iteration it comes from.
-    several (key, node, iterations): one of the values that paths had there which became one.
-    choice (key, node, iterations, *values): one of these; the branches were not run.
+    choice (key, node, iterations, guards, *values): one of these, each with the outcomes of tests
+        under which it is that one, as far as they are known.
     const (type, value), param (function, name), name (name), free (scope, name), import, def (id).
     attr (object, name), unpack (sequence, index), enter (context), each (iterable).
     op (operation, data, *operands): an operator, or a tuple or list.
@@ -25,7 +25,7 @@ Term = tuple[Any, ...]
 
 NOTHING: Symbolic = -1
 DEEPEST = 100  # terms within terms
-SKIPPED = {"op": 3, "call": 3, "scaled": 1, "choice": 4}  # elements of a term before its operands
+SKIPPED = {"op": 3, "call": 3, "scaled": 1, "choice": 5}  # elements of a term before its operands
 UNARY = frozenset({"attr", "unpack", "enter", "each"})
 
 
@@ -38,6 +38,7 @@ class SymbolicValues:
         self._varying: list[bool] = []
         self._periodic: list[bool] = []
         self._depths: list[int] = []
+        self._objects: set[Symbolic] = set()
 
     def __getitem__(self, value: Symbolic) -> Term:
         return self._terms[value]
@@ -76,6 +77,15 @@ class SymbolicValues:
         """Note that a call will have either outcome, as a remainder has."""
         self._periodic[value] = True
 
+    def note_object(self, value: Symbolic) -> None:
+        """Note that a value is an object, which is true."""
+        self._objects.add(value)
+
+    def truth(self, value: Symbolic) -> bool | None:
+        """Whether a value is true; None if it may be either."""
+        term = self._terms[value]
+        return bool(term[2]) if term[0] == "const" else True if value in self._objects else None
+
     def is_false(self, value: Symbolic) -> bool:
         return value >= 0 and self._terms[value] == ("const", "bool", False)
 
@@ -85,11 +95,11 @@ class SymbolicValues:
         term = self._terms[value]
         while term[0] == "attr":
             term = self._terms[term[1]]
-        return term[0] in ("unpack", "several")
+        return str(term[0]) == "unpack"
 
     def _varies(self, term: Term, operands: tuple[Symbolic, ...]) -> bool:
         match term[0]:
-            case "result" | "several" | "choice":
+            case "result" | "choice":
                 return any(iteration >= 0 for iteration in term[3])
             case "call":
                 return any(iteration >= 0 for iteration in term[2])

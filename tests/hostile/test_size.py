@@ -238,17 +238,17 @@ def test_a_notebook_is_cut_by_a_boundary_that_nothing_holds() -> None:
     assert read.text.startswith(f"{run}~[1]\n")
 
 
-def test_pairs_of_mistakes_are_looked_at_in_portions(
+def test_many_tests_around_the_calls_of_a_scaler_take_no_time(
     repository: Path, amplint: Amplint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All at once they took 6 GB for 300 tests; the portions change nothing of what is found."""
+    """All mistakes that are possible, each tried by itself, took minutes for 300 tests."""
     branches = "".join(
         f"    if a[{i}]:\n        scaler.scale(l).backward()\n    else:\n        scaler.step(o)\n"
-        for i in range(12)
+        for i in range(300)
     )
     head = "scaler = torch.cuda.amp.GradScaler()\n\ndef f(l, o, a):\n"
     (repository / "a.py").write_text(IMPORT + head + branches)
-    whole = amplint("check", "--no-cache", "--format", "concise")
-    assert whole.out.count("AMP4") > 10
-    monkeypatch.setattr(certainty, "AT_ONCE", 3)
-    assert amplint("check", "--no-cache", "--format", "concise") == whole
+    with within(20):
+        assert amplint("check", "--no-cache", "--format", "concise").out.count("AMP4") > 1
+    monkeypatch.setitem(certainty.LIMITS, "trials", 0)
+    assert amplint("check", "--no-cache", "--format", "concise").out.count("AMP4") <= 1

@@ -151,9 +151,9 @@ def test_nothing_but_commands_imports(room: str) -> None:
     assert users <= {room, "cli"}
 
 
-def test_the_automaton_and_the_explorer_of_paths_know_nothing_of_each_other() -> None:
+def test_the_automaton_and_the_interpreter_know_nothing_of_each_other() -> None:
     room = PACKAGE / "gradscaler"
-    assert "amplint.gradscaler.automaton" not in imports(room / "path_explorer.py")
+    assert "amplint.gradscaler.automaton" not in imports(room / "interpreter.py")
     assert {room_of(each) for each in imports(room / "automaton.py")} <= {"util", "claim"}
 
 

@@ -18,8 +18,7 @@ SYNTAX = "the nesting of one file's syntax, which Python's own parser bounds"
 VALUES = "the parts of a value, which are nested a few times (`lattice.shallow`)"
 ONE_PATH = "one expression after the other, each of which leads to one other at most"
 STEPS = "so many steps at most, each of which leads to an expression of its own"
-ANSWERED = "operands of a test; each answer is kept"
-CALLS = "so many calls as `path_explorer.LIMITS` allows, and so much work in all"
+CALLS = "so many calls as `interpreter.LIMITS` allows, and so much work in all"
 SCOPES = "the scopes around a function"
 FOLDERS = "the nesting of folders"
 REMEMBERED = "the parts of a test, to a small depth; each answer is remembered"
@@ -65,23 +64,9 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/gradscaler/checkpoints.py": {
         "Unsaved._contains": VALUES,
     },
-    "amplint/gradscaler/decision_diagram.py": {"DecisionDiagrams._choose": ANSWERED},
-    "amplint/gradscaler/decisions.py": {
-        "Decisions._asked Decisions._find_asked": ANSWERED,
-        "Decisions._condition Decisions._find_condition": ANSWERED,
-    },
-    "amplint/gradscaler/evaluator.py": {
-        "Evaluator._called Evaluator._evaluate Evaluator.at Evaluator.joined Evaluator.not_run "
-        "Evaluator.value": "one level: `at` keeps a stack",
-    },
-    "amplint/gradscaler/instructions.py": {
-        "Compiler.block Compiler.enter Compiler.loop Compiler.side": "they put off what they call",
-    },
-    "amplint/gradscaler/path_explorer.py": {
-        "Explorer.call Explorer.event Explorer.node Explorer.run Explorer.run_callees "
-        "Explorer.run_closure Explorer.run_constructor Explorer.run_function "
-        "Explorer.step": CALLS,
-        "Explorer.common_caller": CALLS,
+    "amplint/gradscaler/interpreter.py": {
+        "Interpreter.call Interpreter.event Interpreter.node Interpreter.run "
+        "Interpreter.run_callees Interpreter.run_constructor Interpreter.run_function": CALLS,
     },
     "amplint/inference/project/bindings.py": {
         "Bindings._class_imported Bindings.class_at": IMPORTS,

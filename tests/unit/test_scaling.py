@@ -8,7 +8,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from amplint.gradscaler import path_explorer
+from amplint.gradscaler import certainty
 from amplint.run.engine import run
 from tests.helpers import lint, request
 from tests.helpers import write as write_files
@@ -41,7 +41,7 @@ def test_many_tests_before_the_step(count: int, also: str, tmp_path: Path) -> No
         + "scaler.scale(loss).backward()\nclip_grad_norm_(model.parameters(), 1.0)\n"
         + "scaler.step(optimizer)\nscaler.update()\n"
     )
-    assert path_explorer.LIMITS["paths"] < 2**64
+    assert certainty.LIMITS["situations"] < 2**64
     assert found(body, tmp_path) == ["AMP404"]
 
 

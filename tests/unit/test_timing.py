@@ -11,7 +11,7 @@ import pytest
 
 from amplint import Finding, Group, Rule, Unrun, View, calls
 from amplint.cli import main as cli
-from amplint.gradscaler import path_explorer
+from amplint.gradscaler import certainty
 from amplint.output import FORMATS
 from amplint.rule import registry
 from amplint.run import session
@@ -186,7 +186,7 @@ def test_functions_with_too_many_paths_are_named_and_counted(
     monkeypatch.setattr("amplint.run.session.workers", lambda _: processes)
     few = (0, "", "")
     assert check(capfd, "--statistics", "--no-cache") == few
-    monkeypatch.setitem(path_explorer.LIMITS, "paths", 1)
+    monkeypatch.setitem(certainty.LIMITS, "situations", 0)
     for cached in (False, True):
         _, out, err = check(capfd, "--statistics", "--timing")
         assert out == ""  # they are no rule, and their number is none of findings

@@ -1,4 +1,4 @@
-"""Exploring the paths of a function ends, finds the mistake, and takes work in proportion to it."""
+"""What happens in a function is found, with its mistake, by work in proportion to it."""
 
 from __future__ import annotations
 
