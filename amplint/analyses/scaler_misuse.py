@@ -18,10 +18,10 @@ from amplint.util.text import has_line
 
 
 class ScalerMisuse(CallFact[Sequence[Misuse]]):
-    """The mistakes of a call on the paths of a training step with a scaler.
+    """The mistakes of a call in a training step with a scaler.
 
-    `functions`: those in which something is wrong. `widened`: those with more paths than were kept
-    apart.
+    `functions`: those in which something is wrong. `widened`: those with more paths than were
+    looked at.
     """
 
     _callers = Required(Callers)

@@ -128,10 +128,10 @@ class Certainty:
     @cached_property
     def called(self) -> frozenset[tuple[Symbolic, frozenset[Decision]]]:
         """The scalers whose methods are called, each with the tests around a call."""
-        events = (step.event for step in self.trace.steps if step.event is not None)
-        roles = self.trace.roles
         return frozenset(
-            (each.object, each.guards) for each in events if roles.get(each.object) is Role.SCALER
+            (event.object, event.guards)
+            for event in self.trace.events
+            if self.trace.roles.get(event.object) is Role.SCALER
         )
 
     def varying(self, decisions: Iterable[Decision]) -> frozenset[Symbolic]:
@@ -156,7 +156,7 @@ class Certainty:
         free: frozenset[Symbolic] = frozenset(),
         outcome: bool = True,
     ) -> Trial:
-        """What `check` finds where tests have these outcomes; nothing after too many trials.
+        """Check where tests have these outcomes; nothing comes of it after too many trials.
 
         Args:
             free: other tests, which all have the same outcome.
@@ -212,7 +212,7 @@ class Certainty:
         return Trial(frozenset(possible), frozenset(certain), frozenset(right))
 
     def take(self, number: int, situation: Situation, scalers: Scalers | None) -> Taken:
-        """What a step does in a situation."""
+        """Make a step in a situation."""
         key = number, situation, scalers
         if key not in self._taken:
             event = self.trace.steps[number].event

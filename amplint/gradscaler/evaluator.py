@@ -10,7 +10,7 @@ from amplint.gradscaler.control_flow import ControlFlow
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
 from amplint.gradscaler.outcomes import Decision, Outcomes
-from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
+from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues, operands_of
 from amplint.gradscaler.trace import TrainingTrace
 from amplint.inference import State
 from amplint.ir import ops
@@ -162,18 +162,19 @@ class Evaluator:
     def result(self, frame: Activation, number: int) -> Symbolic:
         """The result of an unknown function: the same for the same arguments in one iteration."""
         node = frame.graph.nodes[number]
-        operands = [self.at(frame, operand) for operand in node.operands]
-        if any(map(self.symbols.is_deep, operands)):
-            return self.unique(frame, number)
-        found = self.symbols.of("call", node.data.keywords, frame.all_iterations, *operands)
+        operands = (self.at(frame, operand) for operand in node.operands)
+        term = "call", node.data.keywords, frame.all_iterations, *operands
+        found = self.made_of(frame, number, *term)
         site = (frame.function, number)
         if self.index.is_of_remainder(site) or self.index.is_of_overflow(site):
             self.symbols.note_periodic(found)
         return found
 
-    def scaled(self, frame: Activation, number: int, scaler: Symbolic, loss: Symbolic) -> Symbolic:
-        found = self.symbols.of("scaled", scaler, loss)
-        return self.unique(frame, number) if self.symbols.is_deep(found) else found
+    def made_of(self, frame: Activation, number: int, *term: object) -> Symbolic:
+        """The value of a term; unknown if that is too deep."""
+        if any(map(self.symbols.is_deep, operands_of(term))):
+            return self.unique(frame, number)
+        return self.symbols.of(*term)
 
     def role(self, frame: Activation, number: int) -> Role:
         """The role of a node's object; noted for its symbolic value, if it is known."""

@@ -299,14 +299,19 @@ class Interpreter(Evaluator):
         reached = [(way, under) for way, under in ways if way is not None]
         if len(reached) < 2:
             return reached[0][0] if reached else None
-        fields = {
+        (first, _), *others = reached
+        # Most fields hold the same on all ways: they are compared at C speed.
+        differing = {
+            each for way, _ in others for each, _ in first.fields.items() ^ way.fields.items()
+        }
+        fields = first.fields | {
             each: self.choice(
                 frame,
                 (place, each),
                 frame.iterations,
                 [(way.fields.get(each, self.symbols.of("attr", *each)), w) for way, w in reached],
             )
-            for each in dict.fromkeys(each for way, _ in reached for each in way.fields)
+            for each in sorted(differing)
         }
         return Whereabouts(self.trace.join(way.step for way, _ in reached), fields)
 
@@ -415,7 +420,7 @@ class Interpreter(Evaluator):
             case TrainingEventKind.IS_ENABLED:
                 return self.symbols.constant(True)
             case TrainingEventKind.SCALE:
-                return self.scaled(frame, number, thing, given)
+                return self.made_of(frame, number, "scaled", thing, given)
             case TrainingEventKind.HALF | TrainingEventKind.BFLOAT16:
                 self.half.add(thing)
                 self.note(frame, number, kind, thing)

@@ -87,9 +87,8 @@ class TraceFacts:
         self.index = index
         # By optimizer, the scalers that are called with it.
         self.owners: dict[Symbolic, set[Symbolic]] = {}
-        for step in trace.steps:
-            if step.event is not None:
-                self._find_owner(step.event)
+        for event in trace.events:
+            self._find_owner(event)
 
     def _find_owner(self, event: Occurrence) -> None:
         roles = self.trace.roles
@@ -112,14 +111,12 @@ class TraceFacts:
     @cached_property
     def is_of_framework(self) -> bool:
         """Whether a framework runs a backward pass, and scales the loss itself."""
-        events = (step.event for step in self.trace.steps if step.event is not None)
-        return any(event.kind is TrainingEventKind.SCALED_BACKWARD for event in events)
+        return any(event.kind is TrainingEventKind.SCALED_BACKWARD for event in self.trace.events)
 
     @cached_property
     def _spoken(self) -> dict[str, frozenset[str]]:
         """The words of all functions that are run."""
-        events = (step.event for step in self.trace.steps if step.event is not None)
-        run = {function for event in events for function, _ in event.site}
+        run = {function for event in self.trace.events for function, _ in event.site}
         functions = self.index.inference.functions
         return {function: frozenset(functions[function].words) for function in run}
 
@@ -153,8 +150,7 @@ class TraceFacts:
 
     @cached_property
     def _tests_a_norm(self) -> bool:
-        events = [step.event for step in self.trace.steps if step.event is not None]
-        looks = {event.site[-1][1] for event in events if event.kind in LOOKS}
+        looks = {event.site[-1][1] for event in self.trace.events if event.kind in LOOKS}
         symbols = self.trace.symbols
         asked = frozenset[Symbolic]().union(*self.trace.tests.values())
         tested = reachable(asked, lambda each: operands_of(symbols[each]))
@@ -196,7 +192,7 @@ class SituatedEvent:
         return Situation(frozenset(self.optimizers.items()), self.checked, self.asked_for())
 
     def asked_for(self) -> frozenset[tuple[Remembered, int]]:
-        """What later mistakes depend on, and the calls that one can have at its other end."""
+        """All that later mistakes depend on, with the calls that one can have at its other end."""
         of_optimizers = {symbol: recalled(states) for symbol, states in self.optimizers.items()}
         of_scalers = frozenset[StepCall]().union(*of_optimizers.values()) - {StepCall.UPDATE}
         if self.checked is False:  # a second update would find nothing to do

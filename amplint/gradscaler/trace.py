@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,6 +68,10 @@ class TrainingTrace:
     adams: set[Symbolic] = field(default_factory=set)
     may_be_off: set[Symbolic] = field(default_factory=set)
     is_complete: bool = True
+
+    @property
+    def events(self) -> Iterator[Occurrence]:
+        return (step.event for step in self.steps if step.event is not None)
 
     def add(self, step: TraceStep) -> int:
         """The number of a new step."""
