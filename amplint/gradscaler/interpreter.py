@@ -179,9 +179,8 @@ class Interpreter(Evaluator):
 
     def open(self, frame: Activation, opened: list[OpenBlock], number: int) -> int:
         """Begin the blocks that begin with a node; where to go on if one is left out, else -1."""
-        running = {each.block for each in opened}
         for block in frame.flow.begins.get(number, ()):
-            if block in running:
+            if any(each.block == block for each in opened):
                 continue
             facts, end = frame.graph.blocks[block], frame.graph.nodes_in(block).stop
             begun = None
