@@ -1,5 +1,5 @@
-"""Which functions run while `torch.compile` captures a graph of their operations, themselves or by
-what calls them.
+"""Which functions run while a graph of their operations is captured, by `torch.compile`, an export
+or CUDA, themselves or by what calls them.
 
 A call that may run several functions leads nowhere: which of them is captured is not known. Nor
 does one that stands where code runs rarely, or where a test has asked whether something is being
@@ -19,7 +19,14 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Node
-from amplint.knowledge.captures import COMPILER, LEAVERS, LOOKED_INTO
+from amplint.knowledge.captures import (
+    COMPILER,
+    CUDA_GRAPH,
+    EXPORTER,
+    GRAPHER,
+    LEAVERS,
+    LOOKED_INTO,
+)
 from amplint.knowledge.vocabulary import ASKS_FOR_CAPTURE
 from amplint.util.walks import reachable
 from amplint.values.atoms import Evidence, Function, Instance, Shows, Symbol, Value, constant
@@ -27,7 +34,8 @@ from amplint.values.lattice import only
 
 REACH = 8  # how many calls a capture is followed through
 # Where none of these stands, nothing is captured.
-WORDS = frozenset(name.rpartition(".")[2] for name in (COMPILER, *LEAVERS))
+CAPTURING = frozenset({COMPILER, EXPORTER, GRAPHER})
+WORDS = frozenset(name.rpartition(".")[2] for name in (*CAPTURING, CUDA_GRAPH, *LEAVERS))
 # What an object, a module or a dict keeps, which is there when it is asked for again.
 KEPT = frozenset({ops.ATTR, ops.NAME, ops.SUBSCRIPT, ops.CALL})
 TESTED = frozenset({ops.BOOL, ops.UNARY, ops.COMPARE, ops.NARROW})
@@ -37,14 +45,18 @@ class Captured(NamedTuple):
     """A capture of a function.
 
     Args:
+        by: the name of what captures.
         is_whole: whether it has `fullgraph=True`; None where that is not known.
         chain: the place that says so, and the calls from there.
         site: the last of these calls, if there is one.
+        block: the block that is captured; 0 for the whole function.
     """
 
+    by: str
     is_whole: bool | None
     chain: tuple[Evidence, ...]
     site: SiteId | None = None
+    block: int = 0
 
 
 class Captures(PlaceFact[Captured]):
@@ -58,7 +70,7 @@ class Captures(PlaceFact[Captured]):
         self._found: dict[str, Captured] = {}
         named = [*self._named()]
         left_out = {function for name, function, _ in named if name in LEAVERS}
-        waiting = [(function, start) for name, function, start in named if name == COMPILER]
+        waiting = [(function, start) for name, function, start in named if name not in LEAVERS]
         for _ in range(REACH):
             reached: list[tuple[str, Captured | None]] = []
             for function, captured in waiting:
@@ -72,15 +84,20 @@ class Captures(PlaceFact[Captured]):
 
     def of(self, at: NodePlace) -> Captured | None:
         captured = self._found.get(at.function)
-        return captured if captured and self._runs(at.function, at.block, captured) else None
+        if captured is None or not self._is_within(at.function, at.block, captured):
+            return None
+        return captured if self._runs(at.function, at.block, captured) else None
+
+    def _is_within(self, function: str, block: int, captured: Captured) -> bool:
+        return self.inference.states[function].graph.is_in(block, captured.block)
 
     def captures(self, function: str) -> bool:
         """Whether something in a function may be captured."""
         return function in self._found
 
     def _named(self) -> Iterator[tuple[str | None, str, Captured | None]]:
-        """The functions that a function of torch is given, or decorates: its name, the function,
-        and how that is captured if it is `torch.compile`."""
+        """The functions that a function of torch is given, or decorates, or of which it captures a
+        block: its name, the function, and how that is captured if it is one that captures."""
         for function, state in self.inference.states.items():
             if WORDS.isdisjoint(self.inference.functions[function].words):
                 continue
@@ -90,11 +107,18 @@ class Captures(PlaceFact[Captured]):
                     for decorator in node.operands:
                         call = nodes[decorator]
                         name = symbol(state, call.operands[0] if call.op == ops.CALL else decorator)
-                        yield name, node.data, self._start((function, number), call, node.data)
+                        if name in CAPTURING | LEAVERS:
+                            start = self._start(name, (function, number), call, node.data)
+                            yield name, node.data, start
                 elif node.op == ops.CALL and (first := node.argument(0)) >= 0:
                     name = symbol(state, node.operands[0])
-                    for each in self._functions(state.values[first]):
-                        yield name, each, self._start((function, number), node, each)
+                    if name == CUDA_GRAPH:
+                        for block in blocks_of(state.graph, number):
+                            why = self.why(function, number, f"captured by `{name}`", Shows.CALL)
+                            yield name, function, Captured(name, True, (why,), None, block)
+                    elif name in CAPTURING | LEAVERS:
+                        for each in self._functions(state.values[first]):
+                            yield name, each, self._start(name, (function, number), node, each)
 
     def _functions(self, value: Value) -> Iterator[str]:
         """The functions that a value may be, and the `forward` of the modules."""
@@ -105,28 +129,30 @@ class Captures(PlaceFact[Captured]):
                 methods = self.inference.hierarchy.methods(atom.cls, "forward", overridden=False)
                 yield from methods if len(methods) == 1 else ()
 
-    def _start(self, place: SiteId, call: Node, function: str) -> Captured | None:
-        """The capture by `torch.compile`; None where it is switched off, or in a test, which may be
-        there to show that it breaks."""
+    def _start(self, name: str, place: SiteId, call: Node, function: str) -> Captured | None:
+        """The capture by a function of torch; None where it is switched off, or in a test, which may
+        be there to show that it breaks."""
         state = self.inference.states[place[0]]
         if option(state, call, "disable") or self.inference.store.is_from_test(function, place[0]):
             return None
-        why = self.why(*place, f"captured by `{COMPILER}`", Shows.CALL)
-        return Captured(option(state, call, "fullgraph"), (why,))
+        why = self.why(*place, f"captured by `{name}`", Shows.CALL)
+        return Captured(name, option(state, call, "fullgraph"), (why,))
 
     def _called(self, function: str, captured: Captured) -> Iterator[tuple[str, Captured]]:
         """The functions that a captured one calls, with their captures."""
         state = self.inference.states[function]
         for number, node in enumerate(state.graph.nodes):
             callees = self.inference.calls.edges.get((function, number), set())
-            if len(callees) != 1 or not self._runs(function, node.block, captured):
+            if len(callees) != 1 or not self._is_within(function, node.block, captured):
+                continue
+            if not self._runs(function, node.block, captured):
                 continue
             (callee,) = callees
             if is_meant(state, node, callee):
                 name = self.inference.functions[callee].name
                 why = self.why(function, number, f"calls `{name}`", Shows.CALL)
                 chain = (*captured.chain, why)
-                yield callee, Captured(captured.is_whole, chain, (function, number))
+                yield callee, captured._replace(chain=chain, site=(function, number), block=0)
 
     def _runs(self, function: str, block: int, captured: Captured) -> bool:
         """Whether a block runs often in the capture: not by a call that leaves it out, and not
@@ -140,6 +166,12 @@ class Captures(PlaceFact[Captured]):
         while block >= 0 and not self._guards.is_cold(function, state, block):
             block = state.graph.blocks[block].parent
         return block < 0
+
+
+def blocks_of(graph: Graph, context: int) -> Iterator[int]:
+    """The `with` blocks whose context a node is."""
+    blocks = enumerate(graph.blocks)
+    return (number for number, facts in blocks if facts.kind == "with" and facts.node == context)
 
 
 def is_meant(state: State, call: Node, function: str) -> bool:

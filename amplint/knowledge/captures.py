@@ -1,4 +1,4 @@
-"""Captures of a graph by `torch.compile`, and what they leave out.
+"""Captures of a graph by `torch.compile`, `torch.export` or CUDA, and what they leave out.
 
 Measured in torch 2.13.0 on the CPU, which tests/oracles/test_captures.py repeats. Where a tensor
 lives makes no difference: the compiler sees no values anywhere.
@@ -13,6 +13,16 @@ TORCH = "2.13"
 
 COMPILER = "torch.compile"
 """It compiles its first argument, or as a decorator what it stands at."""
+
+EXPORTER = "torch.export.export"
+"""It exports its first argument, of which it takes no test of a value."""
+
+GRAPHER = "torch.cuda.make_graphed_callables"
+"""It captures its first argument in a CUDA graph."""
+
+CUDA_GRAPH = "torch.cuda.graph"
+"""A context in which a CUDA graph is captured, which refuses whatever waits for the device
+(https://docs.pytorch.org/docs/stable/notes/cuda.html#constraints)."""
 
 SCALARS = "capture_scalar_outputs"
 SHAPES = "capture_dynamic_output_shape_ops"

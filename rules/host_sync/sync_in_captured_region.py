@@ -25,15 +25,17 @@ The function may be compiled in another file, and the read may be in a function 
 finding shows the calls as related places. Code that runs rarely, that `torch.compiler.disable`
 excludes, or that is under a test such as `torch.compiler.is_compiling()` is not reported.
 
-A test that raises is a correctness finding; a graph break only costs time.
+A test that raises is a correctness finding; a graph break only costs time. Under
+`torch.export.export` a test raises; in a CUDA graph (`torch.cuda.graph`,
+`torch.cuda.make_graphed_callables`) whatever waits raises.
 
 Fix safety: none is offered. The decision has to move to the device, or the value has to be read
 after the compiled function has returned.
 
-Known limits: only code that is visibly compiled is checked, and only calls of a single function.
-`model.compile()`, exports, CUDA graphs, `print(t)` and `range(t)` are not followed. `.item()` and
-the other numbers are not reported if the project mentions `capture_scalar_outputs`, and masks are
-not if it mentions `capture_dynamic_output_shape_ops`.
+Known limits: only code that is visibly captured is checked, and only calls of a single function.
+`model.compile()`, `print(t)` and `range(t)` are not followed. `.item()` and the other numbers are
+not reported if the project mentions `capture_scalar_outputs`, and masks are not if it mentions
+`capture_dynamic_output_shape_ops`.
 """
 
 from __future__ import annotations
@@ -56,7 +58,14 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.captures import SCALARS, SHAPES
+from amplint.knowledge.captures import (
+    COMPILER,
+    CUDA_GRAPH,
+    EXPORTER,
+    GRAPHER,
+    SCALARS,
+    SHAPES,
+)
 from amplint.knowledge.host_reads import COUNTED, DATA_DEPENDENT
 
 from .._shared.conditions import may_be_size, others_asked
@@ -93,6 +102,14 @@ def check_read(call: View) -> Iterator[Finding]:
         yield from said(call, operand, f"`{call.brief}`", "AMP101", option)
 
 
+@rule.on(calls(".cpu", ".numpy") & IN_CAPTURE)
+def check_copy(call: View) -> Iterator[Finding]:
+    """Ex) x.cpu(), which a CUDA graph alone refuses"""
+    captured, operand = call.ask(Captures), operand_of_read(call)
+    if captured is not None and captured.by in (CUDA_GRAPH, GRAPHER) and operand is not None:
+        yield from said(call, operand, f"`{call.brief}`", "AMP101")
+
+
 @rule.on(nodes("test") & IN_CAPTURE)
 def check_truth(at: View) -> Iterator[Finding]:
     """Ex) if x:, while x:, x of `x and y`, not x"""
@@ -118,10 +135,18 @@ def said(at: View, tensor: View, subject: str, former: str, option: str = "") ->
         option: with which it is captured, as it is with `fullgraph=True`.
     """
     captured = at.ask(Captures) if tensor.tensor is not None else None
-    if captured is None or (option and (captured.is_whole is not False or at.mentions(option))):
+    if captured is None:
         return
-    if captured.is_whole:
-        effect, group = "raises under `torch.compile(fullgraph=True)`", Group.CORRECTNESS
+    by_cuda = captured.by in (CUDA_GRAPH, GRAPHER)
+    if option and not by_cuda and (captured.is_whole is not False or at.mentions(option)):
+        return
+    if captured.by == EXPORTER and former != "AMP103":
+        return  # it depends on its options, which of the others it takes
+    group = Group.CORRECTNESS
+    if captured.by != COMPILER:
+        effect = f"raises under `{CUDA_GRAPH if by_cuda else captured.by}`"
+    elif captured.is_whole:
+        effect = "raises under `torch.compile(fullgraph=True)`"
     else:
         effect, group = "breaks the graph under `torch.compile`", Group.PERFORMANCE
     yield at.finding(f"{subject} {effect}", captured.chain, group=group, former=former)

@@ -17,10 +17,10 @@ a 0-dim source may have any dtype.
 Fix safety: casts the source to the dtype of the buffer. Safe, because the line could only raise.
 Unsafe if the error is caught.
 
-Known limits: unknown dtypes and integers, and lists as an index, are not reported. For buffers of a
-module, only writes within an autocast region are checked, since the whole module may be half. The
-out-of-place operations `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and
-are not reported.
+Known limits: unknown dtypes and integers are not reported. For buffers of a module, only writes
+within an autocast region are checked, since the whole module may be half. The out-of-place
+operations `index_put`, `scatter_add` and `index_copy` may be promoted by autocast and are not
+reported.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from amplint import (
     Finding,
     Fix,
     Group,
+    Host,
     Presumes,
     Raises,
     Rule,
@@ -134,12 +135,15 @@ def may_promote(call: View) -> bool:
 
 
 def is_advanced(index: View, dimensioned: bool) -> bool:
-    """Whether a write goes through a tensor or a mask, which does not cast.
+    """Whether a write goes through a tensor, a list or a mask, which does not cast.
 
     Integer indices raise whatever the source is, masks where it has dimensions.
     """
     if index.op == "tuple":
         return any(is_advanced(each, dimensioned) for each in index.operands)
+    if index.origin.op == "list":  # of numbers, it is a list of places
+        places = [only(each.value) for each in index.origin.operands]
+        return bool(places) and all(isinstance(a, Host) and a.kind == "int" for a in places)
     atom = only(index.value)
     if isinstance(atom, Sequence) and atom.items is None:
         atom = only(atom.element)  # torch.where(mask), mask.nonzero(as_tuple=True)

@@ -36,6 +36,8 @@ ELSEWHERE = {
 # By reason: modules, each with the names of its lists.
 ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
+        "amplint/analyses/cast_modules.py": "BUFFERS OWN_CASTS",
+        "amplint/analyses/classes.py": "MOVING",
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "amplint/analyses/counted_positions.py": "NAMES",
@@ -155,6 +157,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/parallel/hard_coded_device_in_lightning_module.py": "HOOK TRANSFERS",
     },
     "the grammar: identifiers, imports, strings, comments": {
+        "rules/migration/apex_amp.py": "BACKWARD INITIALIZED OPTIONAL",
+        "rules/autocast/banned_loss_in_autocast.py": "QUOTED SWITCHING",
         "amplint/cst/newer_syntax.py": "F_STRING SIGNS",
         "amplint/cst/pairing.py": "_AST_LEAVES",
         "amplint/cst/segments.py": "LONE_CR _FORM_FEED_INDENT",
