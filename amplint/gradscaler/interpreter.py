@@ -180,8 +180,8 @@ class Interpreter(Evaluator):
     def open(self, frame: Activation, opened: list[OpenBlock], number: int) -> int:
         """Begin the blocks that begin with a node; where to go on if one is left out, else -1."""
         for block in frame.flow.begins.get(number, ()):
-            if any(each.block == block for each in opened):
-                continue
+            if opened and block <= opened[-1].block:
+                continue  # it is running, in another iteration
             facts, end = frame.graph.blocks[block], frame.graph.nodes_in(block).stop
             begun = None
             if (opened and opened[-1].is_aside) or (
