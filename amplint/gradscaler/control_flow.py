@@ -87,8 +87,9 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
     sides: dict[tuple[int, int, int], int] = {}  # each `if`, by the block around, its test and end
     for block, facts in enumerate(graph.blocks):
         within = graph.nodes_in(block)
-        if within:
-            begins.setdefault(within.start, []).append(block)
+        if not within:
+            continue
+        begins.setdefault(within.start, []).append(block)
         if facts.kind in SIDES:
             twin = sides.get((facts.parent, facts.node, within.start))
             if facts.kind == "if":

@@ -315,12 +315,12 @@ class Interpreter(Evaluator):
         return Whereabouts(self.trace.join(way.step for way, _ in reached), fields)
 
     def node(self, frame: Activation, number: int, node: Node, *, is_aside: bool) -> None:
+        self.ran += 1
         if is_aside:
             is_result = node.op == ops.CALL and not is_object(frame.state, number)
             give = self.result if is_result else self.value
             frame.aside[number] = give(frame, number)
             return
-        self.ran += 1
         frame.under[number] = self.guards
         if node.op == ops.CALL:
             frame.values[number] = self.call(frame, number, node)

@@ -352,3 +352,21 @@ def test_a_path_that_contradicts_itself_later_shows_nothing(tmp_path: Path) -> N
     assert found(body, tmp_path) == []
     raises = "\n        if flags.scaler is None:\n            raise ValueError"
     assert found(body.replace(raises, ""), tmp_path / "possible") == ["AMP402"]
+
+
+def test_the_last_test_of_a_function_may_return(tmp_path: Path) -> None:
+    """What follows `if ...: return` is then nothing."""
+    program = TRAIN.format(
+        body="""\
+        backward(model, x, scaler)
+        clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+def backward(model, x, scaler: torch.amp.GradScaler):
+    if x.ndim == 2:
+        return scaler.scale(model(x).mean()).backward()
+"""
+    )
+    outcome = lint({"train.py": program.encode()}, tmp_path)
+    assert [f.code for f in outcome.findings if f.code.startswith("AMP4")] == ["AMP404"]
