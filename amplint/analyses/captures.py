@@ -130,8 +130,8 @@ class Captures(PlaceFact[Captured]):
                 yield from methods if len(methods) == 1 else ()
 
     def _start(self, name: str, place: SiteId, call: Node, function: str) -> Captured | None:
-        """The capture by a function of torch; None where it is switched off, or in a test, which may
-        be there to show that it breaks."""
+        """The capture by a function of torch; None where it is off, or in a test, which may show
+        that it breaks."""
         state = self.inference.states[place[0]]
         if option(state, call, "disable") or self.inference.store.is_from_test(function, place[0]):
             return None
