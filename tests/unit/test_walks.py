@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.util.walks import Solver, components, derivable, least, nearest, reachable
+from amplint.util.walks import Solver, components, derivable, nearest, reachable
 
 Graph = dict[int, list[int]]
 NODES = 8
@@ -47,7 +47,7 @@ def test_least_evaluates_a_chain_of_diamonds_in_linear_time() -> None:
         count += 1
         return node == 1000 or any([ask(node + 1), ask(node + 1)])
 
-    assert least(0, equation, False)
+    assert Solver(equation, False)(0)
     assert count <= 2 * 1001
 
 
@@ -63,7 +63,7 @@ def test_least_solves_reachability_in_graphs_with_cycles(graph: Graph, goals: se
     def equation(node: int, ask: Callable[[int], bool]) -> bool:
         return node in goals or any(ask(each) for each in graph.get(node, []))
 
-    assert least(0, equation, False) == bool(closure(graph, 0) & goals)
+    assert Solver(equation, False)(0) == bool(closure(graph, 0) & goals)
 
 
 def distances(graph: Graph, start: int) -> dict[int, int]:
@@ -165,4 +165,4 @@ def test_a_solver_forgets_what_it_has_not_finished() -> None:
 
 def test_no_chain_is_too_long() -> None:
     length = 100_000
-    assert least(0, lambda n, ask: n == length or ask(n + 1), False)
+    assert Solver(lambda n, ask: n == length or ask(n + 1), False)(0)
