@@ -187,16 +187,6 @@ def test_a_miscalled_autocast_names_its_error(
 @pytest.mark.parametrize(
     ("line", "help"),
     [
-        ("y = x.add(x, alpha=lengths.max())", "multiply by the tensor: `x + factor * y`"),
-        (
-            "y = torch.addmm(x, x, x, beta=lengths.max())",
-            "multiply by the tensor: `factor * x + y`",
-        ),
-        (
-            "y = nn.ModuleList([model, model])[lengths.max()]",
-            "choose the module by a Python integer",
-        ),
-        ("y = [x, 2 * x][lengths.max()]", "choose by a Python integer, or stack"),
         ("y = x[: lengths.max()]", "keep lengths on the host as a list"),
         ("y = x[lengths.max()]", "compute the number on the host"),
     ],
