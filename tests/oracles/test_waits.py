@@ -77,7 +77,6 @@ NOT_REPORTED = {
             "nn.BatchNorm1d(4).cuda()(x)",
             "nn.LSTM(4, 4).cuda()(x[None])",
             "pin.cuda()",
-            "torch.from_numpy(arr).to(d)",
             "x.clone().copy_(cpu)",
             "x.clone()[0] = cpu[0]",
             "x.clone()[i] = torch.tensor(1.0)",
