@@ -43,7 +43,7 @@ def move_of(call: View) -> Move | None:
         return None
     if _constant_device(target) == "cpu":
         return None
-    certain = _names_device(target)
+    certain = names_device(target)
     return None if certain is None else Move(target.text, call.arg("dtype", 1), certain)
 
 
@@ -65,7 +65,7 @@ def _constant_device(target: View) -> str | None:
     return value.partition(":")[0] if isinstance(value, str) else None
 
 
-def _names_device(target: View) -> bool | None:
+def names_device(target: View) -> bool | None:
     """Whether the argument of `.to` is a device: for every caller, only in the calls that are seen
     (False), or not at all (None)."""
     atoms = target.value

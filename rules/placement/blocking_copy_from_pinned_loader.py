@@ -21,7 +21,9 @@ Known limits: if a loader has its own `collate_fn`, the batch itself and its att
 reported; neither is a loader whose `pin_memory=` may be false by default. If `pin_memory=` depends
 on an option, such as `torch.cuda.is_available()`, the loader is assumed to pin; if it does not, the
 copy behaves as before. A view of the batch is assumed to be in new memory, unless it is a slice. A
-cast in the same call happens on the host, in memory that is not pinned.
+cast that changes the dtype happens on the host first, in memory that is not pinned, and is not
+reported. If the dtype of the batch is unknown, a cast to float32 or int64 is assumed to change
+nothing: datasets mostly give these.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     ACCELERATOR,
+    DType,
     Finding,
     Fix,
     Group,
@@ -50,7 +53,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.moves import move_of
+from .._shared.moves import names_device
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
 FRESH = "the batch comes from a loader that no caller passes"
 UNWRITTEN = "nothing writes into the batch later"
 COLLATED = "torch collates the batch"
+USUAL = frozenset({"float32", "int64"})  # of what datasets give
 
 
 rule = Rule(
@@ -80,7 +84,8 @@ def check(call: View) -> Iterator[Finding]:
     if heat is None or there.device.kind != ACCELERATOR:
         return
     # Whether it is the current GPU or another one (`.cuda(args.gpu)`) makes no difference here.
-    if call.method != "cuda" and ((move := move_of(call)) is None or move.dtype is not None):
+    target = call.arg("device", 0)
+    if call.method != "cuda" and (target is None or names_device(target) is None):
         return
     message = f"`{call.brief}` blocks, although the loader pins its batches"
     fix = without_waiting(call, batch)
@@ -89,12 +94,22 @@ def check(call: View) -> Iterator[Finding]:
 
 def pinned_batch(call: View) -> Tensor | TensorTree | None:
     """The tensor that a call copies from pinned memory without a word about waiting."""
-    if call.receiver is None or call.has_star or len([*call.arguments]) > 1:
+    waits = call.arg("non_blocking", 1 if call.method == "cuda" else 2) is None
+    if call.receiver is None or call.has_star or not waits:
         return None
     batch = only(call.receiver.value)
     if not isinstance(batch, Tensor | TensorTree) or not batch.device.pinned:
         return None
-    return batch if call.arg("non_blocking") is None else None
+    dtype = call.arg("dtype", 1)
+    return None if dtype is not None and casts(batch, dtype) else batch
+
+
+def casts(batch: Tensor | TensorTree, dtype: View) -> bool:
+    """Whether a cast of a batch makes a copy, as far as is known."""
+    asked = only(dtype.value)
+    before = batch.dtype if isinstance(batch, Tensor) else None
+    usual = USUAL if before is None else {before}
+    return not isinstance(asked, DType) or asked.name not in usual
 
 
 def without_waiting(call: View, value: Tensor | TensorTree) -> Fix | None:

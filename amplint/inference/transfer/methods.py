@@ -131,13 +131,20 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         return UNKNOWN
     operands = [tensor, *tensors_in(arguments.all)]
     given = from_result(full, result, operands, arguments, site)
-    if tensor.device.pinned and name in VIEWS:
+    if tensor.device.pinned and (name in VIEWS or is_no_cast(tensor.dtype, CASTS.get(name))):
         return frozenset(replace(a, device=tensor.device) for a in given if isinstance(a, Tensor))
     return given
 
 
 # What these give always is in the memory of the tensor, pinned as that is.
 VIEWS = frozenset({"squeeze", "unsqueeze", "view"})
+CASTS = {"float": "float32", "long": "int64"}
+
+
+def is_no_cast(before: str | None, after: str | None) -> bool:
+    """Whether a cast gives the same tensor. Of an unknown dtype, one to a dtype that datasets
+    mostly give does: what is pinned stays so."""
+    return after in (CASTS.values() if before is None else (before,))
 
 
 def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
@@ -172,11 +179,12 @@ def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
             result = moved(result, device)
         if len(arguments.positional) > 1 and dtype is None:
             dtype = arguments.get("dtype", 1)
-    if dtype is not None and isinstance(result, Tensor):
-        result = cast_to(result, dtype, site)
+    before = tensor.dtype if isinstance(tensor, Tensor) else None
+    if dtype is not None and not is_no_cast(before, dtype_of(dtype)):
+        result = replace(result, device=unpinned(result.device))
     if isinstance(result, Tensor):
-        result = replace(result, fresh=None)
-    return one(replace(result, device=unpinned(result.device)) if dtype is not None else result)
+        result = replace(cast_to(result, dtype, site) if dtype is not None else result, fresh=None)
+    return one(result)
 
 
 def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
