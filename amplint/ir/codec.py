@@ -27,7 +27,7 @@ from amplint.ir.model import (
     Node,
     Param,
 )
-from amplint.ir.operations import Op
+from amplint.ir.ops import OPERATIONS
 from amplint.ir.ssa import ROWS
 
 FORMAT = 3
@@ -67,7 +67,7 @@ class ClassRecord(msgspec.Struct, array_like=True):
 class GraphRecord(msgspec.Struct, array_like=True):
     """`Graph`: the columns of its nodes and of its blocks, and the rest as it is."""
 
-    op: list[int]  # by their places in `Op`
+    op: list[int]  # by their places in `OPERATIONS`
     operands: list[tuple[int, ...]]
     data: list[int]
     block: list[int]
@@ -96,8 +96,7 @@ class FileRecord(msgspec.Struct, array_like=True):
     graphs: dict[int, msgspec.Raw]
 
 
-_OPERATIONS = tuple(Op)
-_NUMBERS = {operation: number for number, operation in enumerate(_OPERATIONS)}
+_NUMBERS = {operation: number for number, operation in enumerate(OPERATIONS)}
 _encode = msgspec.msgpack.Encoder().encode
 _decode_file = msgspec.msgpack.Decoder(FileRecord).decode
 _decode_graph = msgspec.msgpack.Decoder(GraphRecord).decode
@@ -324,7 +323,7 @@ class Record:
         row, column, end_row, end_column = record.location
         locations = zip(shared(row), column, shared(end_row), end_column, strict=True)
         nodes = zip(
-            map(_OPERATIONS.__getitem__, record.op), record.operands, map(of, record.data),
+            map(OPERATIONS.__getitem__, record.op), record.operands, map(of, record.data),
             record.block, locations, strict=True,
         )  # fmt: skip
         blocks = zip(

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from amplint.ir import ops
-from amplint.ir.operations import Op
+from amplint.ir.ops import Op
 
 NARROWING = frozenset({ops.NARROW})
 Location = tuple[int, int, int, int]  # row, UTF-8 column, end row, end column, as `ast` counts
@@ -37,9 +37,9 @@ class CallShape(NamedTuple):
 class Node(NamedTuple):
     """One operation.
 
-    `Op` lists the operands of each operation, and what `data` holds. The operands of a call are not
-    its arguments one by one, for one behind a star may be any number of them. So nothing but this
-    class counts the operands of a call (tests/fuzz/test_starred_calls.py).
+    `amplint.ir.ops` lists the operands of each operation, and what `data` holds. The operands of a
+    call are not its arguments one by one, for one behind a star may be any number of them. So
+    nothing but this class counts the operands of a call (tests/fuzz/test_starred_calls.py).
     """
 
     op: Op
@@ -121,7 +121,7 @@ class Graph:
     def given_back(self) -> tuple[int, ...]:
         """The values of `returns`, whose nodes hold them; a lambda's value stands there itself."""
         returned = ((each, self.nodes[each]) for each in self.returns)
-        return tuple(node.operands[0] if node.op is Op.RETURN else each for each, node in returned)
+        return tuple(node.operands[0] if node.op == ops.RETURN else each for each, node in returned)
 
     @cached_property
     def contexts(self) -> tuple[int, ...]:

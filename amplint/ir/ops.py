@@ -1,55 +1,71 @@
-"""The operations of value graphs (`amplint.ir.operations`) by constants.
+"""The operations of value graphs.
 
-Code names them by these, `ops.CALL`, which mypy knows: before Python 3.12, a member of an enum
-takes four times as long to look up as a name of a module.
+For each, in a comment: its operands, and what `Node.data` holds. Code names them by these
+constants, `ops.CALL`, of which mypy knows when one is misspelt.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NewType
 
-from amplint.ir.operations import Op
+Op = NewType("Op", str)
 
-CONST: Final = Op.CONST
-PARAM: Final = Op.PARAM
-NAME: Final = Op.NAME
-IMPORT: Final = Op.IMPORT
-ATTR: Final = Op.ATTR
-CALL: Final = Op.CALL
-SUBSCRIPT: Final = Op.SUBSCRIPT
-SLICE: Final = Op.SLICE
-BINOP: Final = Op.BINOP
-UNARY: Final = Op.UNARY
-AUG: Final = Op.AUG
-COMPARE: Final = Op.COMPARE
-BOOL: Final = Op.BOOL
-TUPLE: Final = Op.TUPLE
-LIST: Final = Op.LIST
-SET: Final = Op.SET
-DICT: Final = Op.DICT
-STARRED: Final = Op.STARRED
-FSTRING: Final = Op.FSTRING
-PHI: Final = Op.PHI
-ITER: Final = Op.ITER
-UNPACK: Final = Op.UNPACK
-ENTER: Final = Op.ENTER
-COMP: Final = Op.COMP
-DICTCOMP: Final = Op.DICTCOMP
-PUT: Final = Op.PUT
-ADD: Final = Op.ADD
-STORE: Final = Op.STORE
-NARROW: Final = Op.NARROW
-DEF: Final = Op.DEF
-CLASS: Final = Op.CLASS
-LAMBDA: Final = Op.LAMBDA
-DEFAULT: Final = Op.DEFAULT
-ASSERT: Final = Op.ASSERT
-ANNOTATION: Final = Op.ANNOTATION
-AWAIT: Final = Op.AWAIT
-YIELD: Final = Op.YIELD
-RETURN: Final = Op.RETURN
-RAISE: Final = Op.RAISE
-BREAK: Final = Op.BREAK
-CONTINUE: Final = Op.CONTINUE
-UNBOUND: Final = Op.UNBOUND
-OPAQUE: Final = Op.OPAQUE
+CONST: Final = Op("const")  # the constant
+PARAM: Final = Op("param")  # the parameter's name; operands: its annotation, if any
+NAME: Final = Op("name")  # a name bound outside this function
+IMPORT: Final = Op(
+    "import"
+)  # (module or None, name or None, level); name None binds the module itself
+ATTR: Final = Op("attr")  # (object): the attribute's name
+CALL: Final = Op("call")  # (callee, *positional, *keywords): a `CallShape`
+SUBSCRIPT: Final = Op("subscript")  # (object, index)
+SLICE: Final = Op("slice")  # (lower, upper, step)
+BINOP: Final = Op("binop")  # (left, right): the name of the `ast` operator class
+UNARY: Final = Op("unary")  # (operand): likewise
+AUG: Final = Op("aug")  # (target, value): likewise, of `x += y`
+COMPARE: Final = Op("compare")  # (left, *comparators): the names of the operator classes
+BOOL: Final = Op("bool")  # (*operands): "And" or "Or"
+TUPLE: Final = Op("tuple")  # (*elements)
+LIST: Final = Op("list")  # (*elements)
+SET: Final = Op("set")  # (*elements)
+DICT: Final = Op("dict")  # (*values): the constant keys or None
+STARRED: Final = Op("starred")  # (operand)
+FSTRING: Final = Op("fstring")  # (*values): the text before the first value
+PHI: Final = Op("phi")  # (*alternatives)
+ITER: Final = Op("iter")  # (iterable): one element of what is iterated
+UNPACK: Final = Op("unpack")  # (sequence): (index, number of targets, whether one is starred)
+ENTER: Final = Op("enter")  # (context): what `with context as ...` binds
+COMP: Final = Op("comp")  # (element): "list", "set", "generator"
+# (key, value) or, of `{**d for d in e}`, (mapping,); (key, value, mapping) where these are the
+# pairs of a mapping: `{k: v for k, v in mapping.items() if test}`
+DICTCOMP: Final = Op("dictcomp")
+PUT: Final = Op("put")  # (container, index, value): the container after `container[index] = value`
+# (container, value): the container after `append(value)`; the name of the method. Likewise
+# (loader, function) after `loader.collate_fn = function`
+ADD: Final = Op("add")
+STORE: Final = Op("store")  # (object, value): `object.data = value`
+NARROW: Final = Op(
+    "narrow"
+)  # (operand, *classes): "none", "tensor", "isinstance", "on cuda", "dtype" ...
+NARROW: Final = Op("narrow")
+DEF: Final = Op("def")  # (*decorators): the id of what is defined
+CLASS: Final = Op("class")  # (*bases and decorators): likewise
+LAMBDA: Final = Op("lambda")  # likewise
+DEFAULT: Final = Op("default")  # (value): the id of a function and the name of its parameter
+ASSERT: Final = Op("assert")  # (test)
+ANNOTATION: Final = Op(
+    "annotation"
+)  # (operand): of a variable, where nothing is bound to it by this
+AWAIT: Final = Op("await")  # (operand)
+YIELD: Final = Op("yield")  # (operand)
+RETURN: Final = Op("return")  # (operand)
+RAISE: Final = Op("raise")
+BREAK: Final = Op("break")
+CONTINUE: Final = Op("continue")
+UNBOUND: Final = Op("unbound")  # the name of a variable that was deleted
+OPAQUE: Final = Op("opaque")  # what nothing is known of
+
+OPERATIONS: Final = tuple(Op(value) for name, value in [*globals().items()] if name.isupper())
+# What conditions of rules may be about that is no node of its own (`amplint.view.spot`).
+NO_NODES = frozenset({"function", "test", "context"})
+NAMES = frozenset(OPERATIONS) | NO_NODES

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from amplint.ir import ops
 from amplint.ir.model import Block, CallShape, FunctionFacts, Graph, Location, Node
-from amplint.ir.operations import Op
+from amplint.ir.ops import Op
 
 Env = dict[str, int]
 Define = Callable[[ast.AST, FunctionFacts], str]

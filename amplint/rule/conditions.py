@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from amplint.analyses.trait import Trait
-from amplint.ir.operations import NAMES
+from amplint.ir.ops import NAMES
 
 if TYPE_CHECKING:  # a run from the cache imports this, and no values
     from amplint.values.atoms import Atom

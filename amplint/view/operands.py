@@ -10,7 +10,7 @@ from amplint.ir.ssa import handed_on
 
 Parts = Sequence[ast.expr | None]
 # By kind of expression or statement: its parts, in the order that the operands of its node have
-# (`ir.operations.Op`).
+# (`ir.ops`).
 PARTS: Mapping[type[ast.AST], Callable[[Any], Parts]] = {
     ast.AnnAssign: lambda s: [s.annotation],
     ast.Assert: lambda s: [s.test],

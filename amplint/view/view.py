@@ -323,7 +323,7 @@ class View:
 
     @property
     def operands(self) -> Sequence[View]:
-        """Its operands, as `amplint.ir.operations.Op` lists them; none of a variable."""
+        """Its operands, as `amplint.ir.ops` lists them; none of a variable."""
         return self._operands_from(0) if self.op != READ else ()
 
     def _operands_from(self, first: int) -> Sequence[View]:

@@ -19,7 +19,7 @@ import amplint
 from amplint import testing
 from amplint.fix.edits.code_edits import Edits
 from amplint.fix.edits.imports import Imports, Spelling
-from amplint.ir.operations import NAMES
+from amplint.ir.ops import NAMES
 from amplint_verify.observing.block import ObservedBlock
 from tests.helpers import ROOT
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from amplint.ir import ops
 from tests.helpers import ROOT, tree_of
 
 
@@ -38,7 +37,3 @@ def test_no_operation_is_compared_with_a_string(room: str) -> None:
         for text in strings(side)
     ]
     assert found == []
-
-
-def test_each_operation_has_a_constant() -> None:
-    assert {name: getattr(ops, name) for name in ops.Op.__members__} == dict(ops.Op.__members__)

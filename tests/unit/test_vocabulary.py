@@ -19,7 +19,7 @@ PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 # Rooms and modules that have nothing to do with the names of user code.
 ELSEWHERE = {
     "amplint/knowledge/": "the vocabulary, and the tables of what libraries have",
-    "amplint/ir/operations.py": "the operations of value graphs",
+    "amplint/ir/ops.py": "the operations of value graphs",
     "amplint/frameworks/": "how the models of frameworks are written",
     "amplint/util/": "text, files, terminals",
     "amplint/values/": "amplint's own values",

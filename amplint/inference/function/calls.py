@@ -18,7 +18,7 @@ from amplint.inference.state import Key
 from amplint.inference.transfer import options
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
-from amplint.ir.operations import Op
+from amplint.ir.ops import Op
 from amplint.ir.ssa import ENTERING, STACKING
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS

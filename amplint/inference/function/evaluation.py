@@ -23,7 +23,7 @@ from amplint.inference.project.use_evidence import CONTAINERS
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.ir import ops
 from amplint.ir.model import Node
-from amplint.ir.operations import Op
+from amplint.ir.ops import Op
 from amplint.ir.ssa import COLLATE, ENTERING
 from amplint.knowledge import libraries
 from amplint.values.atoms import (

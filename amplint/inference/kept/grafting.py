@@ -112,7 +112,7 @@ def pairs(old: Graph, new: Graph) -> Iterator[tuple[int, int]]:
 
 def kind_of(node: Node) -> tuple[str, str, int]:
     """A node without its operands and its place; constants by their text, for 1 == True."""
-    return node.op.value, repr(node.data), node.block
+    return node.op, repr(node.data), node.block
 
 
 def binds_the_same(old: Graph, new: Graph, numbers: Mapping[int, int]) -> bool:

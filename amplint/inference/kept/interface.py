@@ -20,7 +20,7 @@ from amplint.ir.codec import packed
 from amplint.ir.file_index import File
 from amplint.ir.model import ClassFacts, FunctionFacts, Graph
 from amplint.ir.module_names import module_parts
-from amplint.ir.operations import Op
+from amplint.ir.ops import Op
 from amplint.util.walks import reachable
 
 # Who looks for methods by a name that is computed mentions none of them.
@@ -126,11 +126,11 @@ def told(graph: Graph, number: int) -> str:
     """A node as its graph says it without evaluating it: as much as `Bindings` reads."""
     text = ""
     while graph.nodes[number].op in THROUGH and 0 <= graph.nodes[number].operands[0] < number:
-        text += f" {graph.nodes[number].op.value} {graph.nodes[number].data}"
+        text += f" {graph.nodes[number].op} {graph.nodes[number].data}"
         number = graph.nodes[number].operands[0]
     node = graph.nodes[number]
     named = node.op in (ops.CLASS, ops.DEF, ops.IMPORT, ops.NAME)
-    return f"{node.op.value} {node.data if named else ''}{text}"
+    return f"{node.op} {node.data if named else ''}{text}"
 
 
 def digest(read: object) -> str:

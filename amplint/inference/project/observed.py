@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.ir import ops
-from amplint.ir.operations import Op
+from amplint.ir.ops import Op
 from amplint.project import observations
 from amplint.project.observations import ObservedFunction
 from amplint.util.positions import Place
