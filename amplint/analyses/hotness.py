@@ -216,7 +216,6 @@ class Hotness(PlaceFact[Heat]):
         self._calls: dict[str, list[tuple[int, str]]] = {}
         self._hot_calls: dict[str, Mapping[SiteId, str]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
-        self._differentiated = inference.hierarchy.differentiated()
         self._hooks = inference.hierarchy.hooks()
         self._trains = frozenset(self._backward_calls.trains)
         self._find_batch_loops()
@@ -242,13 +241,12 @@ class Hotness(PlaceFact[Heat]):
         if has_other_classes:
             self._kinds = {}
         # Those whose definitions rest on others.
-        suspects = {*self._per_call, *self._differentiated, *self._hooks}
+        suspects = {*self._per_call, *self._hooks}
         self._batch_loops, self._per_call, self._hot_calls = {}, set(), {}
-        self._differentiated = inference.hierarchy.differentiated()
         self._hooks = inference.hierarchy.hooks()
         trained, self._trains = self._trains, frozenset(self._backward_calls.trains)
         self._find_batch_loops()
-        suspects |= {*self._per_call, *self._differentiated, *self._hooks}
+        suspects |= {*self._per_call, *self._hooks}
         changed = {
             *edit.functions,
             *self._guards.dropped,
@@ -682,11 +680,6 @@ class Hotness(PlaceFact[Heat]):
                 self._is_part_of_forward,
                 "part of a forward pass, once per batch",
                 REACH_OF_DEFINITION,
-            ),
-            (
-                self._differentiated.__contains__,
-                "part of an operator with a gradient, once per batch",
-                REACH_OF_LEARNING,
             ),
             (self._is_loss_of_users, "a loss is computed here, once per batch", REACH_OF_LEARNING),
             (self._is_optimizer_step, "an optimizer's step, once per batch", REACH_OF_LOOP),

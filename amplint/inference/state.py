@@ -21,7 +21,6 @@ KeyKind = Literal[
     "name", "decorators",  # of a scope; of a definition
     "wrapped",  # of a function: the contexts that calls put around it
     "field", "kept", "bases",  # of a class; `kept`: the parameter that a field holds
-    "operator", "role",  # of an operator of `torch.library`; of a function that serves one
     "option",  # of the command line
     "precision",  # of a framework
     "runner",  # of the `forward` of a module: the framework that is given it
@@ -34,8 +33,8 @@ class Key(NamedTuple):
     """A value that functions write and read of each other.
 
     Args:
-        owner: the id of the function or class, or the name of the operator.
-        name: that of the parameter, the variable or the field, or the role.
+        owner: the id of the function or class.
+        name: that of the parameter, the variable or the field.
     """
 
     kind: KeyKind

@@ -13,9 +13,8 @@ Op = NewType("Op", str)
 CONST: Final = Op("const")  # the constant
 PARAM: Final = Op("param")  # the parameter's name; operands: its annotation, if any
 NAME: Final = Op("name")  # a name bound outside this function
-IMPORT: Final = Op(
-    "import"
-)  # (module or None, name or None, level); name None binds the module itself
+# (module or None, name or None, level); name None binds the module itself
+IMPORT: Final = Op("import")
 ATTR: Final = Op("attr")  # (object): the attribute's name
 CALL: Final = Op("call")  # (callee, *positional, *keywords): a `CallShape`
 SUBSCRIPT: Final = Op("subscript")  # (object, index)
@@ -44,18 +43,15 @@ PUT: Final = Op("put")  # (container, index, value): the container after `contai
 # (loader, function) after `loader.collate_fn = function`
 ADD: Final = Op("add")
 STORE: Final = Op("store")  # (object, value): `object.data = value`
-NARROW: Final = Op(
-    "narrow"
-)  # (operand, *classes): "none", "tensor", "isinstance", "on cuda", "dtype" ...
+# (operand, *classes): "none", "tensor", "isinstance", "on cuda", "dtype" ...
 NARROW: Final = Op("narrow")
 DEF: Final = Op("def")  # (*decorators): the id of what is defined
 CLASS: Final = Op("class")  # (*bases and decorators): likewise
 LAMBDA: Final = Op("lambda")  # likewise
 DEFAULT: Final = Op("default")  # (value): the id of a function and the name of its parameter
 ASSERT: Final = Op("assert")  # (test)
-ANNOTATION: Final = Op(
-    "annotation"
-)  # (operand): of a variable, where nothing is bound to it by this
+# (operand): of a variable, where nothing is bound to it by this
+ANNOTATION: Final = Op("annotation")
 AWAIT: Final = Op("await")  # (operand)
 YIELD: Final = Op("yield")  # (operand)
 RETURN: Final = Op("return")  # (operand)

@@ -29,7 +29,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplint.inference import ranks
-from amplint.inference.function import custom_ops
 from amplint.inference.ranks import RankedCall
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
 from amplint.knowledge.casts import (
@@ -1839,21 +1838,6 @@ def test_library_names_of_torch_are_there() -> None:
         if name in UNEQUAL:
             continue
         assert callable(imported(name)), name
-
-
-@pytest.mark.parametrize("name", [*custom_ops.REGISTRARS, "Library"])
-def test_what_registers_operators_is_there(name: str) -> None:
-    assert callable(getattr(torch.library, name))
-
-
-def test_an_operator_is_called_by_its_name_and_runs_what_is_registered() -> None:
-    ran = []
-    library = torch.library.Library("amplint_test", "DEF")
-    library.define("twice(Tensor x) -> Tensor")
-    library.impl("twice", lambda x: ran.append("CPU") or x * 2, "CPU")
-    torch.ops.amplint_test.twice(torch.ones(2))
-    torch.ops.amplint_test.twice.default(torch.ones(2))
-    assert ran == ["CPU", "CPU"]
 
 
 def subclasses(module: Any, base: type) -> set[str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from amplint.inference import transfer
-from amplint.inference.function import custom_ops
 from amplint.inference.function.attributes import MODULE_CONVERSIONS, AttributeReads
 from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
@@ -35,7 +34,6 @@ from amplint.values.atoms import (
     Class,
     Device,
     Function,
-    Host,
     Instance,
     Method,
     NoGrad,
@@ -303,10 +301,6 @@ class Calls(FramePart):
             special = self.call_special(atom.name, arguments, node)
             if special is not None:
                 return special
-            if atom.name.startswith(custom_ops.MODULES):
-                of_operator = self.call_operators(atom.name, arguments, node)
-                if of_operator is not None:
-                    return of_operator
             if infer.hierarchy.kind_of(atom.name) == "loader":
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.frame.called(atom, arguments, node), own)
@@ -515,38 +509,6 @@ class Calls(FramePart):
                 self.exchange.write_region(atom.id, site, None)
                 self.exchange.need(atom.id)
                 self.binding.bind(atom, arguments)
-
-    def call_operators(self, name: str, arguments: Arguments, node: Node) -> Value | None:
-        """A call of an operator, or one that registers a function for it."""
-        registrar = custom_ops.registrar(name)
-        if registrar is not None:
-            return self.register_operator(*registrar, arguments)
-        if name == f"{custom_ops.LIBRARY}.Library":
-            namespace = constant(arguments.get("ns", 0))
-            return (
-                one(Symbol(custom_ops.PREFIX + namespace)) if isinstance(namespace, str) else None
-            )
-        operator = name.removesuffix(".default")
-        kernels = self.exchange.read(Key("operator", operator, "forward"))
-        called = [a for a in ordered(kernels) if isinstance(a, Function)]
-        return join(self.call_function(f, arguments, node) for f in called) if called else None
-
-    def register_operator(self, owner: str, how: str, arguments: Arguments) -> Value | None:
-        """Note the functions that are registered; without one, the call returns a decorator."""
-        operator, rest = custom_ops.registration(owner, arguments)
-        if operator is None:
-            return None
-        how = custom_ops.on_device(how, rest)
-        role, functions = custom_ops.REGISTRARS[how], custom_ops.functions_in(rest)
-        if not functions:
-            return one(Symbol(f"{operator}.{how}"))
-        site = self.frame.here
-        if role:
-            self.exchange.write(Key("operator", operator, role), site, frozenset(functions))
-            for function in functions:
-                self.exchange.write(Key("role", function.id), site, one(Host("str", role, True)))
-                self.exchange.need(function.id)
-        return one(Symbol(operator)) if how in custom_ops.DEFINES else frozenset(functions)
 
     def name_written(self, call: Node) -> int:
         """The node of the second argument of a `getattr`, behind tests of it; -1 where it is not

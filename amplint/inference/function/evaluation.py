@@ -7,7 +7,6 @@ from collections.abc import Sequence as Ordered
 from functools import cached_property, lru_cache
 
 from amplint.inference import ranks, transfer
-from amplint.inference.function import custom_ops
 from amplint.inference.function.annotations import annotated, annotation_subscript
 from amplint.inference.function.attributes import AttributeReads, is_vague
 from amplint.inference.function.binding import ArgumentBinding, is_named
@@ -588,9 +587,9 @@ class Evaluation(FramePart):
         for decorator in reversed(decorators):
             made: list[Value] = []
             for atom in ordered(decorator):
-                if isinstance(atom, Class) or self.calls.run_by(atom) or is_registrar(atom):
+                if isinstance(atom, Class) or self.calls.run_by(atom):
                     result = self.calls.call(atom, Arguments((value,)), node)
-                    made.append(frozenset(a for a in result if is_callee(a)))
+                    made.append(frozenset(a for a in result if isinstance(a, Function)))
                     if isinstance(atom, Function) and self.decorates_many(atom):
                         made.append(value)
             value = join(made) or value
@@ -698,18 +697,6 @@ def under_computed_key(atom: Atom) -> Value:
 def is_context(value: Value) -> bool:
     """Whether this surely is a context of torch."""
     return bool(value) and all(isinstance(atom, Autocast | NoGrad) for atom in value)
-
-
-def is_registrar(atom: Atom) -> bool:
-    """Whether this is a decorator that registers a function for an operator."""
-    return isinstance(atom, Symbol) and custom_ops.registrar(atom.name) is not None
-
-
-def is_callee(atom: Atom) -> bool:
-    """Whether calling this calls a function of the project: it is one, or an operator."""
-    return isinstance(atom, Function) or (
-        isinstance(atom, Symbol) and atom.name.startswith(custom_ops.PREFIX)
-    )
 
 
 def holds_instance(atom: Atom) -> bool:

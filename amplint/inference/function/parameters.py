@@ -229,13 +229,10 @@ class ParameterValues(FramePart):
         facts = self.facts
         # `forward` is given numbers as well, and gradients are all that `backward` is given.
         used = {"forward": self.frame.marks.surely_tensors, "backward": self.frame.marks.tensors}
-        has_context = facts.cls is not None or role == "backward"
-        if has_context and node.data == facts.params[0].name:
+        is_context = node.data == facts.params[0].name
+        if is_context or self.frame.number not in used.get(role, ()):
             return None
-        if self.frame.number not in used.get(role, ()):
-            return None
-        owner = "a Function's" if facts.cls is not None else "an operator's"
-        text = f"`{node.data}` is a parameter of {owner} `{role}`"
+        text = f"`{node.data}` is a parameter of a Function's `{role}`"
         return one(
             Tensor(
                 device=Device(ACCELERATOR, self.frame.evidence(node, text, Shows.CONVENTION)),

@@ -19,7 +19,7 @@ from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
 from amplint.knowledge.vocabulary import COMMON_METHODS, LOSS_CLASS, STEPS_OF_TRAINING
 from amplint.util.walks import Solver
-from amplint.values.atoms import Class, Function, Host, Instance, Symbol, Value, constant, ordered
+from amplint.values.atoms import Class, Host, Instance, Symbol, Value, constant, ordered
 from amplint.values.lattice import MAX_ALTERNATIVES, agreed
 
 MAX_BY_NAME = 200  # methods of one name, above which a call by name says nothing
@@ -33,7 +33,6 @@ CALLED = frozenset({"like", "lists", "same"})  # what is built by no call of the
 NO_MODULES = sys.stdlib_module_names | {"builtins", "torch"}
 SCHEDULERS = "torch.optim.lr_scheduler."
 AUTOGRAD_FUNCTION = "torch.autograd.Function"
-AUTOGRAD_ROLES = ("forward", "backward")
 # In the place of the dtype of a trainer's region: nobody sees what it is, or it asks for none.
 NOT_SEEN = "?"
 NOT_ASKED = "none"
@@ -238,25 +237,10 @@ class ClassHierarchy:
         return AUTOGRAD_FUNCTION in self.library_bases(cls)
 
     def autograd_role(self, function: str) -> str | None:
-        """ "forward" or "backward" where autograd runs the function as such: the method of a
-        `torch.autograd.Function`, or what is registered for an operator."""
+        """The name of a method of a `torch.autograd.Function`. Ex) `backward`"""
         facts = self._functions[function]
-        if facts.cls is not None:
-            return facts.name if self.is_autograd_function(facts.cls) else None
-        role = constant(self._store.read(Key("role", function)))
-        return role if isinstance(role, str) else None
-
-    def differentiated(self) -> frozenset[str]:
-        """The functions of operators that have a formula for their gradient, and that formula."""
-        trained = [
-            key.owner
-            for key, slot in self._store.slots.items()
-            if key.kind == "operator" and key.name == "backward" and slot.joined
-        ]
-        values = (
-            self._store.joined(Key("operator", o, r)) for o in trained for r in AUTOGRAD_ROLES
-        )
-        return frozenset(a.id for v in values for a in v if isinstance(a, Function))
+        is_method = facts.cls is not None and self.is_autograd_function(facts.cls)
+        return facts.name if is_method else None
 
     def hooks(self) -> frozenset[str]:
         """The functions that are registered as hooks of modules or tensors."""
