@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partialmethod
 from typing import Any, NamedTuple
 
 from amplint.ir import ops
@@ -107,8 +108,6 @@ class Builder:
             if scope.returns is not None:
                 self.returned = self.annotation(scope.returns)
         self.suite(scope.body)
-        if self.facts.name in ENTERING and self.entered and self.env is not None:
-            self.give_back(None, where(scope.body[-1]))
 
     def parameters(self, arguments: ast.arguments) -> None:
         annotations: dict[str, ast.expr | None] = {
@@ -341,19 +340,22 @@ class Builder:
         elif isinstance(target, ast.Starred):
             self.assign(target.value, value)
         elif isinstance(target, ast.Tuple | ast.List):
-            starred = any(isinstance(element, ast.Starred) for element in target.elts)
-            for index, element in enumerate(target.elts):
-                data = (index, len(target.elts), starred)
-                self.assign(element, self.emit(ops.UNPACK, (value,), data, where(element)))
+            self.unpack(target, value, self.assign)
+
+    def unpack(
+        self, target: ast.Tuple | ast.List, value: int, assign: Callable[[ast.expr, int], None]
+    ) -> None:
+        """Give each target of a tuple its element."""
+        starred = any(isinstance(element, ast.Starred) for element in target.elts)
+        for index, element in enumerate(target.elts):
+            data = (index, len(target.elts), starred)
+            assign(element, self.emit(ops.UNPACK, (value,), data, where(element)))
 
     def do_Return(self, node: ast.Return) -> None:
-        self.give_back(node.value, where(node))
-        self.env = None
-
-    def give_back(self, returned: ast.expr | None, place: Location) -> None:
-        value = self.expr(returned) if returned else self.constant(None, place)
-        self.open_entered()
+        place = where(node)
+        value = self.expr(node.value) if node.value else self.constant(None, place)
         self.returns.append(self.emit(ops.RETURN, (value,), None, place))
+        self.env = None
 
     def do_Raise(self, node: ast.Raise) -> None:
         operands = [self.expr(part) for part in (node.exc, node.cause) if part is not None]
@@ -596,7 +598,7 @@ class Builder:
         for case in node.cases:
             self.env = None if start is None else dict(start)
             self.open("if", subject, where(node))
-            for name in pattern_names(case.pattern):
+            for name in (n for part in ast.walk(case.pattern) for n in bound_by(part)):
                 self.bind(name, self.emit(ops.OPAQUE, (), name, where(node)))
             if case.guard is not None:
                 self.expr(case.guard)
@@ -804,14 +806,9 @@ class Builder:
     def sequence(self, op: Op, node: ast.Tuple | ast.List | ast.Set) -> int:
         return self.emit(op, [self.expr(element) for element in node.elts], None, where(node))
 
-    def on_Tuple(self, node: ast.Tuple) -> int:
-        return self.sequence(ops.TUPLE, node)
-
-    def on_List(self, node: ast.List) -> int:
-        return self.sequence(ops.LIST, node)
-
-    def on_Set(self, node: ast.Set) -> int:
-        return self.sequence(ops.SET, node)
+    on_Tuple = partialmethod(sequence, ops.TUPLE)
+    on_List = partialmethod(sequence, ops.LIST)
+    on_Set = partialmethod(sequence, ops.SET)
 
     def on_Dict(self, node: ast.Dict) -> int:
         keys = [self.expr(key) if key is not None else -1 for key in node.keys]
@@ -854,22 +851,16 @@ class Builder:
             if self.env is not None:
                 self.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
-            starred = any(isinstance(element, ast.Starred) for element in target.elts)
-            for index, element in enumerate(target.elts):
-                data = (index, len(target.elts), starred)
-                part = self.emit(ops.UNPACK, (value,), data, where(element))
-                self.comprehension_target(element, part)
+            self.unpack(target, value, self.comprehension_target)
         elif isinstance(target, ast.Starred):
             self.comprehension_target(target.value, value)
 
-    def on_ListComp(self, node: ast.ListComp) -> int:
-        return self.comprehension(node, "list", [node.elt])
+    def elements(self, kind: str, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> int:
+        return self.comprehension(node, kind, [node.elt])
 
-    def on_SetComp(self, node: ast.SetComp) -> int:
-        return self.comprehension(node, "set", [node.elt])
-
-    def on_GeneratorExp(self, node: ast.GeneratorExp) -> int:
-        return self.comprehension(node, "generator", [node.elt])
+    on_ListComp = partialmethod(elements, "list")
+    on_SetComp = partialmethod(elements, "set")
+    on_GeneratorExp = partialmethod(elements, "generator")
 
     def on_DictComp(self, node: ast.DictComp) -> int:
         # From Python 3.15 on: `{**d for d in e}`, which has no value.
@@ -946,15 +937,6 @@ def format_of(part: ast.expr) -> tuple[object, ...]:
         return ()
     spec = ast.unparse(part.format_spec) if part.format_spec is not None else ""
     return part.conversion, spec
-
-
-def pattern_names(pattern: ast.pattern) -> list[str]:
-    names = []
-    for node in ast.walk(pattern):
-        name = getattr(node, "name", None) or getattr(node, "rest", None)
-        if isinstance(name, str):
-            names.append(name)
-    return names
 
 
 NESTED_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

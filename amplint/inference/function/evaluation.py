@@ -10,7 +10,7 @@ from amplint.inference import ranks, transfer
 from amplint.inference.function.annotations import annotated, annotation_subscript
 from amplint.inference.function.attributes import AttributeReads, is_vague
 from amplint.inference.function.binding import ArgumentBinding, is_named
-from amplint.inference.function.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in
+from amplint.inference.function.calls import CONTEXT_MAKERS, Calls, contexts_at_yield, contexts_in
 from amplint.inference.function.frame import Frame, FramePart
 from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.narrowing import narrow
@@ -23,7 +23,7 @@ from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
-from amplint.ir.ssa import COLLATE, ENTERING
+from amplint.ir.ssa import COLLATE
 from amplint.knowledge import libraries
 from amplint.values.atoms import (
     BOTTOM,
@@ -238,9 +238,7 @@ class Evaluation(FramePart):
             element = join(self.values[node] for node in graph.yields)
             self.exchange.write(Key("yield", identity), (identity, -1), element)
         if graph.yields and (graph.contexts or set(self.facts.decorated) & CONTEXT_MAKERS):
-            self.publish_context(ops.YIELD)
-        if self.facts.name in ENTERING and self.facts.cls is not None:
-            self.publish_context(ops.RETURN)
+            self.publish_context()
         for scope, site, bound in self.published(whole):
             for name, nodes in bound.items():
                 value = join(self.values[n] for n in nodes)
@@ -286,23 +284,11 @@ class Evaluation(FramePart):
             return returned
         return join([known(returned), declared])
 
-    def publish_context(self, end: Op) -> None:
-        """The contexts that a context of the project enters: see `contexts_at`."""
-        contexts = [contexts_in(self.values[n]) for n in contexts_at(self.graph, end)]
-        generators = self.delegated() if end == ops.YIELD else ()
-        contexts += [self.exchange.read(Key("context", each)) for each in generators]
+    def publish_context(self) -> None:
+        """The contexts that a context of the project enters."""
+        contexts = [contexts_in(self.values[n]) for n in contexts_at_yield(self.graph)]
         identity = self.facts.id
         self.exchange.write(Key("context", identity), (identity, -1), join(contexts))
-
-    def delegated(self) -> Iterator[str]:
-        """The generators that yield for this one. Ex) f, of `yield from f()`"""
-        nodes = self.graph.nodes
-        for number in self.graph.yields:
-            drawn = nodes[number].op == ops.ITER
-            source = nodes[nodes[number].operands[0]] if drawn else nodes[number]
-            for atom in self.values[source.operands[0]] if source.op == ops.CALL and drawn else ():
-                if isinstance(atom, Function):
-                    yield atom.id
 
     def transfer(self, node: Node) -> Value:
         handler = HANDLERS.get(node.op)
@@ -315,9 +301,6 @@ class Evaluation(FramePart):
         if isinstance(value, bool | int | float | str):
             return of_constant(type(value).__name__, value)
         return one(ranks.ELLIPSIS) if value is ... else transfer.OBJECT
-
-    def op_opaque(self, _: Node) -> Value:
-        return UNKNOWN
 
     def op_unbound(self, _: Node) -> Value:
         return BOTTOM
@@ -444,6 +427,8 @@ class Evaluation(FramePart):
 
     def op_starred(self, node: Node) -> Value:
         return self.frame.of(node.operands[0])
+
+    op_await = op_return = op_starred
 
     def op_fstring(self, _: Node) -> Value:
         return transfer.STR
@@ -634,15 +619,6 @@ class Evaluation(FramePart):
 
     def op_lambda(self, node: Node) -> Value:
         return one(Function(node.data))
-
-    def op_await(self, node: Node) -> Value:
-        return self.frame.of(node.operands[0])
-
-    def op_yield(self, _: Node) -> Value:
-        return UNKNOWN
-
-    def op_return(self, node: Node) -> Value:
-        return self.frame.of(node.operands[0])
 
     def op_call(self, node: Node) -> Value:
         return self.calls.value(node)
