@@ -472,11 +472,11 @@ class Explanations:
                 yield At(function, facts.node, opening(context), call)
                 return
             block = facts.parent
-        for key in (Key("decorators", function), Key("wrapped", function)):
-            for site, value in sorted(infer.store.sites_of(key).items()):
-                if opened_by(value) is not None:
-                    yield WrittenPlace(key, site, opening(value))
-                    return
+        key = Key("decorators", function)
+        for site, value in sorted(infer.store.sites_of(key).items()):
+            if opened_by(value) is not None:
+                yield WrittenPlace(key, site, opening(value))
+                return
         around = infer.states[function].around
         if around is None:
             return

@@ -19,7 +19,6 @@ KeyKind = Literal[
     "param", "return", "yield", "context", "region", "dispatch",  # of a function
     "default",  # of a parameter, where it is no constant
     "name", "decorators",  # of a scope; of a definition
-    "wrapped",  # of a function: the contexts that calls put around it
     "field", "kept", "bases",  # of a class; `kept`: the parameter that a field holds
     "option",  # of the command line
     "precision",  # of a framework

@@ -21,14 +21,14 @@ from amplint.values.atoms import BOTTOM, UNKNOWN, Region, Value, constant
 from amplint.values.lattice import few_functions, join
 
 # Keys that other files may write.
-OF_CODE: frozenset[KeyKind] = frozenset({"param", "field", "runner", "trainer", "wrapped"})
+OF_CODE: frozenset[KeyKind] = frozenset({"param", "field", "runner", "trainer"})
 # Keys of which one node alone makes something. What else is read may matter to the whole function,
 # or is remembered for the next node that asks.
 OF_NODES: frozenset[KeyKind] = frozenset(
     {"param", "default", "return", "yield", "context", "field", "kept", "name", "option"}
 )
 # Which functions run in one.
-OF_REGIONS: frozenset[KeyKind] = frozenset({"precision", "runner", "trainer", "wrapped"})
+OF_REGIONS: frozenset[KeyKind] = frozenset({"precision", "runner", "trainer"})
 PUBLISHED: tuple[KeyKind, ...] = ("return", "yield", "context")  # by a function as a whole
 # Of these, a function of another part that asks for one learns nothing: see `Store.need`.
 FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "field"})

@@ -830,31 +830,6 @@ class TestAutocast:
         found = region("use(x)", program)
         assert found is not None and found.device == "cuda"
 
-    @pytest.mark.parametrize(
-        ("wraps", "enabled"),
-        [
-            ("torch.autocast('cuda')(f)", True),
-            ("torch.autocast('cuda', enabled=False)(f)", False),
-            ("Net(torch.autocast('cuda'))", True),
-        ],
-    )
-    def test_a_function_that_a_context_wraps(self, wraps: str, enabled: bool) -> None:
-        name = "self.use(x)" if wraps.startswith("Net") else "use(x)"
-        program = f"""
-            import torch
-            def f(x):
-                use(x)
-            class Net(torch.nn.Module):
-                def __init__(self, context):
-                    super().__init__()
-                    self.forward = context(self.forward)
-                def forward(self, x):
-                    return self.use(x)
-            wrapped = {wraps}
-            """
-        found = region(name, program)
-        assert found is not None and found.enabled is enabled
-
 
 LOOP = """
     def train(model, loader, optimizer, args, verbose=False):

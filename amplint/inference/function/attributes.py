@@ -16,21 +16,18 @@ from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import MEASURED
 from amplint.values.atoms import (
-    ACCELERATOR,
     BOTTOM,
     NONE,
     UNKNOWN,
     Arguments,
     Atom,
     Class,
-    Device,
     Function,
     Instance,
     Method,
     Module,
     Object,
     Sequence,
-    Shows,
     Super,
     Symbol,
     Tensor,
@@ -130,10 +127,7 @@ class AttributeReads(FramePart):
 
     def saved(self, node: Node) -> Value:
         """`ctx.saved_tensors`: on the device, except what `forward` is seen to save of the CPU."""
-        device = Device(
-            ACCELERATOR,
-            self.frame.evidence(node, "saved by `forward` for `backward`", Shows.CONVENTION),
-        )
+        device = self.frame.accelerator(node, "saved by `forward` for `backward`")
         presumed = one(Tensor(device=device))
         key = Key("field", self.facts.cls or "", SAVED)
         seen = only(self.exchange.read(key)) if self.facts.cls is not None else None
@@ -196,16 +190,9 @@ class AttributeReads(FramePart):
         if name == "state" and infer.hierarchy.is_optimizer(instance.cls):
             return OPTIMIZER_STATE
         if name == "device" and infer.hierarchy.is_module(instance.cls):
-            return one(
-                Device(
-                    ACCELERATOR, self.frame.evidence(node, "the module's device", Shows.CONVENTION)
-                )
-            )
+            return one(self.frame.accelerator(node, "the module's device"))
         if name in REGISTRIES and infer.hierarchy.is_module(instance.cls):
-            device = Device(
-                ACCELERATOR,
-                self.frame.evidence(node, "parameters and buffers of a module", Shows.CONVENTION),
-            )
+            device = self.frame.accelerator(node, "parameters and buffers of a module")
             return one(MappingValue(one(Tensor(device=device))))
         bases = infer.hierarchy.library_bases(instance.cls)
         if not bases:

@@ -37,7 +37,6 @@ from amplint.values.atoms import (
     NoGrad,
     Object,
     Sequence,
-    Shows,
     Super,
     Symbol,
     Tensor,
@@ -281,8 +280,6 @@ class Calls(FramePart):
             self.execute(atom.name, arguments)
         if isinstance(atom, Object) and atom.holds:
             self.enter_held(atom.holds, node)
-        if isinstance(atom, Autocast) and arguments.positional:
-            self.wrap(atom, arguments.positional[0])
         if isinstance(atom, Method) and isinstance(atom.of, Class):
             return self.apply_function(atom.of, arguments, node)
         if isinstance(atom, Unknown) or (isinstance(atom, Method) and atom.name == "step"):
@@ -297,16 +294,6 @@ class Calls(FramePart):
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.frame.called(atom, arguments, node), own)
         return self.frame.called(atom, arguments, node)
-
-    def wrap(self, context: Autocast, wrapped: Value) -> None:
-        """`torch.autocast("cuda")(f)`: a call of that runs `f` in the region."""
-        site = self.frame.here
-        for atom in ordered(wrapped):
-            runs = self.run_by(atom)
-            if isinstance(atom, Instance) and self.inference.hierarchy.is_module(atom.cls):
-                runs = runs or self.inference.hierarchy.methods(atom.cls, "forward")
-            for identity in runs:
-                self.exchange.write(Key("wrapped", identity), site, one(context))
 
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
@@ -360,12 +347,7 @@ class Calls(FramePart):
         name = constant(arguments.get("name", 0))
         value = arguments.get("tensor", 1) or arguments.get("param", 1) or UNKNOWN
         if isinstance(name, str):
-            device = Device(
-                ACCELERATOR,
-                self.frame.evidence(
-                    node, "the module's tensors live on the device", Shows.CONVENTION
-                ),
-            )
+            device = self.frame.accelerator(node, "the module's tensors live on the device")
             moved = join(
                 one(moved_to(a, device)) if isinstance(a, Tensor | TensorTree) else one(a)
                 for a in value

@@ -105,6 +105,10 @@ class Frame:
         """The same of a node of another function."""
         return None
 
+    def accelerator(self, node: Node, text: str) -> Device:
+        """The accelerator, where a convention that a text names says so of a node."""
+        return Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
+
     def of(self, number: int) -> Value:
         return self.values[number]
 
@@ -117,20 +121,17 @@ class Frame:
         Args:
             what: the sentence that says so, for the evidence.
         """
-        device = Device(ACCELERATOR, self.evidence(node, what, Shows.CONVENTION))
-        if role == "batch":
-            return one(TensorTree(device))
-        if role == "host batch":
-            return one(TensorTree(CPU))
-        if role == "outputs":
-            return one(TensorTree(device, "output"))
-        if role == "tensor":
-            return one(Tensor(device=device))
-        if role == "loss":
-            return one(Tensor(device=device, rank=0, grad=True))
-        if role == "device":
-            return one(device)
-        return NUMBER if role == "number" else self.mark_value(role)
+        device = self.accelerator(node, what)
+        values = {
+            "batch": one(TensorTree(device)),
+            "host batch": one(TensorTree(CPU)),
+            "outputs": one(TensorTree(device, "output")),
+            "tensor": one(Tensor(device=device)),
+            "loss": one(Tensor(device=device, rank=0, grad=True)),
+            "device": one(device),
+            "number": NUMBER,
+        }
+        return values.get(role) or self.mark_value(role)
 
     def mark_value(self, kind: str) -> Value | None:
         return {

@@ -18,7 +18,6 @@ from amplint.knowledge import libraries
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
 from amplint.values.atoms import (
-    ACCELERATOR,
     BOTTOM,
     NONE,
     NUMBER_KINDS,
@@ -48,6 +47,8 @@ from amplint.values.lattice import (
 
 FLOAT = one(Host("float"))
 MOVING = frozenset({"to", "cuda"})
+# What a training step is given besides its batch.
+NUMBERED = frozenset({"batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx"})
 
 
 class ParameterValues(FramePart):
@@ -136,31 +137,17 @@ class ParameterValues(FramePart):
             facts.name in TRAINING_METHODS and self.inference.hierarchy.is_module(facts.cls)
         ):
             return None
-        device = Device(
-            ACCELERATOR,
-            self.frame.evidence(
-                node, f"`{node.data}` is a parameter of `{facts.name}`", Shows.CONVENTION
-            ),
-        )
+        text = f"`{node.data}` is a parameter of `{facts.name}`"
+        device = self.frame.accelerator(node, text)
         if step:
-            return (
-                one(TensorTree(device))
-                if node.data == "batch"
-                or (
-                    not has_default
-                    and node.data
-                    not in ("batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx")
-                )
-                else None
-            )
+            is_data = node.data == "batch" or (not has_default and node.data not in NUMBERED)
+            return one(TensorTree(device)) if is_data else None
         if any(isinstance(a, Tensor) for a in declared):
             return join(
                 one(replace(a, device=device)) if isinstance(a, Tensor) else one(a)
                 for a in declared
             )
-        if not is_unknown(declared):
-            return None
-        if self.frame.number in self.frame.marks.lengths:
+        if not is_unknown(declared) or self.frame.number in self.frame.marks.lengths:
             return None
         if has_number(next(p for p in facts.params if p.name == node.data)):
             return None
@@ -233,12 +220,7 @@ class ParameterValues(FramePart):
         if is_context or self.frame.number not in used.get(role, ()):
             return None
         text = f"`{node.data}` is a parameter of a Function's `{role}`"
-        return one(
-            Tensor(
-                device=Device(ACCELERATOR, self.frame.evidence(node, text, Shows.CONVENTION)),
-                rank=1,
-            )
-        )
+        return one(Tensor(device=self.frame.accelerator(node, text), rank=1))
 
     def gradients(self, node: Node) -> Value | None:
         """The `*gradients` of a backward pass."""

@@ -181,14 +181,13 @@ def regions_of(inference: Inference, facts: FunctionFacts, state: State) -> Func
 def region_around(
     inference: Inference, facts: FunctionFacts, ask: Callable[[Key], Value]
 ) -> Region | None:
-    """The region that decorators put around a function, a call that wraps it, or the framework that
-    calls it.
+    """The region that decorators put around a function, or the framework that calls it.
 
     Args:
         ask: returns the value of a key.
     """
     decorators = ask(Key("decorators", facts.id)) if facts.decorated else BOTTOM
-    opened = opened_by(decorators) or opened_by(ask(Key("wrapped", facts.id)))
+    opened = opened_by(decorators)
     if opened is not None or not libraries.TRANSPARENT_DECORATORS.issuperset(facts.decorated):
         return opened  # a decorator that nobody knows may end the region
     dtype = inference.hierarchy.dtype_of_framework(facts, ask)

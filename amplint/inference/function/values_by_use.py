@@ -45,29 +45,14 @@ class ValuesByUse(FramePart):
         if kind == "loss" and number not in self.frame.marks.backward:
             return self.term(node)  # a field that another method backpropagates
         if kind == "loss":
-            device = Device(
-                ACCELERATOR,
-                self.frame.evidence(
-                    self.graph.nodes[self.frame.marks.backward[number]],
-                    "backpropagated here",
-                    Shows.BACKWARD,
-                ),
-            )
-            return one(Tensor(None, device, 0, True))
+            return one(Tensor(None, self.where_trained(number), 0, True))
         if kind == "term":
             return self.term(node)
         if kind in CONTAINERS:
             term = self.term(node)
             return one(Mapping(term) if kind == NAMED else Sequence(None, term))
         if kind == "output":
-            return one(
-                TensorTree(
-                    Device(
-                        ACCELERATOR, self.frame.evidence(node, "a model's output", Shows.CONVENTION)
-                    ),
-                    "output",
-                )
-            )
+            return one(TensorTree(self.frame.accelerator(node, "a model's output"), "output"))
         if kind is None and number in self.frame.marks.lengths:
             text = "the lengths of packed sequences must be on the CPU"
             return one(
@@ -96,8 +81,7 @@ class ValuesByUse(FramePart):
 
     def term(self, node: Node) -> Value:
         """A part of a loss."""
-        text = "part of a loss that is backpropagated"
-        device = Device(ACCELERATOR, self.frame.evidence(node, text, Shows.CONVENTION))
+        device = self.frame.accelerator(node, "part of a loss that is backpropagated")
         return one(Tensor(None, device, None, True))
 
     def with_terms(self, number: int, value: Value) -> Value:
@@ -126,9 +110,7 @@ class ValuesByUse(FramePart):
         the CPU was moved out of sight, by the code that collates it.
         """
         call = self.graph.nodes[self.frame.marks.backward[number]]
-        device = Device(
-            ACCELERATOR, self.frame.evidence(call, "backpropagated here", Shows.BACKWARD)
-        )
+        device = self.where_trained(number)
         scaled = self.frame.marks.nodes.get(number) == "loss" and self.is_scaled(call)
         return frozenset(
             replace(a, device=device)
@@ -137,6 +119,11 @@ class ValuesByUse(FramePart):
             else a
             for a in value
         )
+
+    def where_trained(self, loss: int) -> Device:
+        """The device of a loss: that on which its backward pass runs."""
+        call = self.graph.nodes[self.frame.marks.backward[loss]]
+        return Device(ACCELERATOR, self.frame.evidence(call, "backpropagated here", Shows.BACKWARD))
 
     def is_scaled(self, backward: Node) -> bool:
         """Ex) scaler.scale(loss).backward(), in a file that makes no scaler for the CPU, and none

@@ -18,7 +18,7 @@ from amplint.ir.model import FunctionFacts
 from amplint.knowledge import libraries
 from amplint.knowledge.host_reads import HOST_READS
 from amplint.knowledge.vocabulary import COMMON_METHODS, LOSS_CLASS, STEPS_OF_TRAINING
-from amplint.util.walks import Solver
+from amplint.util.walks import Solver, reachable
 from amplint.values.atoms import Class, Host, Instance, Symbol, Value, constant, ordered
 from amplint.values.lattice import MAX_ALTERNATIVES, agreed
 
@@ -68,7 +68,6 @@ class ClassHierarchy:
         self._methods: dict[tuple[str, str, bool], list[str]] = {}
         self._holding: dict[str, dict[str, list[str]]] = {}  # by class: its methods with a word
         self._learns = Solver(self._find_learns, False)
-        self._by_name: dict[str, list[str]] | None = None
         self._subclasses: dict[str, list[str]] = {}
         for cls in self._own_classes():
             for base in cls.bases:
@@ -77,18 +76,8 @@ class ClassHierarchy:
     def subclasses(self, cls: str) -> list[str]:
         """Classes that have this one, or may have it, among their bases, transitively."""
         if cls not in self._below:
-            self._below[cls] = self._find_subclasses(cls)
+            _, *self._below[cls] = reachable([cls], self._direct_subclasses)
         return self._below[cls]
-
-    def _find_subclasses(self, cls: str) -> list[str]:
-        found: dict[str, None] = {}
-        stack = [cls]
-        while stack:
-            for sub in self._direct_subclasses(stack.pop()):
-                if sub not in found and sub != cls:
-                    found[sub] = None
-                    stack.append(sub)
-        return list(found)
 
     def _direct_subclasses(self, cls: str) -> list[str]:
         """Those that name this class, and not another one of that name: a hundred files may each
@@ -447,13 +436,17 @@ class ClassHierarchy:
 
     def _defined_as(self, name: str) -> list[str]:
         """The functions and methods of that name, if they are not too many to say something."""
-        if self._by_name is None:
-            self._by_name = {}
-            for facts in self._own_functions():
-                if facts.kind == "function":
-                    self._by_name.setdefault(facts.name, []).append(facts.id)
         found = self._by_name.get(name, [])
         return found if len(found) <= MAX_BY_NAME else []
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[str]]:
+        """The functions and methods of the project by name."""
+        found: dict[str, list[str]] = {}
+        for facts in self._own_functions():
+            if facts.kind == "function":
+                found.setdefault(facts.name, []).append(facts.id)
+        return found
 
 
 def constants(value: Value) -> set[str]:
