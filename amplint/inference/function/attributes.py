@@ -37,12 +37,7 @@ from amplint.values.atoms import (
     one,
 )
 from amplint.values.atoms import Mapping as MappingValue
-from amplint.values.lattice import (
-    inner,
-    is_open,
-    join,
-    only,
-)
+from amplint.values.lattice import inner, is_open, join, only
 
 MAX_SUBCLASSES = 24  # subclasses whose fields are taken for those of an instance of the base
 OPTIMIZER_STATE = one(MappingValue(one(MappingValue(BOTTOM))))

@@ -24,13 +24,7 @@ from amplint.values.atoms import (
     ordered,
 )
 from amplint.values.atoms import Mapping as MappingValue
-from amplint.values.lattice import (
-    MAX_KEYS,
-    any_value,
-    is_unknown,
-    join,
-    only,
-)
+from amplint.values.lattice import MAX_KEYS, any_value, is_unknown, join, only
 
 MAX_IDENTIFIED = 16  # parameters of a constructor by whose arguments instances are kept apart
 

@@ -50,14 +50,7 @@ from amplint.values.atoms import (
     ordered,
 )
 from amplint.values.atoms import moved as moved_to
-from amplint.values.lattice import (
-    MAX_ALTERNATIVES,
-    inner,
-    is_open,
-    is_unknown,
-    join,
-    only,
-)
+from amplint.values.lattice import MAX_ALTERNATIVES, inner, is_open, is_unknown, join, only
 
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
 MAX_BY_PREFIX = 6  # methods that a computed name may mean

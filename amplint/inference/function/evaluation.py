@@ -51,15 +51,7 @@ from amplint.values.atoms import (
     ordered,
 )
 from amplint.values.atoms import Mapping as MappingValue
-from amplint.values.lattice import (
-    MAX_KEYS,
-    any_value,
-    inner,
-    is_open,
-    join,
-    known,
-    only,
-)
+from amplint.values.lattice import MAX_KEYS, any_value, inner, is_open, join, known, only
 
 EVERYWHERE = range(1 << 62)  # all nodes of a function
 MAX_PASSES = 8  # over a component, before its values may only grow

@@ -38,12 +38,7 @@ from amplint.values.atoms import (
     ordered,
 )
 from amplint.values.atoms import Mapping as MappingValue
-from amplint.values.lattice import (
-    is_unknown,
-    join,
-    known,
-    only,
-)
+from amplint.values.lattice import is_unknown, join, known, only
 
 FLOAT = one(Host("float"))
 MOVING = frozenset({"to", "cuda"})

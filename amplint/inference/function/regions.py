@@ -13,16 +13,7 @@ from amplint.inference.state import Key, State
 from amplint.ir import ops
 from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
 from amplint.knowledge import libraries
-from amplint.values.atoms import (
-    BOTTOM,
-    Autocast,
-    Instance,
-    Region,
-    Symbol,
-    Value,
-    entered,
-    ordered,
-)
+from amplint.values.atoms import BOTTOM, Autocast, Instance, Region, Symbol, Value, entered, ordered
 
 RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 

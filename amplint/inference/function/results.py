@@ -16,20 +16,8 @@ from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 from amplint.util.walks import reachable
-from amplint.values.atoms import (
-    Arguments,
-    Atom,
-    Autocast,
-    Function,
-    Instance,
-    Symbol,
-    Value,
-    one,
-)
-from amplint.values.lattice import (
-    join,
-    only,
-)
+from amplint.values.atoms import Arguments, Atom, Autocast, Function, Instance, Symbol, Value, one
+from amplint.values.lattice import join, only
 
 
 class CallResults(FramePart):
