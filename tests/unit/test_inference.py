@@ -1410,31 +1410,6 @@ def test_what_is_put_into_a_dict_of_modules_may_have_any_key(change: str) -> Non
     assert not any(isinstance(a, Tensor) and a.dtype for a in value("y", program))
 
 
-def test_a_loop_over_layers_is_taken_to_run() -> None:
-    """After it the name is what a layer gives, whatever it was before; a loop that calls nothing of
-    what it draws says nothing of that."""
-    program = """
-        import torch
-
-        def run(rows):
-            layers = torch.nn.ModuleList()
-            for _ in range(3):
-                layers.append(torch.nn.Linear(4, 4))
-            with torch.autocast("cuda"):
-                y = torch.zeros(3, dtype=torch.float64, device="cuda")
-                for index, layer in enumerate(layers):
-                    y = y if index > 9 else layer(y.float())
-                z = torch.zeros(3, dtype=torch.float64)
-                for row in rows:
-                    z = z.half()
-                out = (y, z)
-        """
-    assert tensor("y", program).dtype is None  # where a test may leave it out, it may be the first
-    assert tensor("z", program).dtype is None
-    always = program.replace("y if index > 9 else layer(y.float())", "layer(y.float())")
-    assert tensor("y", always).dtype == "float16"
-
-
 @pytest.mark.parametrize(
     ("layers", "dtype"),
     [

@@ -10,7 +10,6 @@ from amplint.inference.function.attributes import MODULE_CONVERSIONS, AttributeR
 from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
 from amplint.inference.function.frameworks import FrameworkCalls
-from amplint.inference.function.origins import origins
 from amplint.inference.function.results import CallResults
 from amplint.inference.project.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key
@@ -53,7 +52,6 @@ from amplint.values.atoms import moved as moved_to
 from amplint.values.lattice import MAX_ALTERNATIVES, inner, is_open, is_unknown, join, only
 
 MAX_EVENTS = 24  # names of methods that calls give for one parameter
-MAX_BY_PREFIX = 6  # methods that a computed name may mean
 CONTEXT_MAKERS = frozenset({"contextmanager", "asynccontextmanager"})
 # Where nothing is known of what is asked for such a method, it returns what theirs returns.
 LIKELY_OWNERS: dict[str, Atom] = {
@@ -143,10 +141,6 @@ class Calls(FramePart):
         owner = self.frame.of(callee.operands[0])
         for identity, instance in self.many_methods(owner, callee.data):
             self.call_function(Function(identity, instance), arguments, node)
-        for identity in (
-            self.inference.hierarchy.large_family(callee.data) if Unknown() in owner else ()
-        ):
-            self.binding.enter(identity, node, None, None)
         made = self.call(Unknown(), arguments, node)
         likely = LIKELY_OWNERS.get(callee.data)
         return (
@@ -375,17 +369,10 @@ class Calls(FramePart):
                 found = [self.attributes.attribute(a, attribute, node) for a in ordered(owner)]
                 return join([*found, *arguments.positional[2:3]])
             written = self.name_written(node)
-            chosen, names = self.names_chosen(written), self.names_given(written)
-            if chosen:
-                return join(
-                    self.attributes.attribute(a, each, node)
-                    for a in ordered(owner)
-                    for each in chosen
-                )
+            names = self.names_given(written)
             if names:
                 self.dispatch(owner, names, self.graph.nodes[written].data)
-                return UNKNOWN
-            return self.attribute_by_prefix(owner, self.prefix(written), node)
+            return UNKNOWN
         if (
             name in ("builtins.iter", "builtins.next", "builtins.enumerate", "tqdm.tqdm")
             or name in libraries.PASS_THROUGH
@@ -485,43 +472,10 @@ class Calls(FramePart):
         given = self.exchange.given_strings(self.facts.id, self.graph.nodes[number].data)
         return given if len(given) <= MAX_EVENTS else []
 
-    def names_chosen(self, number: int) -> list[str]:
-        """The constants of which a branch has chosen one; none where it may be something else."""
-        sources = origins(self.graph, number) if number >= 0 else []
-        constants = [constant(self.frame.of(each)) for each in sources]
-        names = sorted({each for each in constants if isinstance(each, str)})
-        return names if len(constants) > 1 and all(isinstance(c, str) for c in constants) else []
-
-    def prefix(self, number: int) -> str:
-        """The constant that a computed name starts with: "loss_" of `f"loss_{name}"`."""
-        node = self.graph.nodes[number] if number >= 0 else None
-        if node is None or node.op not in (ops.FSTRING, ops.BINOP):
-            return ""
-        if node.op == ops.BINOP:
-            first = constant(self.frame.of(node.operands[0]))
-        else:
-            first = node.data[0] if node.data else ""
-        return first if isinstance(first, str) else ""
-
-    def attribute_by_prefix(self, owner: Value, prefix: str, node: Node) -> Value:
-        """`getattr(self, f"loss_{name}")`: any method of the class whose name starts so."""
-        found: list[Value] = []
-        for atom in ordered(owner):
-            if isinstance(atom, Instance) and prefix:
-                names = {
-                    n for c in self.inference.hierarchy.mro(atom.cls) for n in self.names_in(c)
-                }
-                chosen = sorted(n for n in names if n.startswith(prefix))[:MAX_BY_PREFIX]
-                found += [self.attributes.instance_attribute(atom, name, node) for name in chosen]
-        return join(found) or UNKNOWN
-
     def hands_on(self, makers: Iterable[str]) -> bool:
         """Whether all constructors take any keywords, to hand them on to that of the base."""
         functions = self.inference.functions
         return all(any(p.kind == "starstar" for p in functions[m].params) for m in makers)
-
-    def names_in(self, cls: str) -> Iterable[str]:
-        return self.inference.classes[cls].methods
 
     def loaders(self, arguments: Arguments) -> Arguments:
         """The arguments, instances of the project's own loader classes as loaders."""

@@ -408,16 +408,6 @@ class ClassHierarchy:
         is_small = len(classes) <= MAX_ALTERNATIVES
         return found if is_small and self._are_family(name, classes) else []
 
-    def large_family(self, name: str) -> list[str]:
-        """The methods of that name, where they are those of a family, and more than a value keeps
-        apart: what is asked for one runs one of them, and no more than that is known. (With what
-        they are given and give, the calls made one large component: deepspeed's ten accelerators
-        took half again as long, for no finding.)"""
-        found = self._defined_as(name)
-        classes = [self._functions[f].cls for f in found]
-        is_large = MAX_ALTERNATIVES < len(classes) <= MAX_OVERRIDING
-        return found if is_large and self._are_family(name, classes) else []
-
     def _are_family(self, name: str, classes: Sequence[str | None]) -> bool:
         """Whether a method of two words, such as `train_on_batch`, is that of one class, or of some
         that derive from one of the project: then what is asked for it is one of these."""
