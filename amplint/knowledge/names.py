@@ -18,6 +18,7 @@ one thing only:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 _PREFIXES = {
@@ -40,6 +41,15 @@ def names(words: str) -> Iterator[str]:
             yield f"Tensor.{name}"
         else:
             yield f"{_PREFIXES.get(prefix, prefix)}.{name}"
+
+
+def rows(table: str) -> Iterator[tuple[str, str]]:
+    """The rows of a table in text: what stands before the colon, and the words after it. Further
+    lines of a row are indented; `#` begins a comment."""
+    for row in re.split(r"\n(?! )", table.strip()):
+        head, _, words = " ".join(row.split()).partition(": ")
+        if not row.startswith("#"):
+            yield head, words
 
 
 def words_of(words: str) -> frozenset[str]:
