@@ -379,7 +379,7 @@ def clean(paths: tuple[str, ...]) -> int:
 )
 @format_option("text", "json", "markdown", default=None, help="The format of rule pages.")
 @click.option(
-    "--model", metavar="NAME", help="Print what amplint knows of a framework, by its name or FILE."
+    "--model", metavar="NAME", help="Print the model of a framework, by its name or FILE."
 )
 @click.option("--model-schema", is_flag=True, help="Print the JSON Schema of models.")
 @click.option("--settings-schema", is_flag=True, help="Print the JSON Schema of the settings.")
@@ -422,12 +422,12 @@ def explain(
         click.echo(schema_of_settings(), nl=False)
         return CLEAN
     if model is not None:
-        from amplint.frameworks.page import page_of
+        from amplint.frameworks.page import text_of
         from amplint.frameworks.reading import ModelError
         from amplint.util.escaping import lines_without_controls
 
         try:
-            click.echo(lines_without_controls(page_of(model)))
+            click.echo(lines_without_controls(text_of(model)))
         except ModelError as error:
             raise Failure(str(error)) from error
         return CLEAN

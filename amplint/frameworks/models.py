@@ -314,12 +314,18 @@ def written(value: object) -> str:
 
 
 @cache
-def bundled() -> tuple[Model, ...]:
-    """The models that come with amplint."""
+def bundled_texts() -> tuple[str, ...]:
+    """The texts of the models that come with amplint."""
     folder = files("amplint.frameworks")
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
     found.sort(key=OTHERS.__eq__)  # which speaks where no framework does
-    return tuple(model_of(folder.joinpath(name).read_text("utf-8")) for name in found)
+    return tuple(folder.joinpath(name).read_text("utf-8") for name in found)
+
+
+@cache
+def bundled() -> tuple[Model, ...]:
+    """The models that come with amplint."""
+    return tuple(map(model_of, bundled_texts()))
 
 
 @lru_cache(maxsize=8)  # a server meets the projects of one workspace
