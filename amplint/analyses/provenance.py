@@ -82,7 +82,9 @@ class Origins(Fact):
         """Where the module that a node holds may have been wrapped by DistributedDataParallel, and
         nowhere by what shards it."""
         wrapped = [*self._search((function, number), self._distributes)]
-        if not wrapped or any(not self._names(at).isdisjoint(libraries.SHARDED) for at in wrapped):
+        if not wrapped or any(
+            not self._names(at).isdisjoint(libraries.FULLY_SHARDED) for at in wrapped
+        ):
             return None
         text = "wrapped in `DistributedDataParallel` here"
         return self.why(*wrapped[0], text, Shows.OPERATION)
@@ -90,7 +92,7 @@ class Origins(Fact):
     def _distributes(self, at: At) -> bool:
         if self._node(at).op != ops.CALL:
             return False
-        return not self._names(at).isdisjoint(libraries.DISTRIBUTED | libraries.SHARDED)
+        return not self._names(at).isdisjoint(libraries.DISTRIBUTED | libraries.FULLY_SHARDED)
 
     def moved(self, function: str, number: int) -> Evidence | None:
         """Where a batch of the loader that a call makes, unpinned, is moved to the device."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.knowledge.names import rows, words_of
+
 # --------------------------------------------------------------------------- autocast
 
 
@@ -54,15 +56,11 @@ DEFAULT_DTYPES: dict[str, str] = {
 }
 """Device type -> the dtype of a region that names none (`torch.get_autocast_dtype`)."""
 
-NO_GRAD: frozenset[str] = frozenset(
-    {
-        "torch.autograd.grad_mode.inference_mode",
-        "torch.autograd.grad_mode.no_grad",
-        "torch.autograd.inference_mode",
-        "torch.autograd.no_grad",
-        "torch.inference_mode",
-        "torch.no_grad",
-    }
+NO_GRAD: frozenset[str] = words_of(
+    """
+    torch.autograd.grad_mode.inference_mode torch.autograd.grad_mode.no_grad
+    torch.autograd.inference_mode torch.autograd.no_grad torch.inference_mode torch.no_grad
+    """
 )
 
 
@@ -74,20 +72,20 @@ CONTEXT_STACKS = frozenset({"contextlib.AsyncExitStack", "contextlib.ExitStack"}
 """Contexts through which others are entered, by `enter_context`."""
 
 # Decorators that leave what they decorate as it is, as far as values go.
-TRANSPARENT_DECORATORS = frozenset(
+TRANSPARENT_DECORATORS = words_of(
     """
     staticmethod classmethod property wraps no_grad inference_mode autocast custom_fwd
     custom_bwd abstractmethod contextmanager asynccontextmanager cached_property lru_cache
     cache overload setter override final jit script export ignore unused rank_zero_only record
     dynamo disable enable_grad set_grad_enabled
-    """.split()
+    """
 )
 
-KERNEL_DECORATORS = frozenset(
+KERNEL_DECORATORS = words_of(
     """
     numba.cuda.jit numba.guvectorize numba.jit numba.njit numba.vectorize
     taichi.func taichi.kernel triton.autotune triton.heuristics triton.jit warp.func warp.kernel
-    """.split()
+    """
 )
 """Decorators that compile a function for another machine than Python's: its operators are those of
 the kernel's own scalars, and nothing in it waits for a device (numba.readthedocs.io,
@@ -104,6 +102,9 @@ class ScalerApi:
 
 
 _KNOBS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_SHARDED_KNOBS = tuple(
+    "device init_scale backoff_factor growth_factor growth_interval enabled process_group".split()
+)
 _CUDA_SCALER = ScalerApi(_KNOBS, "cuda", "torch.amp.GradScaler")
 _CPU_SCALER = ScalerApi(_KNOBS, "cpu", "torch.amp.GradScaler")
 SCALERS: dict[str, ScalerApi] = {
@@ -114,17 +115,7 @@ SCALERS: dict[str, ScalerApi] = {
     "torch.cpu.amp.grad_scaler.GradScaler": _CPU_SCALER,
     "torch.cuda.amp.GradScaler": _CUDA_SCALER,
     "torch.cuda.amp.grad_scaler.GradScaler": _CUDA_SCALER,
-    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": ScalerApi(
-        (
-            "device",
-            "init_scale",
-            "backoff_factor",
-            "growth_factor",
-            "growth_interval",
-            "enabled",
-            "process_group",
-        )
-    ),
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": ScalerApi(_SHARDED_KNOBS),
 }
 
 FOREIGN_SCALERS: frozenset[str] = frozenset({"torch.npu.amp.GradScaler"})
@@ -162,8 +153,8 @@ STAR_IMPORTS: dict[str, frozenset[str]] = {
 
 # --------------------------------------------------------------------------- objects
 
-LOADERS: frozenset[str] = frozenset(
-    {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
+LOADERS: frozenset[str] = words_of(
+    "torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader"
 )
 """What builds an iterable of batches, on the host."""
 
@@ -200,99 +191,59 @@ INITIALIZERS: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "o
 # --------------------------------------------------------------------------- wrappers
 
 PASS_THROUGH: dict[str, str] = {
-    "alive_progress.alive_it": "elements",
-    "builtins.enumerate": "enumerate",
-    "builtins.filter": "second",
-    "builtins.iter": "elements",
-    "builtins.list": "elements",
-    "builtins.reversed": "elements",
-    "builtins.tuple": "elements",
-    "builtins.zip": "zip",
-    "fastprogress.fastprogress.progress_bar": "elements",
-    "fastprogress.progress_bar": "elements",
-    "itertools.chain": "chain",
-    "itertools.cycle": "elements",
-    "itertools.islice": "elements",
-    "rich.progress.track": "elements",
-    "tqdm.asyncio.tqdm": "elements",
-    "tqdm.auto.tqdm": "elements",
-    "tqdm.autonotebook.tqdm": "elements",
-    "tqdm.contrib.tenumerate": "enumerate",
-    "tqdm.contrib.tzip": "zip",
-    "tqdm.notebook.tqdm": "elements",
-    "tqdm.notebook.tqdm_notebook": "elements",
-    "tqdm.rich.tqdm": "elements",
-    "tqdm.std.tqdm": "elements",
-    "tqdm.tqdm": "elements",
-    "tqdm.tqdm_notebook": "elements",
+    name: how
+    for how, words in rows("""
+chain: itertools.chain
+elements: alive_progress.alive_it builtins.iter builtins.list builtins.reversed builtins.tuple
+    fastprogress.fastprogress.progress_bar fastprogress.progress_bar itertools.cycle
+    itertools.islice rich.progress.track tqdm.asyncio.tqdm tqdm.auto.tqdm tqdm.autonotebook.tqdm
+    tqdm.notebook.tqdm tqdm.notebook.tqdm_notebook tqdm.rich.tqdm tqdm.std.tqdm tqdm.tqdm
+    tqdm.tqdm_notebook
+enumerate: builtins.enumerate tqdm.contrib.tenumerate
+second: builtins.filter
+zip: builtins.zip tqdm.contrib.tzip
+""")
+    for name in words.split()
 }
 """A call -> how iterating it relates to iterating its argument: "elements" (the same as those of
 the first argument), "second" (those of the second one), "enumerate" (pairs of an int and that),
 "zip" (a tuple of one from each), "chain" (those of each argument in turn)."""
 
 MODULE_WRAPPERS: dict[str, str] = {
-    "apex.parallel.DistributedDataParallel": "parallel",
-    "apex.parallel.convert_syncbn_model": "same",
-    "torch.compile": "same",
-    "torch.distributed.fsdp.FullyShardedDataParallel": "parallel",
-    "torch.distributed.fsdp.fully_shard": "same",
-    "torch.jit.script": "same",
-    "torch.jit.trace": "same",
-    "torch.nn.DataParallel": "parallel",
-    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "same",
-    "torch.nn.parallel.DataParallel": "parallel",
-    "torch.nn.parallel.DistributedDataParallel": "parallel",
-    "torch.nn.parallel.data_parallel.DataParallel": "parallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "parallel",
-    "torch.nn.utils.parametrizations.spectral_norm": "same",
-    "torch.nn.utils.parametrizations.weight_norm": "same",
-    "torch.nn.utils.parametrize.register_parametrization": "same",
-    "torch.nn.utils.spectral_norm": "same",
-    "torch.nn.utils.weight_norm": "same",
-    "torch.optim.swa_utils.AveragedModel": "parallel",
+    name: how
+    for how, words in rows("""
+parallel: apex.parallel.DistributedDataParallel torch.distributed.fsdp.FullyShardedDataParallel
+    torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel
+    torch.nn.parallel.data_parallel.DataParallel
+    torch.nn.parallel.distributed.DistributedDataParallel torch.optim.swa_utils.AveragedModel
+same: apex.parallel.convert_syncbn_model torch.compile torch.distributed.fsdp.fully_shard
+    torch.jit.script torch.jit.trace torch.nn.SyncBatchNorm.convert_sync_batchnorm
+    torch.nn.utils.parametrizations.spectral_norm torch.nn.utils.parametrizations.weight_norm
+    torch.nn.utils.parametrize.register_parametrization torch.nn.utils.spectral_norm
+    torch.nn.utils.weight_norm
+""")
+    for name in words.split()
 }
 """A call that takes a module first and returns it: itself, or inside a wrapper (`.module`)."""
 
 DISTRIBUTED: frozenset[str] = frozenset(
-    {
-        "torch.nn.parallel.DistributedDataParallel",
-        "torch.nn.parallel.distributed.DistributedDataParallel",
-    }
+    f"torch.nn.parallel.{home}DistributedDataParallel" for home in ("", "distributed.")
 )
 """Those of them that reduce gradients unless their forward pass runs under `no_sync()`: the
 docstring of `no_sync` in torch/nn/parallel/distributed.py of torch 2.13."""
 
-SHARDED: frozenset[str] = frozenset(
-    {
-        "torch.distributed.fsdp.FullyShardedDataParallel",
-        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
-    }
-)
-"""Those of them whose `no_sync()` decides in the backward pass."""
-
 DATA_PARALLEL: frozenset[str] = frozenset(
-    {
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
-    }
+    f"torch.nn.{home}DataParallel" for home in ("", "parallel.", "parallel.data_parallel.")
 )
 """Those that copy the module to each device and call the copies in threads of one process."""
 
-FULLY_SHARDED: frozenset[str] = frozenset(
-    {
-        "torch.distributed.fsdp.FullyShardedDataParallel",
-        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
-    }
-)
-"""Those that keep a part of each parameter in each process (FSDP1)."""
+_FSDP = ("torch.distributed.fsdp", "torch.distributed.fsdp.fully_sharded_data_parallel")
+FULLY_SHARDED: frozenset[str] = frozenset(f"{home}.FullyShardedDataParallel" for home in _FSDP)
+"""Those of them that keep a part of each parameter in each process (FSDP1), and whose `no_sync()`
+decides in the backward pass."""
 
 SHARDED_PRECISIONS: frozenset[str] = frozenset(
-    {
-        "torch.distributed.fsdp.MixedPrecision",
-        "torch.distributed.fsdp.api.MixedPrecision",
-        "torch.distributed.fsdp.fully_sharded_data_parallel.MixedPrecision",
-    }
+    f"{home}.MixedPrecision" for home in (*_FSDP, "torch.distributed.fsdp.api")
 )
 """What they are told the dtype of parameters by, as `param_dtype`."""
 
@@ -301,7 +252,7 @@ SHARDED_SCALERS: frozenset[str] = frozenset(
 )
 """The scalers that agree with those of other processes whether gradients are finite."""
 
-LEARNING: frozenset[str] = frozenset(
+LEARNING: frozenset[str] = words_of(
     """
     Parameter ParameterDict ParameterList register_parameter UninitializedParameter
     Linear Bilinear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d
@@ -309,7 +260,7 @@ LEARNING: frozenset[str] = frozenset(
     BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm GroupNorm InstanceNorm1d InstanceNorm2d
     InstanceNorm3d LayerNorm RMSNorm Transformer TransformerDecoder TransformerDecoderLayer
     TransformerEncoder TransformerEncoderLayer
-    """.split()
+    """
 )
 """What a module that has parameters mentions: the classes of torch.nn that have some."""
 
@@ -333,14 +284,11 @@ HOOKS_OF_TENSORS: frozenset[str] = frozenset({"register_hook"})
 
 # True while a module is traced or scripted for an export, and never while it trains. Not
 # torch.compiler.is_compiling: what is compiled is trained.
-EXPORTING: frozenset[str] = frozenset(
-    {
-        "torch.onnx.is_in_onnx_export",
-        "torch._C._get_tracing_state",
-        "torch.jit.is_tracing",
-        "torch.jit.is_scripting",
-        "torch.compiler.is_exporting",
-    }
+EXPORTING: frozenset[str] = words_of(
+    """
+    torch.onnx.is_in_onnx_export torch._C._get_tracing_state torch.jit.is_tracing
+    torch.jit.is_scripting torch.compiler.is_exporting
+    """
 )
 
 # Numbers drawn from an interval, and whole ones from a range, by the last part of the name: of the
@@ -368,22 +316,18 @@ THREADS: dict[str, tuple[str, int, int | None]] = {
 """What runs a function in another thread -> the name and the position of that argument, and the
 position of the arguments for it; None where they follow."""
 
-EXECUTORS: frozenset[str] = frozenset(
-    {
-        "concurrent.futures.ThreadPoolExecutor",
-        "concurrent.futures.thread.ThreadPoolExecutor",
-        "multiprocessing.dummy.Pool",
-        "multiprocessing.pool.ThreadPool",
-    }
+EXECUTORS: frozenset[str] = words_of(
+    """
+    concurrent.futures.ThreadPoolExecutor concurrent.futures.thread.ThreadPoolExecutor
+    multiprocessing.dummy.Pool multiprocessing.pool.ThreadPool
+    """
 )
-EXECUTES: frozenset[str] = frozenset(
-    "apply_async imap imap_unordered map map_async starmap starmap_async submit".split()
+EXECUTES: frozenset[str] = words_of(
+    "apply_async imap imap_unordered map map_async starmap starmap_async submit"
 )
 """Methods of an executor that run their first argument in one of its threads."""
 
-VARIABLES: frozenset[str] = frozenset(
-    {"torch.autograd.Variable", "torch.autograd.variable.Variable"}
-)
+VARIABLES: frozenset[str] = words_of("torch.autograd.Variable torch.autograd.variable.Variable")
 """A call that returns the tensor that it is given, and nothing else takes (since torch 0.4)."""
 
 PARSERS: frozenset[str] = frozenset({"argparse.ArgumentParser"})
@@ -398,10 +342,7 @@ PARSES: dict[str, bool] = {
 """A method of such a parser that returns the options -> whether in a pair with what is left."""
 
 OPTION_TYPES: dict[str, str] = {
-    "builtins.bool": "bool",
-    "builtins.float": "float",
-    "builtins.int": "int",
-    "builtins.str": "str",
+    f"builtins.{name}": name for name in ("bool", "float", "int", "str")
 }
 """The `type` of an option of the command line -> the kind of its value."""
 
@@ -452,13 +393,10 @@ NUMPY_SIZED: dict[str, int] = {
 }
 """What draws arrays of float64 where a size is given, else a Python float -> where it stands."""
 
-NUMPY_DATA: dict[str, int] = {
-    "numpy.array": 1,
-    "numpy.asarray": 1,
-}
+NUMPY_DATA: dict[str, int] = {"numpy.array": 1, "numpy.asarray": 1}
 """What makes an array of Python numbers, floats to float64 -> the position of `dtype`."""
 
-NUMPY_KEEPS: frozenset[str] = frozenset(
-    {"clip", "copy", "flatten", "ravel", "repeat", "reshape", "round", "squeeze", "transpose"}
+NUMPY_KEEPS: frozenset[str] = words_of(
+    "clip copy flatten ravel repeat reshape round squeeze transpose"
 )
 """Methods of an array that give an array of the same dtype."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.knowledge.names import words_of
+from amplint.knowledge.names import rows, words_of
 
 
 @dataclass(frozen=True)
@@ -20,98 +20,65 @@ class ModuleFacts:
         returns: "tensor"; "tensors" (a tuple, perhaps nested: LSTM, MultiheadAttention); "any".
     """
 
-    kind: str = "module"
-    dtype: str = "same"
-    rank: str = "same"
+    kind: str
+    dtype: str
+    rank: str
     returns: str = "tensor"
 
 
-MODULES: dict[str, ModuleFacts] = {}
-
-
-def _modules(facts: ModuleFacts, words: str) -> None:
-    MODULES.update({f"torch.nn.{word}": facts for word in words.split()})
-
-
-_modules(
-    ModuleFacts(),
-    """
-    AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout GELU Hardshrink
-    Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid LogSoftmax Mish PReLU RReLU ReLU
-    ReLU6 SELU SiLU Sigmoid Softmax Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold
-    """,
-)
-_modules(
-    ModuleFacts(rank="some"),
-    """
-    AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
-    AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d BatchNorm3d Bilinear
-    ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d
-    ConstantPad3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d CrossMapLRN2d
-    Flatten Fold FractionalMaxPool2d FractionalMaxPool3d GLU GRUCell GroupNorm InstanceNorm1d
-    InstanceNorm2d InstanceNorm3d LPPool1d LPPool2d LPPool3d LayerNorm LazyBatchNorm1d
-    LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d
-    LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
-    LazyLinear Linear LocalResponseNorm MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d
-    MaxUnpool3d PixelShuffle PixelUnshuffle RMSNorm RNNCell ReflectionPad1d ReflectionPad2d
-    ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d Softmax2d SyncBatchNorm
-    Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
-    TransformerEncoderLayer Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d
-    ZeroPad1d ZeroPad2d ZeroPad3d
-    """,
-)
-_modules(ModuleFacts(dtype="promote", rank="unknown"), "CosineSimilarity PairwiseDistance")
-_modules(ModuleFacts(dtype="param", rank="some"), "Embedding EmbeddingBag")
-_modules(ModuleFacts(rank="some", returns="tensors"), "GRU LSTM LSTMCell MultiheadAttention RNN")
-_modules(
-    ModuleFacts(dtype="unknown", rank="unknown", returns="tensors"), "AdaptiveLogSoftmaxWithLoss"
-)
-_modules(
-    ModuleFacts("criterion", rank="reduction"),
-    """
-    CTCLoss CrossEntropyLoss HingeEmbeddingLoss HuberLoss LinearCrossEntropyLoss
-    MultiLabelMarginLoss MultiMarginLoss NLLLoss NLLLoss2d SoftMarginLoss
-    """,
-)
-_modules(
-    ModuleFacts("criterion", "promote", "reduction"),
-    """
-    BCELoss CosineEmbeddingLoss GaussianNLLLoss KLDivLoss L1Loss MSELoss MarginRankingLoss
-    MultiLabelSoftMarginLoss PoissonNLLLoss SmoothL1Loss TripletMarginLoss
+MODULES: dict[str, ModuleFacts] = {
+    f"torch.nn.{word}": ModuleFacts(*facts.split())
+    for facts, words in rows("""
+module same same: AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout
+    GELU Hardshrink Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid LogSoftmax Mish
+    PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmin Softplus Softshrink Softsign Tanh
+    Tanhshrink Threshold
+module same some: AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d
+    AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d
+    BatchNorm3d Bilinear ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d
+    ConstantPad2d ConstantPad3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d
+    CrossMapLRN2d Flatten Fold FractionalMaxPool2d FractionalMaxPool3d GLU GRUCell GroupNorm
+    InstanceNorm1d InstanceNorm2d InstanceNorm3d LPPool1d LPPool2d LPPool3d LayerNorm
+    LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d
+    LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d
+    LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear Linear LocalResponseNorm MaxPool1d MaxPool2d
+    MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d PixelShuffle PixelUnshuffle RMSNorm RNNCell
+    ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d
+    ReplicationPad3d Softmax2d SyncBatchNorm Transformer TransformerDecoder TransformerDecoderLayer
+    TransformerEncoder TransformerEncoderLayer Unflatten Unfold Upsample UpsamplingBilinear2d
+    UpsamplingNearest2d ZeroPad1d ZeroPad2d ZeroPad3d
+module promote unknown: CosineSimilarity PairwiseDistance
+module param some: Embedding EmbeddingBag
+module same some tensors: GRU LSTM LSTMCell MultiheadAttention RNN
+module unknown unknown tensors: AdaptiveLogSoftmaxWithLoss
+criterion same reduction: CTCLoss CrossEntropyLoss HingeEmbeddingLoss HuberLoss
+    LinearCrossEntropyLoss MultiLabelMarginLoss MultiMarginLoss NLLLoss NLLLoss2d SoftMarginLoss
+criterion promote reduction: BCELoss CosineEmbeddingLoss GaussianNLLLoss KLDivLoss L1Loss MSELoss
+    MarginRankingLoss MultiLabelSoftMarginLoss PoissonNLLLoss SmoothL1Loss TripletMarginLoss
     TripletMarginWithDistanceLoss
-    """,
-)
-_modules(ModuleFacts("criterion", "unknown", "reduction"), "BCEWithLogitsLoss")
-_modules(
-    ModuleFacts("container", "unknown", "unknown", "any"),
-    "Module ModuleDict ModuleList ParameterDict ParameterList Sequential",
-)
+criterion unknown reduction: BCEWithLogitsLoss
+container unknown unknown any: Module ModuleDict ModuleList ParameterDict ParameterList Sequential
+""")
+    for word in words.split()
+}
 
-SIZES: dict[str, tuple[str, ...]] = {}
+SIZES: dict[str, tuple[str, ...]] = {
+    word: tuple(parameters.split())
+    for parameters, words in rows("""
+in_features out_features: Linear
+in1_features in2_features out_features: Bilinear
+in_channels out_channels: Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d
+num_embeddings embedding_dim: Embedding EmbeddingBag
+num_features: BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d
+    SyncBatchNorm
+num_groups num_channels: GroupNorm
+input_size hidden_size: GRU GRUCell LSTM LSTMCell RNN RNNCell
+embed_dim num_heads: MultiheadAttention
+d_model nhead: Transformer TransformerDecoderLayer TransformerEncoderLayer
+""")
+    for word in words.split()
+}
 """A class of torch.nn -> its first parameters, as many as are whole numbers that name sizes."""
-
-
-def _sizes(parameters: str, words: str) -> None:
-    SIZES.update(dict.fromkeys(words.split(), tuple(parameters.split())))
-
-
-_sizes("in_features out_features", "Linear")
-_sizes("in1_features in2_features out_features", "Bilinear")
-_sizes(
-    "in_channels out_channels",
-    "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
-)
-_sizes("num_embeddings embedding_dim", "Embedding EmbeddingBag")
-_sizes(
-    "num_features",
-    """
-    BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d SyncBatchNorm
-    """,
-)
-_sizes("num_groups num_channels", "GroupNorm")
-_sizes("input_size hidden_size", "GRU GRUCell LSTM LSTMCell RNN RNNCell")
-_sizes("embed_dim num_heads", "MultiheadAttention")
-_sizes("d_model nhead", "Transformer TransformerDecoderLayer TransformerEncoderLayer")
 
 RETURNING_ITSELF: frozenset[str] = words_of(
     "bfloat16 cpu cuda double eval float half requires_grad_ to train"
