@@ -5,23 +5,15 @@ Keys are canonical names, as in `names`; RESULTS of `operations` says what comes
 
 from __future__ import annotations
 
-from amplint.knowledge.names import names, words_of
+from amplint.knowledge.names import names, pairs, words_of
 
-DTYPE_OF_CAST: dict[str, str] = {
-    "Tensor.bfloat16": "bfloat16",
-    "Tensor.bool": "bool",
-    "Tensor.byte": "uint8",
-    "Tensor.cdouble": "complex128",
-    "Tensor.cfloat": "complex64",
-    "Tensor.chalf": "complex32",
-    "Tensor.char": "int8",
-    "Tensor.double": "float64",
-    "Tensor.float": "float32",
-    "Tensor.half": "float16",
-    "Tensor.int": "int32",
-    "Tensor.long": "int64",
-    "Tensor.short": "int16",
-}
+DTYPE_OF_CAST: dict[str, str] = pairs(
+    """
+    Tensor.bfloat16=bfloat16 Tensor.bool=bool Tensor.byte=uint8 Tensor.cdouble=complex128
+    Tensor.cfloat=complex64 Tensor.chalf=complex32 Tensor.char=int8 Tensor.double=float64
+    Tensor.float=float32 Tensor.half=float16 Tensor.int=int32 Tensor.long=int64 Tensor.short=int16
+    """
+)
 """A method that casts -> the dtype that it casts to."""
 
 MOVES: frozenset[str] = frozenset(names(".cpu .cuda .ipu .mtia .to .type .xpu"))
@@ -272,12 +264,9 @@ HALF_OF_LEAST = 2.0**-25  # what is not larger is 0 in float16
 
 EPSILONS: dict[str, tuple[int, float]] = {
     "torch.optim.Adagrad": (5, 1e-10),
-    "torch.optim.Adam": (3, 1e-8),
-    "torch.optim.AdamW": (3, 1e-8),
-    "torch.optim.Adamax": (3, 1e-8),
-    "torch.optim.NAdam": (3, 1e-8),
-    "torch.optim.RAdam": (3, 1e-8),
-    "torch.optim.RMSprop": (3, 1e-8),
+    **{
+        f"torch.optim.{name}": (3, 1e-8) for name in "Adam AdamW Adamax NAdam RAdam RMSprop".split()
+    },
 }
 """Optimizers that divide by what gradients have been, plus `eps`, in the dtype of the parameters,
 and so by 0 where that is float16 and a gradient is small -> the position of `eps`, its default."""

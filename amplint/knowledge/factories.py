@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.knowledge.names import pairs
+
 
 @dataclass(frozen=True)
 class Factory:
@@ -124,18 +126,12 @@ BUILDABLE: frozenset[str] = frozenset(
 )
 """Factories that build on the CPU, and could do so on any device."""
 
-_LEGACY = {
-    "BFloat16": "bfloat16",
-    "Bool": "bool",
-    "Byte": "uint8",
-    "Char": "int8",
-    "Double": "float64",
-    "Float": "float32",
-    "Half": "float16",
-    "Int": "int32",
-    "Long": "int64",
-    "Short": "int16",
-}
+_LEGACY = pairs(
+    """
+    BFloat16=bfloat16 Bool=bool Byte=uint8 Char=int8 Double=float64 Float=float32 Half=float16
+    Int=int32 Long=int64 Short=int16
+    """
+)
 LEGACY_CONSTRUCTORS: dict[str, tuple[str, str]] = {
     "torch.Tensor": ("default", "cpu"),
     **{f"torch.{name}Tensor": (dtype, "cpu") for name, dtype in _LEGACY.items()},

@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.knowledge.factories import FACTORIES
-from amplint.knowledge.names import names, words_of
+from amplint.knowledge.names import names, rows, words_of
 
-_VALUE = "reads the value on the host and waits for the device"
-_ANSWER = "reads the answer on the host and waits for the device"
 HOST_READS: dict[str, str] = {
-    "Tensor.__array__": "copies the tensor to the host and waits for the device",
-    "Tensor.__bool__": _VALUE,
-    "Tensor.__contains__": _ANSWER,
-    "Tensor.__float__": _VALUE,
-    "Tensor.__format__": _VALUE,
-    "Tensor.__index__": _VALUE,
-    "Tensor.__int__": _VALUE,
-    "Tensor.__repr__": _VALUE,
-    "Tensor.__str__": _VALUE,
-    "Tensor.allclose": _ANSWER,
-    "Tensor.cpu": "copies the tensor to the host and waits for the device",
-    "Tensor.equal": _ANSWER,
-    "Tensor.is_nonzero": _VALUE,
-    "Tensor.item": "copies one number to the host and waits for the device",
-    "Tensor.numpy": "reads the tensor on the host",
-    "Tensor.tolist": "copies every element to the host and waits for the device",
-    "torch.allclose": _ANSWER,
-    "torch.equal": _ANSWER,
-    "torch.is_nonzero": _VALUE,
+    name: effect
+    for effect, words in rows("""
+copies every element to the host and waits for the device: .tolist
+copies one number to the host and waits for the device: .item
+copies the tensor to the host and waits for the device: .__array__ .cpu
+reads the answer on the host and waits for the device: .__contains__ allclose equal
+reads the tensor on the host: .numpy
+reads the value on the host and waits for the device: .__bool__ .__float__ .__format__ .__index__
+    .__int__ .__repr__ .__str__ is_nonzero
+""")
+    for name in names(words)
 }
 """What reads the device back -> the words that say so, to follow the name in a message.
 

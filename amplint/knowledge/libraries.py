@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.knowledge.names import rows, words_of
+from amplint.knowledge.names import pairs, rows, words_of
 
 # --------------------------------------------------------------------------- autocast
 
@@ -45,15 +45,11 @@ AUTOCASTS: dict[str, AutocastApi] = {
     "torch.cpu.amp.autocast_mode.autocast": _CPU,
 }
 
-DEFAULT_DTYPES: dict[str, str] = {
-    "cpu": "bfloat16",
-    "cuda": "float16",
-    "hpu": "bfloat16",
-    "mps": "float16",
-    "mtia": "float16",
-    "xla": "bfloat16",
-    "xpu": "float16",
-}
+DEFAULT_DTYPES: dict[str, str] = pairs(
+    """
+    cpu=bfloat16 cuda=float16 hpu=bfloat16 mps=float16 mtia=float16 xla=bfloat16 xpu=float16
+    """
+)
 """Device type -> the dtype of a region that names none (`torch.get_autocast_dtype`)."""
 
 NO_GRAD: frozenset[str] = words_of(

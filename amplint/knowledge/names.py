@@ -55,3 +55,8 @@ def rows(table: str) -> Iterator[tuple[str, str]]:
 def words_of(words: str) -> frozenset[str]:
     """The words of a text, as a set."""
     return frozenset(words.split())
+
+
+def pairs(words: str) -> dict[str, str]:
+    """The table of a text. Ex) byte=uint8 long=int64"""
+    return dict(word.split("=") for word in words.split())

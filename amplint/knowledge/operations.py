@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amplint.knowledge.casts import DTYPE_OF_CAST
-from amplint.knowledge.names import names, rows, words_of
+from amplint.knowledge.names import names, pairs, rows, words_of
 
 
 @dataclass(frozen=True)
@@ -375,23 +375,21 @@ which takes masks of bools as well."""
 DETACHED: frozenset[str] = frozenset(names("detach detach_ .data"))
 """What returns a tensor without the graph of its operand."""
 
-OPERATORS: dict[str, str] = dict(
-    pair.split(":")
-    for pair in """
-    Add:__add__ Sub:__sub__ Mult:__mul__ MatMult:__matmul__ Div:__truediv__ FloorDiv:__floordiv__
-    Mod:__mod__ Pow:__pow__ LShift:__lshift__ RShift:__rshift__ BitAnd:__and__ BitOr:__or__
-    BitXor:__xor__ USub:__neg__ UAdd:__pos__ Invert:__invert__ Not:__bool__ Eq:__eq__ NotEq:__ne__
-    Lt:__lt__ LtE:__le__ Gt:__gt__ GtE:__ge__ In:__contains__ NotIn:__contains__
-    """.split()
+OPERATORS: dict[str, str] = pairs(
+    """
+    Add=__add__ Sub=__sub__ Mult=__mul__ MatMult=__matmul__ Div=__truediv__ FloorDiv=__floordiv__
+    Mod=__mod__ Pow=__pow__ LShift=__lshift__ RShift=__rshift__ BitAnd=__and__ BitOr=__or__
+    BitXor=__xor__ USub=__neg__ UAdd=__pos__ Invert=__invert__ Not=__bool__ Eq=__eq__ NotEq=__ne__
+    Lt=__lt__ LtE=__le__ Gt=__gt__ GtE=__ge__ In=__contains__ NotIn=__contains__
+    """
 )
 """The class of an `ast` operator -> the method that answers it (`in`: the right operand's)."""
 
-_BINARY = "Add Sub Mult MatMult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor".split()
-REFLECTED: dict[str, str] = {op: f"__r{OPERATORS[op][2:]}" for op in _BINARY}
+REFLECTED: dict[str, str] = {
+    op: f"__r{OPERATORS[op][2:]}"
+    for op in "Add Sub Mult MatMult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor".split()
+}
 """The same, where only the right operand is a tensor."""
-
-AUGMENTED: dict[str, str] = {op: f"__i{OPERATORS[op][2:]}" for op in _BINARY if op != "MatMult"}
-"""`x += y`, in place. `x @= y` is not: it builds a new tensor, as `x @ y` does."""
 
 SHAPE_METHODS: frozenset[str] = words_of(
     "expand flatten permute repeat reshape squeeze t transpose unsqueeze view"

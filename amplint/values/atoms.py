@@ -10,7 +10,7 @@ chain of reasons was found first.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import NamedTuple, Union
 
@@ -396,47 +396,22 @@ KINDS = (
 POSITION = {kind: f"{position:02}" for position, kind in enumerate(KINDS)}
 
 
-def _order_of_device(device: Device) -> tuple[str, str]:
-    return str(device.kind), " ".join(sorted(device.others)) if device.others else ""
+COMPARED: dict[type, list[str]] = {
+    kind: [each.name for each in fields(kind) if each.compare] for kind in KINDS
+}
+"""The fields of each kind of alternative, except for evidence."""
 
 
-def _order(atom: Atom) -> tuple[str, ...]:
-    position = POSITION[type(atom)]
-    if isinstance(atom, Function):
-        given = f"{atom.given} {sorted(atom.given_names)}"
-        bound = ("",) if atom.bound is None else _order(atom.bound)
-        return (position, atom.id, given, *bound)
-    if isinstance(atom, Method):
-        return (position, atom.name, *_order(atom.of))
-    if isinstance(atom, Sequence):
-        length = "" if atom.items is None else f"{len(atom.items):06}"
-        return (position, length, _order_of(atom.element), *map(_order_of, atom.items or ()))
-    if isinstance(atom, Mapping):
-        keys = (text for key, value in atom.items for text in (key, _order_of(value)))
-        return (position, _order_of(atom.rest), *keys)
-    if isinstance(atom, Autocast):
-        return (position, str(atom.device), str(atom.dtype), str(atom.enabled), str(atom.cache))
-    if isinstance(atom, TensorTree):
-        return (position, *_order_of_device(atom.device), *sorted(atom.forms))
-    if isinstance(atom, Instance):
-        return (position, atom.cls, *_order_of_device(atom.device), str(atom.wrapped))
-    if isinstance(atom, Tensor):
-        # A test may leave two: what is a tensor, and what is one where it is no nest of tensors.
-        kinds = (atom.dtype, atom.half)
-        more = (*kinds, atom.rank, atom.dims, atom.grad, atom.fresh, atom.device.name)
-        return (position, *_order_of_device(atom.device), *map(str, more))
-    if isinstance(atom, Object):
-        what = (atom.type, atom.kind, *_order_of_device(atom.device), atom.dtype, atom.rank)
-        return (position, *map(str, what), str(atom.enabled), str(atom.last), _order_of(atom.holds))
-    if isinstance(atom, Device):
-        pinned = str(atom.pinned), str(atom.pinned_within)
-        return (position, *_order_of_device(atom), str(atom.name), *pinned)
-    parts = ("id", "cls", "name", "type", "kind", "path", "const", "dtype", "rank", "of")
-    return (position, *(str(getattr(atom, part, "")) for part in parts))
-
-
-def _order_of(value: Value) -> str:
-    return " ".join(sorted(map(str, map(_order, value))))
+def _order(thing: object) -> str:
+    """A text for a value, an alternative or a part of one, which is the same for all equal ones."""
+    if isinstance(thing, frozenset):
+        return " ".join(sorted(map(_order, thing)))
+    if isinstance(thing, tuple):
+        return " ".join(map(_order, thing))
+    if type(thing) not in POSITION:
+        return str(thing)
+    parts = (getattr(thing, name) for name in COMPARED[type(thing)])
+    return f"{POSITION[type(thing)]} {' '.join(map(_order, parts))}"
 
 
 PLAIN = frozenset({Host, Symbol, Module, Class, Super, NoGrad, DType, Unknown})  # no evidence

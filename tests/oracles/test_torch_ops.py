@@ -55,7 +55,6 @@ from amplint.knowledge.host_reads import (
     takes_number,
 )
 from amplint.knowledge.operations import (
-    AUGMENTED,
     DETACHED,
     INDEX_ARGUMENTS,
     OPERATORS,
@@ -1044,11 +1043,10 @@ def test_the_first_parameters_of_a_layer_are_whole_numbers(name: str) -> None:
 
 
 def test_operators_are_methods_of_tensor() -> None:
-    for table in (OPERATORS, REFLECTED, AUGMENTED):
+    for table in (OPERATORS, REFLECTED):
         for operator, method in table.items():
             assert hasattr(ast, operator)
             assert f"Tensor.{method}" in RESULTS
-    assert not hasattr(torch.Tensor, "__imatmul__")
 
 
 # --------------------------------------------------------------------------- factories

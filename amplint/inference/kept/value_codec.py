@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from amplint.ir.codec import packed, unpacked
-from amplint.values.atoms import KINDS, Atom, Region, Value
+from amplint.values.atoms import COMPARED, KINDS, Atom, Region, Value
 
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 Row = list[Any]
@@ -45,7 +45,7 @@ class Encoder:
         number = self._atoms.get(atom)
         if number is None:
             kind = type(atom)
-            row = [_NUMBERS[kind], *(self._part(getattr(atom, name)) for name in _COMPARED[kind])]
+            row = [_NUMBERS[kind], *(self._part(getattr(atom, name)) for name in COMPARED[kind])]
             number = self._atoms[atom] = len(self.atoms)
             self.atoms.append(row)
         return number
@@ -101,13 +101,9 @@ class Decoder:
         return unpacked(part)
 
 
-# The fields of each kind of alternative, except for evidence, which comparison ignores.
-_COMPARED = {kind: [field.name for field in fields(kind) if field.compare] for kind in KINDS}
-
-
 def _maker(kind: Any) -> Callable[..., Atom]:
     """The constructor of a kind, for the fields that are compared."""
-    names = _COMPARED[kind]
+    names = COMPARED[kind]
     if [field.name for field in fields(kind)][: len(names)] == names:
         made: Callable[..., Atom] = kind
         return made
