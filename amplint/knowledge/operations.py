@@ -104,13 +104,13 @@ tensor same same: abs absolute bernoulli bitwise_not ceil clone conj_physical fi
 # Pointwise on one tensor, through floating point.
 tensor same float-of: acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan
     atanh cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10 log1p log2
-    logit mvlgamma polygamma rad2deg reciprocal rsqrt sigmoid sin sinc sinh sqrt tan tanh F.sigmoid
+    logit mvlgamma .polygamma rad2deg reciprocal rsqrt sigmoid sin sinc sinh sqrt tan tanh F.sigmoid
     F.softsign F.tanh F.tanhshrink special.airy_ai special.bessel_j0 special.bessel_j1
     special.bessel_y0 special.bessel_y1 special.digamma special.entr special.erf special.erfc
     special.erfcx special.erfinv special.exp2 special.expit special.expm1 special.gammaln special.i0
     special.i0e special.i1 special.i1e special.log1p special.log_ndtr special.logit
     special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0
-    special.modified_bessel_k1 special.multigammaln special.ndtr special.ndtri special.polygamma
+    special.modified_bessel_k1 special.multigammaln special.ndtr special.ndtri
     special.psi special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.sinc
     special.spherical_bessel_j0
 # Along a dimension, or over windows of the same size: rank and dtype stay.
@@ -158,7 +158,8 @@ tensor scalar long-of: trace
 tensor scalar promote: dist dot vdot
 tensor unknown same: nanquantile quantile torch.norm_except_dim torch.nuclear_norm
     linalg.matrix_norm
-tensor unknown float-of: logsumexp special.logsumexp torch.trapezoid torch.trapz
+tensor unknown float-of: logsumexp special.logsumexp special.polygamma torch.polygamma
+    torch.trapezoid torch.trapz
 # Where the values decide the shape: a device must wait for them (DATA_DEPENDENT).
 tensor some int64: argwhere bincount multinomial nonzero_static F.one_hot
 tensor some int64 tuple_if=as_tuple: nonzero
@@ -259,10 +260,10 @@ same same same: adjoint conj detach moveaxis movedim narrow permute resolve_conj
     .real .to_dense torch.real nn.Buffer nn.Parameter
 same some same: flatten ravel unsqueeze .unfold torch.atleast_1d torch.atleast_2d torch.atleast_3d
 same sizes same: broadcast_to reshape .expand .view
-tensor sizes same: tile .repeat
+tensor sizes same: .repeat
 same unknown same: as_strided diagonal select squeeze unflatten .__getitem__ .expand_as .reshape_as
     .view_as linalg.diagonal
-tensor unknown same: take
+tensor unknown same: take tile
 tensor unknown long-of: .sum_to_size
 tensor some same: diag diag_embed diagflat repeat_interleave take_along_dim torch.combinations
 tensor same same: as_strided_scatter diagonal_scatter diff flip fliplr flipud gather index_add
