@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amplint.inference.transfer.kinds import Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
 from amplint.knowledge.dtypes import covering
@@ -97,15 +99,11 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
         kind = atom.const.partition(":")[0]
         if kind in HOST_DEVICES:
             return CPU
-        return Device(
-            ACCELERATOR,
-            site.evidence(f"moved to `{atom.const}` here", Shows.PLACEMENT),
-            atom.const,
-            others=frozenset({kind} & OTHER_ACCELERATORS),
-        )
+        device, others = site.chosen(f"moved to `{atom.const}` here"), {kind} & OTHER_ACCELERATORS
+        return replace(device, name=atom.const, others=frozenset(others))
     if isinstance(atom, Host) and atom.kind == "int":
         name = f"cuda:{atom.const}" if atom.known else None
-        return Device(ACCELERATOR, site.evidence("moved to the device here", Shows.PLACEMENT), name)
+        return replace(site.chosen("moved to the device here"), name=name)
     return NO_DEVICE
 
 

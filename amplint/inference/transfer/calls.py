@@ -280,13 +280,12 @@ def library_object(name: str, arguments: Arguments, site: Site) -> Object:
 def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site) -> Object:
     """The object that a function or a class of a framework builds."""
     if maker.builds == "accelerator":
-        device = Device(ACCELERATOR, site.evidence("the device is chosen here", Shows.PLACEMENT))
+        device = site.chosen("the device is chosen here")
         chosen = precision_asked(name, arguments, site.models)
         opens = chosen is None or chosen.dtype is not None
         return Object("accelerator", name, device, chosen and chosen.dtype, enabled=opens)
     if maker.on_device:
-        text = "its batches come on the device"
-        return Object(maker.builds, name, Device(ACCELERATOR, site.evidence(text, Shows.PLACEMENT)))
+        return Object(maker.builds, name, site.chosen("its batches come on the device"))
     if maker.builds == "loader":
         return Object("loader", name, host_memory(name, arguments, site))
     return Object(maker.builds, name)

@@ -159,6 +159,19 @@ def unpinned(device: Device) -> Device:
     return replace(device, evidence=None, pinned=False, pinned_within=False) if pins else device
 
 
+def of_keys(method: str, value: Value) -> Value | None:
+    """The result of a method of what has values under keys; None where it is another method.
+
+    Args:
+        value: under any key.
+    """
+    if method == "items":
+        return one(Sequence(None, one(Sequence((STR, value), UNKNOWN))))
+    if method in ("get", "pop"):
+        return value
+    return {"keys": one(Sequence(None, STR)), "values": one(Sequence(None, value))}.get(method)
+
+
 KEYED = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
 
 

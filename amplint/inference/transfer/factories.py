@@ -14,7 +14,6 @@ from amplint.inference.transfer.symbols import DTYPES
 from amplint.knowledge import libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS, Factory
 from amplint.values.atoms import (
-    ACCELERATOR,
     BOTTOM,
     CPU,
     NO_DEVICE,
@@ -70,11 +69,7 @@ def is_python_numbers(value: Value) -> bool:
 def legacy_tensor(name: str, site: Site) -> Tensor:
     """Ex) torch.cuda.FloatTensor(n), torch.LongTensor([1, 2])"""
     dtype, where = LEGACY_CONSTRUCTORS[name]
-    device = (
-        CPU
-        if where == "cpu"
-        else Device(ACCELERATOR, site.evidence("built on the device here", Shows.PLACEMENT))
-    )
+    device = CPU if where == "cpu" else site.chosen("built on the device here")
     dtype = "float32" if dtype == "default" else dtype
     return Tensor(dtype, device, 1, False, site.evidence(f"made as {dtype} here", Shows.DTYPE))
 
@@ -86,9 +81,7 @@ def parameter(arguments: Arguments, site: Site) -> Tensor:
     """A parameter moves to the device with its module, wherever its data were made."""
     given = arguments.get("data", 0)
     data = tensors_in([given]) if given is not None else []
-    device = Device(
-        ACCELERATOR, site.evidence("the module's tensors live on the device", Shows.CONVENTION)
-    )
+    device = site.usual("the module's tensors live on the device")
     first = data[0] if data else Tensor()
     grad = constant(arguments.get("requires_grad", 1)) is not False
     return replace(first, device=device, grad=grad, fresh=None)

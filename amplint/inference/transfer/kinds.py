@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from amplint.frameworks.models import Models, models_with
-from amplint.values.atoms import NONE, Evidence, Host, Region, Shows, one
+from amplint.values.atoms import ACCELERATOR, NONE, Device, Evidence, Host, Region, Shows, one
 
 INT = one(Host("int"))
 
@@ -42,3 +42,11 @@ class Site:
     region: Region | None
     evidence: Callable[[str, Shows], Evidence | None]
     models: Models = field(default_factory=lambda: models_with(()))
+
+    def chosen(self, text: str) -> Device:
+        """The accelerator, which the code chooses here."""
+        return Device(ACCELERATOR, self.evidence(text, Shows.PLACEMENT))
+
+    def usual(self, text: str) -> Device:
+        """The accelerator, where most values of such a role are."""
+        return Device(ACCELERATOR, self.evidence(text, Shows.CONVENTION))

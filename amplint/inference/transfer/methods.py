@@ -13,7 +13,7 @@ from amplint.inference.transfer.arguments import (
     legacy_type,
     names_dtype,
 )
-from amplint.inference.transfer.containers import iterate, unpinned
+from amplint.inference.transfer.containers import iterate, of_keys, unpinned
 from amplint.inference.transfer.factories import factory, legacy_tensor
 from amplint.inference.transfer.kinds import FLOAT, INT, NOTHING, NUMBER, NUMPY, OBJECT, STR, Site
 from amplint.inference.transfer.modules import call_module_method, on_device
@@ -33,7 +33,6 @@ from amplint.values.atoms import (
     Arguments,
     Atom,
     Autocast,
-    Device,
     Host,
     Instance,
     Mapping,
@@ -66,13 +65,9 @@ def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
     if isinstance(of, Mapping):
         return call_mapping_method(of, name, arguments)
     if isinstance(of, Sequence):
-        return (
-            of.element
-            if name == "pop"
-            else NOTHING
-            if name in ("append", "extend", "sort")
-            else UNKNOWN
-        )
+        if name == "pop":
+            return of.element
+        return NOTHING if name in ("append", "extend", "sort") else UNKNOWN
     if isinstance(of, Instance):
         return call_module_method(of, name, arguments, site)
     return UNKNOWN
@@ -86,17 +81,8 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         given = arguments.get("device", 0)
         index = constant(given)
         label = "cuda" if given is None else f"cuda:{index}" if isinstance(index, int) else None
-        return one(
-            moved(
-                tensor,
-                Device(
-                    ACCELERATOR,
-                    site.evidence(f"moved by `.{name}()` here", Shows.PLACEMENT),
-                    label,
-                    others=frozenset({name} & OTHER_ACCELERATORS),
-                ),
-            )
-        )
+        device, others = site.chosen(f"moved by `.{name}()` here"), {name} & OTHER_ACCELERATORS
+        return one(moved(tensor, replace(device, name=label, others=frozenset(others))))
     if name == "cpu":
         return one(moved(tensor, CPU))
     if name == "type_as":
@@ -117,12 +103,10 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
     if full in FACTORIES:
+        if name in ("new", "new_tensor"):
+            return one(Tensor(tensor.dtype, tensor.device, None, False))
         shifted = replace(arguments, positional=(one(tensor), *arguments.positional))
-        return (
-            factory(full, FACTORIES[full], shifted, site)
-            if name.startswith("new_") and name != "new_tensor"
-            else (one(Tensor(tensor.dtype, tensor.device, None, False)))
-        )
+        return factory(full, FACTORIES[full], shifted, site)
     if name == "item":
         kind = {"bool": "bool", "int64": "int"}.get(tensor.dtype or "", "number")
         return one(Host("float" if tensor.dtype in FLOATS else kind))
@@ -166,15 +150,8 @@ def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
         device = device_of(target, arguments.hint, site)
         if device.kind is None and isinstance(result, Tensor):
             # A dtype or a device, nobody knows which.
-            return one(
-                replace(
-                    result,
-                    dtype=None,
-                    half=None,
-                    device=NO_DEVICE if result.device.kind != ACCELERATOR else result.device,
-                    fresh=None,
-                )
-            )
+            device = NO_DEVICE if result.device.kind != ACCELERATOR else result.device
+            return one(replace(result, dtype=None, half=None, device=device, fresh=None))
         if device.kind is not None:
             result = moved(result, device)
         if len(arguments.positional) > 1 and dtype is None:
@@ -190,11 +167,8 @@ def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
 def cast_to(tensor: Tensor, dtype: Value, site: Site) -> Tensor:
     """The tensor in the dtype that an argument names."""
     name = dtype_of(dtype)
-    return as_dtype(
-        tensor,
-        name,
-        site.evidence(f"cast to {name} here", Shows.DTYPE) if name is not None else None,
-    )
+    evidence = site.evidence(f"cast to {name} here", Shows.DTYPE) if name is not None else None
+    return as_dtype(tensor, name, evidence)
 
 
 def as_dtype(tensor: Tensor, dtype: str | None, evidence: Reason | None) -> Tensor:
@@ -214,25 +188,13 @@ def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Si
         blob = replace(blob, forms=blob.forms - {"list", "tuple"} or blob.forms)
         if name == "to":
             return to(blob, arguments, site)
-        device = (
-            CPU
-            if name == "cpu"
-            else Device(ACCELERATOR, site.evidence(f"moved by `.{name}()` here", Shows.PLACEMENT))
-        )
-        return one(moved(blob, device))
-    if name == "items":
-        return one(Sequence(None, one(Sequence((STR, one(branch(blob))), UNKNOWN))))
-    if name == "values":
-        return one(Sequence(None, one(branch(blob))))
-    if name == "keys":
-        return one(Sequence(None, STR))
+        return one(moved(blob, CPU if name == "cpu" else site.chosen(f"moved by `.{name}()` here")))
     if name == "copy":
         return UNKNOWN  # tensors have no such method: an array, a table or a dict
-    if name in ("get", "pop"):
-        return one(branch(blob))
     if name == "pin_memory":
         return one(blob)
-    return call_tensor_method(Tensor(device=blob.device), name, arguments, site)
+    found = of_keys(name, one(branch(blob)))
+    return found or call_tensor_method(Tensor(device=blob.device), name, arguments, site)
 
 
 def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
@@ -255,13 +217,9 @@ def call_mapping_method(mapping: Mapping, name: str, arguments: Arguments) -> Va
         return value_at(mapping, key)
     if name == "setdefault":
         return any_value(mapping)
-    if name == "items":
-        return one(Sequence(None, one(Sequence((STR, any_value(mapping)), UNKNOWN))))
-    if name == "values":
-        return one(Sequence(None, any_value(mapping)))
-    if name == "keys":
-        return one(Sequence(None, STR))
-    return one(mapping) if name == "copy" else UNKNOWN
+    if name == "copy":
+        return one(mapping)
+    return of_keys(name, any_value(mapping)) or UNKNOWN
 
 
 def call_object_method(thing: Object, name: str, arguments: Arguments, site: Site) -> Value:

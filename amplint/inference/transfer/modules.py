@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from amplint.inference import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
-from amplint.inference.transfer.containers import content, held, iterate, under_keys
+from amplint.inference.transfer.containers import content, held, iterate, of_keys, under_keys
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
 from amplint.inference.transfer.results import with_dims
@@ -25,7 +25,6 @@ from amplint.values.atoms import (
     Mapping,
     Object,
     Sequence,
-    Shows,
     Tensor,
     TensorTree,
     Value,
@@ -99,11 +98,9 @@ def call_object(thing: Object, arguments: Arguments, site: Site) -> Value:
         operands = tensors_in(arguments.all)
         device = common_device(operands)
         if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
-            device = Device(ACCELERATOR, site.evidence("a criterion's output", Shows.CONVENTION))
+            device = site.usual("a criterion's output")
         cast = autocast_dtype(thing.type, operands, arguments, site)
-        dtype, evidence = (
-            cast if cast is not None else (promote(operands) if operands else None, None)
-        )
+        dtype, evidence = cast or (promote(operands) if operands else None, None)
         return one(Tensor(dtype, device, thing.rank, True, evidence))
     if thing.kind == "module":
         return call_module(thing, arguments, site)
@@ -147,7 +144,7 @@ def output_device(operands: list[Tensor], own: Device, site: Site) -> Device:
     if device.kind is None or (device.kind == CPU.kind and own.kind == ACCELERATOR):
         device = own
     if device.kind is None and not any(t.device.kind == "cpu" for t in operands):
-        device = Device(ACCELERATOR, site.evidence("a model's output", Shows.CONVENTION))
+        device = site.usual("a model's output")
     return device
 
 
@@ -156,7 +153,7 @@ def call_module_method(
 ) -> Value:
     """Methods of nn.Module, which move in place and return the module."""
     if name in ("to", "cuda", "xpu"):
-        device = Device(ACCELERATOR, site.evidence("the model is moved here", Shows.PLACEMENT))
+        device = site.chosen("the model is moved here")
         given = arguments.get("device", 0)
         if name == "to" and given is not None:
             if names_dtype(given):
@@ -176,34 +173,21 @@ def call_module_method(
     if name in ("forward", "__call__") and isinstance(thing, Object):
         return call_object(thing, arguments, site)
     inside = content(thing) if isinstance(thing, Object) else None
-    if inside is not None and name in ("values", "children"):
-        return one(Sequence(None, inside))
-    if inside is not None and name == "items":
-        return one(Sequence(None, one(Sequence((STR, inside), UNKNOWN))))
-    if inside is not None and name == "keys":
-        return one(Sequence(None, STR))
-    if inside is not None and name in ("get", "pop"):
-        return inside
+    found = (
+        of_keys("values" if name == "children" else name, inside) if inside is not None else None
+    )
+    if found is not None:
+        return found
     if name in ("parameters", "named_parameters", "buffers"):
         own = thing.device
-        device = (
-            own
-            if own.kind
-            else Device(
-                ACCELERATOR, site.evidence("parameters live on the device", Shows.CONVENTION)
-            )
-        )
+        device = own if own.kind else site.usual("parameters live on the device")
         parameters = one(Object("parameters", "torch.nn.Parameter", device))
         if name != "named_parameters":
             return parameters
         return one(Sequence(None, one(Sequence((STR, iterate(parameters)), UNKNOWN))))
     if name == "state_dict":
         own = thing.device
-        device = (
-            own
-            if own.kind
-            else Device(ACCELERATOR, site.evidence("the module's tensors", Shows.CONVENTION))
-        )
+        device = own if own.kind else site.usual("the module's tensors")
         return one(Mapping(one(Tensor(None, device, None, False))))
     return UNKNOWN
 
