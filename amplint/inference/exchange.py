@@ -15,15 +15,14 @@ class Exchange(Protocol):
 
     In the fixpoint it is the `Store`. Where a node is evaluated once more to explain its value,
     nothing may change by that: see `explanation.Onlooker`.
+
+    Attributes:
+        calls: the functions that each call may run.
+        outside: whether the function that is evaluated is one of another part of the project.
     """
 
-    @property
-    def calls(self) -> CallGraph:
-        """The functions that each call may run."""
-
-    @property
-    def outside(self) -> bool:
-        """Whether the function that is evaluated is one of another part of the project."""
+    calls: CallGraph
+    outside: bool
 
     def begin(self, site: SiteId) -> None:
         """Note that a node of the function is evaluated next."""

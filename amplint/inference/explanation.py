@@ -116,11 +116,8 @@ class Onlooker:
         self._marks = marks
         self._wanted = wanted
         self.calls = CallGraph()
+        self.outside = self._store.outside
         self.written: list[Value] = []
-
-    @property
-    def outside(self) -> bool:
-        return self._store.outside
 
     def read(self, key: Key) -> Value:
         parts = self._store.sites_of(key)
@@ -150,23 +147,10 @@ class Onlooker:
         wanted = self._wanted
         return wanted is not None and wanted.kind == "param" and wanted.owner == function
 
-    def write_region(self, *_: object) -> None: ...
+    def unnoted(self, *_: object) -> None: ...
 
-    def write_dispatch(self, *_: object) -> None: ...
-
-    def write_bases(self, *_: object) -> None: ...
-
-    def begin(self, _site: SiteId) -> None: ...
-
-    def end(self, _site: SiteId) -> None: ...
-
-    def need(self, _function: str) -> None: ...
-
-    def later(self, *_: object) -> None: ...
-
-    def leave(self, *_: object) -> None: ...
-
-    def regions_may_change(self) -> None: ...
+    write_region = write_dispatch = write_bases = regions_may_change = unnoted
+    begin = end = need = later = leave = unnoted
 
     def sites_of(self, key: Key) -> Mapping[SiteId, Value]:
         return self._store.sites_of(key)
