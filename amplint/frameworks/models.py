@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from amplint.frameworks.reading import model_of
 from amplint.frameworks.schema import (
@@ -25,21 +25,24 @@ SUFFIX = ".toml"
 OTHERS = "others.toml"
 
 
-class Names:
+Named = TypeVar("Named")
+
+
+class Names(Generic[Named]):
     """Rows by the dotted names that they have, of which some hold `*`."""
 
-    def __init__(self, rows: Iterable[tuple[str, object]]) -> None:
-        self._exact: dict[str, list[object]] = {}
-        self._patterns: list[tuple[str, object]] = []
+    def __init__(self, rows: Iterable[tuple[str, Named]]) -> None:
+        self._exact: dict[str, list[Named]] = {}
+        self._patterns: list[tuple[str, Named]] = []
         # Each call of a library asks for its name: without this, recbole takes a tenth longer.
-        self._known: dict[str, tuple[object, ...]] = {}
+        self._known: dict[str, tuple[Named, ...]] = {}
         for name, row in rows:
             if ANY in name:
                 self._patterns.append((name, row))
             else:
                 self._exact.setdefault(name, []).append(row)
 
-    def of(self, name: str) -> tuple[object, ...]:
+    def of(self, name: str) -> tuple[Named, ...]:
         """The rows that a name means, exact ones first."""
         if name not in self._known:
             fitting = (row for pattern, row in self._patterns if fits(pattern, name))
@@ -142,20 +145,15 @@ class Models:
                 if cls.kind is not None:
                     self._of_kind[cls.kind] = (*self._of_kind.get(cls.kind, ()), cls)
         methods_of_all = [m for model in models for cls in model.classes for m in cls.methods]
-        self.reading = frozenset(
-            name for method in methods_of_all if method.reads for name in method.names
-        )
-        of_scaling = [method for method in methods_of_all if method.scaling is not None]
-        self.scaling = frozenset(name for method in of_scaling for name in method.names)
-        self.gathering = frozenset(
-            name for method in of_scaling if method.scaling == "gathers" for name in method.names
-        )
-        self.giving_losses = frozenset(
-            name for method in methods_of_all if method.result == "loss" for name in method.names
-        ).difference(NO_SIGN)
-        self.asking = frozenset(
-            name for method in methods_of_all if method.asks is not None for name in method.names
-        )
+
+        def named(is_meant: Callable[[MethodRow], bool]) -> frozenset[str]:
+            return frozenset(name for m in methods_of_all if is_meant(m) for name in m.names)
+
+        self.reading = named(lambda method: method.reads)
+        self.scaling = named(lambda method: method.scaling is not None)
+        self.gathering = named(lambda method: method.scaling == "gathers")
+        self.giving_losses = named(lambda method: method.result == "loss") - NO_SIGN
+        self.asking = named(lambda method: method.asks is not None)
         self.taking = frozenset(
             row.method for m in models for row in m.wrappers if row.method is not None
         )
@@ -202,9 +200,8 @@ class Models:
         if star is None:
             return None
         dotted = f"{module}.{name}"
-        rows = (self._classes, self._precision, self._wrappers)
-        known = dotted in self._makers or any(each.of(dotted) for each in rows)
-        return dotted if known else star.names.get(name)
+        rows = (*self._classes.of(dotted), *self._precision.of(dotted), *self._wrappers.of(dotted))
+        return dotted if rows or dotted in self._makers else star.names.get(name)
 
     def classes(self, names: Iterable[str]) -> tuple[ClassRow, ...]:
         """The rows of classes that something derives from, each once.
@@ -214,7 +211,7 @@ class Models:
                 alone, as `.Name`: only a row of `*.Name` means it, too.
         """
         found = [row for name in names for row in self._classes.of(name)]
-        return tuple({id(row): row for row in found if isinstance(row, ClassRow)}.values())
+        return tuple({id(row): row for row in found}.values())
 
     def method(self, classes: tuple[ClassRow, ...], name: str) -> MethodRow | None:
         """The row of a method of what derives from some classes."""
@@ -257,7 +254,6 @@ class Models:
         """
         found = None
         for row in self._precision.of(name):
-            assert isinstance(row, Precision)
             constant = given(row.argument, row.position)
             instead = given(row.unless, None) if row.unless is not None else None
             if UNSURE in (constant, instead):
@@ -274,17 +270,16 @@ class Models:
 
     def dictionaries(self, name: str) -> tuple[Setting, ...]:
         """The rows of settings that a call of this dotted name takes as a dictionary."""
-        return tuple(row for row in self._dictionaries.of(name) if isinstance(row, Setting))
+        return self._dictionaries.of(name)
 
     def keeps_outputs(self, name: str) -> bool:
         """Whether a module that a call of this dotted name wraps returns what it computes in the
         region as it is."""
-        rows = self._precision.of(name)
-        return all(row.keeps_outputs for row in rows if isinstance(row, Precision))
+        return all(row.keeps_outputs for row in self._precision.of(name))
 
     def wrappers(self, name: str) -> tuple[Wrapper, ...]:
         """The rows of the modules that a call of this dotted name is given to run."""
-        return tuple(row for row in self._wrappers.of(name) if isinstance(row, Wrapper))
+        return self._wrappers.of(name)
 
     def framework_of(self, row: MethodRow | Precision | Setting | Wrapper) -> str:
         """The name of the framework of a row."""
