@@ -294,8 +294,16 @@ def extremum(call: RankedCall) -> int | None:
 
 
 def line(call: RankedCall) -> int | None:
-    """Ex) x.flatten(), x.unique(): all elements as one line, where nothing else is said"""
+    """Ex) x.ravel(), x.unique(): all elements as one line, where nothing else is said"""
     return None if call.rest.positional or call.rest.keywords else 1
+
+
+def flattened(call: RankedCall) -> int | None:
+    """Ex) x.flatten(), x.flatten(1), which leaves two dimensions of any number"""
+    given = call.get(0, "start_dim")
+    first = 0 if given is None else constant(given)
+    to_the_end = call.get(1, "end_dim") is None
+    return first + 1 if to_the_end and isinstance(first, int) and first >= 0 else None
 
 
 def places(call: RankedCall) -> int | None:
@@ -326,7 +334,8 @@ _RULES: tuple[tuple[Rule, str], ...] = (
     (reduction(0, 2), "std var torch.std_mean torch.var_mean"),
     (reduction(1, 2), "norm linalg.norm linalg.vector_norm"),
     (extremum, "max min"),
-    (line, "flatten ravel unique unique_consecutive"),
+    (line, "ravel unique unique_consecutive"),
+    (flattened, "flatten"),
     (places, "nonzero"),
     (chosen, "where"),
 )

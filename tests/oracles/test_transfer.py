@@ -158,8 +158,8 @@ COUNTED = (
     # other sizes
     "m.view(2, -1)", "m.view((2, 2, -1))", "m.view(-1)", "m.view(torch.int32)",
     "torch.reshape(m, (2, 2, 4))", "t.permute(0, 2, 1)", "t.permute((0, 2, 1))", "m.T", "t.mT",
-    "m.expand(2, 4, 4)", "v.repeat(2, 2)", "v.repeat(2, 1, 1)", "m.flatten()", "s.flatten()",
-    "m.unsqueeze(-1)", "torch.broadcast_to(v, (4, 4))", "t.select(0, 1)",
+    "m.expand(2, 4, 4)", "v.repeat(2, 2)", "v.repeat(2, 1, 1)", "m.flatten()", "t.flatten(1)",
+    "s.flatten()", "m.unsqueeze(-1)", "torch.broadcast_to(v, (4, 4))", "t.select(0, 1)",
     # joined and split
     "t.split(1)[0]", "t.chunk(2, dim=1)[0]", "t.unbind(0)[0]",
     # reductions
