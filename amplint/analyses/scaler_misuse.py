@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import CallFact, Fact, Required
 from amplint.gradscaler.checker import Misuse, Misuses
-from amplint.gradscaler.event_index import EventIndex, FunctionEvents
+from amplint.gradscaler.event_index import FunctionEvents
 from amplint.gradscaler.events import PROTOCOL
-from amplint.gradscaler.known_calls import KnownCalls, known_calls
 from amplint.inference import Inference, SiteId
 from amplint.inference.kept.continuation import FixpointEdit
 from amplint.ir.ast_cache import NodePlace
@@ -39,10 +38,6 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
 
     def of(self, at: NodePlace) -> Sequence[Misuse]:
         return tuple(self._found.get((at.function, at.node), ()))
-
-    def known_calls(self, path: str, row: int) -> KnownCalls:
-        """The calls of a training step that are known in and around the function of a line."""
-        return known_calls(EventIndex(self.inference, self._callers.sites, self._events), path, row)
 
     def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         moves = edit.moves

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from amplint.gradscaler.known_calls import KnownCalls
 from amplint.output.questions import NOT_HOT, sentence
 from amplint.output.values_in_words import Where, placed, reasons_of, value_in_words
 from amplint.project.reading import Reading
@@ -57,10 +56,6 @@ def lines(seen: Inspection, where: Where, every: bool) -> Iterator[str]:
     yield ""
     yield "region"
     yield from indented(of_region(region_of(seen.expressions), where))
-    if seen.training is not None:
-        yield ""
-        yield "scaler"
-        yield from indented(of_training(seen.training, where))
     yield ""
     yield "rules"
     yield from indented(of_verdicts(seen.verdicts, where, every))
@@ -119,17 +114,6 @@ def opened(region: Region) -> str:
     if region.wrapped:
         return "which a framework opens"
     return "which a caller opens" if region.inherited else "which is opened here"
-
-
-def of_training(known: KnownCalls, where: Where) -> Iterator[str]:
-    """The calls of the training step."""
-    if not known.function:
-        yield "no call of a scaler is known in this function or its callers"
-        return
-    yield f"the calls of a training step on the paths of `{known.function}`"
-    yield from (f"    {placed(each, where)}" for each in known.calls)
-    if not known.complete:
-        yield "    it has more paths than amplint tracks"
 
 
 def of_verdicts(verdicts: Sequence[RuleVerdict], where: Where, every: bool) -> Iterator[str]:

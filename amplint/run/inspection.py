@@ -18,9 +18,7 @@ from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import FileView, Link, Program
-from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.claim.finding import Finding
-from amplint.gradscaler.known_calls import KnownCalls
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -120,8 +118,6 @@ class Inspection:
         expressions: those that begin in it, from the left, the longer ones first.
         verdicts: of the rules that speak of what stands in the line, or were asked for.
         notices: what could not be looked at.
-        training: the calls of the training step, where one is in the line or a rule on the protocol
-            of scalers was asked for; None elsewhere.
     """
 
     path: str
@@ -130,7 +126,6 @@ class Inspection:
     expressions: tuple[Expression, ...] = ()
     verdicts: tuple[RuleVerdict, ...] = ()
     notices: tuple[str, ...] = ()
-    training: KnownCalls | None = None
 
 
 def inspect(
@@ -219,17 +214,7 @@ class InspectedLine:
             tuple(expressions(view, self.row)),
             tuple(told),
             tuple(self._program.failures),
-            self._training(wanted),
         )
-
-    def _training(self, wanted: Sequence[Rule]) -> KnownCalls | None:
-        """The calls of the training step around the line, if it is about them."""
-        known = self._program.facts[ScalerMisuse].known_calls(self.path, self.row)
-        here = any(
-            call.place.path == self.path and call.place.row == self.row for call in known.calls
-        )
-        asked = any(rule.violation is not None for rule in wanted)
-        return known if here or asked else None
 
     def verdict(self, rule: Rule, is_wanted: bool) -> RuleVerdict:
         """The verdict of a rule on the line. One that was asked for is shown the line even where

@@ -168,53 +168,6 @@ def test_a_rule_that_nothing_in_the_line_is_about(amplint: Amplint) -> None:
     assert rules == ["no rule looks at anything in this line"]
 
 
-SCALED = """\
-import torch
-from torch.nn.utils import clip_grad_norm_
-
-
-def clip(model):
-    clip_grad_norm_(model.parameters(), 1.0)
-
-
-def train(model, loader, optimizer, hooks):
-    scaler = torch.amp.GradScaler("cuda")
-    for x in loader:
-        scaler.scale(model(x).sum()).backward()
-        scaler.unscale_(optimizer)
-        clip(model)
-        scaler.step(optimizer)
-        hooks.on_step(optimizer)
-        scaler.update()
-
-
-def check(x):
-    return x.sum()
-"""
-
-
-@pytest.mark.parametrize("row", [6, 13, 14, 17])
-def test_the_calls_that_are_paired_with_a_line(amplint: Amplint, project: Path, row: int) -> None:
-    (project / "a.py").write_text(SCALED)
-    assert section(amplint("explain", "--at", f"a.py:{row}", "AMP404").out, "scaler") == [
-        "the calls of a training step on the paths of `train`",
-        "a.py:12: the backward pass of a loss that is scaled by `scaler`",
-        "a.py:13: `scaler` divides the gradients by the scale",
-        "a.py:6: gradients are clipped",
-        "a.py:15: `scaler` steps the optimizer",
-        "a.py:16: this may do anything to the gradients: amplint assumes that it is right",
-        "a.py:17: `scaler` is updated",
-    ]
-
-
-def test_a_line_that_has_nothing_to_do_with_a_scaler(amplint: Amplint, project: Path) -> None:
-    (project / "a.py").write_text(SCALED)
-    assert section(amplint("explain", "--at", "a.py:21").out, "scaler") == []
-    assert section(amplint("explain", "--at", "a.py:21", "AMP404").out, "scaler") == [
-        "no call of a scaler is known in this function or its callers"
-    ]
-
-
 def test_nothing_is_written(amplint: Amplint, project: Path) -> None:
     amplint("explain", "--at", "a.py:13")
     assert sorted(path.name for path in project.iterdir()) == ["a.py", "pyproject.toml"]
