@@ -126,7 +126,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/tensor_certainty.py": "OF_MAPPINGS",
         "amplint/analyses/thin_readers.py": "RECEIVERS",
         "amplint/gradscaler/checkpoints.py": "HARMLESS",
-        "amplint/gradscaler/incomplete.py": "ASKING",
         "amplint/gradscaler/parameter_lists.py": "ADDING",
         "amplint/inference/function/calls.py": "CONTEXT_MAKERS",
         "amplint/inference/function/narrowing.py": "FORMS PLAIN",
