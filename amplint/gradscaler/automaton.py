@@ -13,7 +13,6 @@ may not reach the parameters of an optimizer), the checker keeps the state of ea
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -77,7 +76,6 @@ class CallVerdict(NamedTuple):
 RIGHT = CallVerdict(Effect.RIGHT)
 IDLE = CallVerdict(Effect.IDLE)
 
-UNKNOWN_SCALE = "_scale is None"
 NO_CHECKS = "No inf checks were recorded for this optimizer."
 NOTHING_TO_UPDATE = "No inf checks were recorded prior to update."
 STEPPED_TWICE = "step() has already been called since the last update()."
@@ -279,46 +277,3 @@ def hooked(at: OptimizerState) -> frozenset[OptimizerState]:
 
 def refused(by: Refused, at: OptimizerState) -> CallVerdict:
     return CallVerdict(Effect.RAISES, by.later if at.ran else by.at_once, by.text)
-
-
-@dataclass
-class ScalerProtocol:
-    """A scaler with all its optimizers, where it is known what each call reaches.
-
-    Args:
-        enabled: whether the scaler is; one that is not hands everything through.
-        scale_known: whether `scale` was ever called, which is when the scale comes to be.
-    """
-
-    enabled: bool = True
-    scale_known: bool = False
-    optimizers: dict[str, OptimizerState] = field(default_factory=dict)
-
-    def call(self, call: StepCall, *optimizers: str) -> CallVerdict:
-        """Make a call that reaches these optimizers: none for `update`, several for a backward
-        pass."""
-        if not self.enabled:
-            call = PASSED_THROUGH.get(call, call)
-        if call is StepCall.SCALED_BACKWARD:
-            self.scale_known = True
-        if call in (StepCall.UPDATE, StepCall.UNSCALE, StepCall.STEP):
-            if not self.enabled:
-                return RIGHT
-            if not self.scale_known:
-                return CallVerdict(Effect.RAISES, None, UNKNOWN_SCALE)
-        if call is StepCall.UPDATE:
-            if not any(at.checked for at in self.optimizers.values()):
-                return CallVerdict(Effect.RAISES, Violation.OUT_OF_ORDER, NOTHING_TO_UPDATE)
-            optimizers = tuple(self.optimizers)
-        verdict = RIGHT
-        for name in optimizers:
-            at = self.optimizers.get(name, OptimizerState())
-            self.optimizers[name], verdict = advance(at, call)
-        return verdict
-
-
-PASSED_THROUGH = {
-    StepCall.SCALED_BACKWARD: StepCall.BACKWARD,
-    StepCall.STEP: StepCall.PLAIN_STEP,
-}
-"""The calls that those of a disabled scaler amount to; its `unscale_` and `update` do nothing."""

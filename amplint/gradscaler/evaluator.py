@@ -165,8 +165,7 @@ class Evaluator:
         operands = (self.at(frame, operand) for operand in node.operands)
         term = "call", node.data.keywords, frame.all_iterations, *operands
         found = self.made_of(frame, number, *term)
-        site = (frame.function, number)
-        if self.index.is_of_remainder(site) or self.index.is_of_overflow(site):
+        if self.index.is_of_remainder((frame.function, number)):
             self.symbols.note_periodic(found)
         return found
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import islice
 from typing import NamedTuple
 
 from amplint.gradscaler.events import (
-    ASKS_FINITE,
-    SAME_VALUE,
     Role,
     TrainingEvent,
     TrainingEventKind,
@@ -18,13 +17,11 @@ from amplint.gradscaler.events import (
     event,
     is_adam,
     is_scaler_step,
-    keeps_protocol,
     role,
 )
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import Node
-from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import UNSCALES
 from amplint.util.walks import reachable
 from amplint.values.atoms import Object
@@ -33,21 +30,34 @@ WORD = re.compile(r"\w+")
 MOST_PARTS = 300  # of a value that a function returns
 
 
-class FunctionEvents(NamedTuple):
-    """The calls of one function that are events, by node, and what they say of it.
+class Part(Enum):
+    """The parts that a function may have in training."""
 
-    Args:
-        scales: whether one is a call of a scaler, or of a framework that has one.
-        steps: whether one is a step of a scaler.
-        divides: whether it makes an optimizer as in `divides_by_zero`.
-        adam: whether it makes one as in `is_adam`.
-    """
+    TRAINS = "makes any event"
+    SCALES = "calls a scaler, or a framework that has one"
+    BACKWARD = "runs a backward pass"
+    STEPS = "makes the step of a scaler"
+    HALVES = "casts parameters to float16"
+    ROUNDS = "casts parameters to bfloat16"
+    DIVIDES = "makes an optimizer as in `divides_by_zero`"
+    ADAM = "makes one as in `is_adam`"
+
+
+# The parts that some events are, whatever they are called on.
+PARTS = {
+    TrainingEventKind.BACKWARD: Part.BACKWARD,
+    TrainingEventKind.SCALED_BACKWARD: Part.BACKWARD,
+    TrainingEventKind.ELSEWHERE: Part.BACKWARD,
+    TrainingEventKind.HALF: Part.HALVES,
+    TrainingEventKind.BFLOAT16: Part.ROUNDS,
+}
+
+
+class FunctionEvents(NamedTuple):
+    """The calls of one function that are events, by node, and the parts that it has by them."""
 
     events: Mapping[int, TrainingEvent]
-    scales: bool
-    steps: bool
-    divides: bool
-    adam: bool
+    parts: frozenset[Part]
 
 
 class EventIndex:
@@ -60,14 +70,7 @@ class EventIndex:
     Attributes:
         functions: by function, what is found of it.
         of: by function and node, the events.
-        scaling: the functions that lead to a call of a scaler.
-        training: those that lead to any event.
-        backward: those that lead to a backward pass.
-        stepping: those that lead to a step of a scaler.
-        halving: those that lead to a cast of parameters to float16.
-        dividing: those that lead to an optimizer as in `divides_by_zero`.
-        rounding: those that lead to a cast of parameters to bfloat16.
-        adam: those that lead to an optimizer as in `is_adam`.
+        leading: by part, the functions that have it, themselves or by calls.
     """
 
     def __init__(
@@ -84,51 +87,11 @@ class EventIndex:
             for function, state in inference.states.items()
         }
         self.of = {function: found.events for function, found in self.functions.items()}
-        scaling: set[str] = set()
-        backward: set[str] = set()
-        stepping: set[str] = set()
-        halving: set[str] = set()
-        dividing: set[str] = set()
-        rounding: set[str] = set()
-        adam: set[str] = set()
-        for function, found in self.functions.items():
-            if found.divides:
-                dividing.add(function)
-            if found.adam:
-                adam.add(function)
-            if not found.events:
-                continue
-            kinds = {each.kind for each in found.events.values()}
-            if found.scales:
-                scaling.add(function)
-            if kinds & {
-                TrainingEventKind.BACKWARD,
-                TrainingEventKind.SCALED_BACKWARD,
-                TrainingEventKind.ELSEWHERE,
-            }:
-                backward.add(function)
-            if found.steps:
-                stepping.add(function)
-            if TrainingEventKind.HALF in kinds:
-                halving.add(function)
-            if TrainingEventKind.BFLOAT16 in kinds:
-                rounding.add(function)
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._stored: dict[str, frozenset[str]] = {}
         self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
         self._telling: dict[str, bool] = {}
-        self._within: dict[str, list[str]] = {}
-        for function, facts in inference.functions.items():
-            if facts.parent is not None:
-                self._within.setdefault(facts.parent, []).append(function)
-        self.scaling = self._leading_to(scaling)
-        self.training = self._leading_to(f for f, events in self.of.items() if events)
-        self.backward = self._leading_to(backward)
-        self.stepping = self._leading_to(stepping)
-        self.halving = self._leading_to(halving)
-        self.dividing = self._leading_to(dividing)
-        self.rounding = self._leading_to(rounding)
-        self.adam = self._leading_to(adam)
+        self.leading = {part: self._leading_to(part) for part in Part}
 
     def callers(self, function: str) -> Iterator[str]:
         """The functions that call a function."""
@@ -138,9 +101,10 @@ class EventIndex:
         """The calls that may run a function."""
         return self._sites.get(function, ())
 
-    def _leading_to(self, functions: Iterable[str]) -> frozenset[str]:
-        """The functions, and those that call them, directly or by others."""
-        return frozenset(reachable(functions, self.callers))
+    def _leading_to(self, part: Part) -> frozenset[str]:
+        """The functions that have a part, and those that call them, directly or by others."""
+        having = (each for each, found in self.functions.items() if part in found.parts)
+        return frozenset(reachable(having, self.callers))
 
     def role(self, site: SiteId) -> tuple[Role, bool]:
         """The role of the object that a node is, and whether it may be a scaler that is off, or
@@ -155,46 +119,13 @@ class EventIndex:
     def callees(self, site: SiteId) -> set[str]:
         """The functions that a call runs, if any of them leads to an event."""
         callees = self.inference.calls.edges.get(site, set())
-        return callees if callees & self.training else set()
+        return callees if callees & self.leading[Part.TRAINS] else set()
 
     def is_of_remainder(self, site: SiteId) -> bool:
         """Whether a call asks functions which all compute whether a number is a multiple of
         another: `self.should_step(i)`."""
         callees = self.inference.calls.edges.get(site, set())
         return bool(callees) and all(map(self._tells_remainder, callees))
-
-    def is_of_overflow(self, site: SiteId) -> bool:
-        """Whether a call asks if the norm of gradients is finite, or the loss: in the first
-        iterations the norm is not, until the scale has come down, and later it is; what asks for
-        a loss has seen one that is not."""
-        function, number = site
-        graph = self.inference.states[function].graph
-        node = graph.nodes[number]
-        callee = graph.nodes[node.operands[0]]
-        if callee.op not in (ops.ATTR, ops.NAME) or callee.data not in ASKS_FINITE:
-            return False
-        return any(
-            self._is_measured(function, each) for each in (*node.arguments, *callee.operands)
-        )
-
-    def _is_measured(self, function: str, number: int) -> bool:
-        """Whether a node is the norm of gradients or a loss, on the device or read.
-
-        Ex) norm, loss.item()
-        """
-        graph, events = self.inference.states[function].graph, self.of[function]
-        losses = {graph.narrowed(loss) for each in events.values() for loss in losses_of(each)}
-        number = graph.narrowed(number)
-        while number not in losses:
-            node = graph.nodes[number]
-            found = events.get(number)
-            if found is not None:
-                return found.kind in (TrainingEventKind.CLIP, TrainingEventKind.READ)
-            callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-            if callee is node or callee.op != ops.ATTR or callee.data not in SAME_VALUE:
-                return False
-            number = graph.narrowed(callee.operands[0])
-        return True
 
     def _tells_remainder(self, function: str) -> bool:
         """Whether a function returns what depends on a remainder, by its own test or that of what
@@ -228,12 +159,6 @@ class EventIndex:
         else:
             yield from ((function, each) for each in node.operands if each >= 0)
 
-    def names_read_within(self, function: str) -> frozenset[str]:
-        """The names that functions inside a function mention."""
-        functions = self.inference.functions
-        inside = (functions[each].words for each in self._within.get(function, ()))
-        return frozenset().union(*inside)
-
     def words_between(self, function: str, numbers: Collection[int]) -> frozenset[str]:
         """The words of a function from the first to the last of some nodes, without comments."""
         rows = [self.inference.states[function].graph.nodes[n].location[0] for n in numbers]
@@ -262,17 +187,21 @@ class EventIndex:
 
     def _found(self, function: str, state: State) -> FunctionEvents:
         events = dict(self._events(function, state))
-        return FunctionEvents(
-            events,
-            any(
-                found.kind is TrainingEventKind.SCALED_BACKWARD
-                or acts_as_scaler(self.inference, state, number, found)
-                for number, found in events.items()
-            ),
-            any(is_scaler_step(self.inference, state, each) for each in events.values()),
-            any(divides_by_zero(state, number) for number in calls(state)),
-            any(is_adam(state.values[number]) for number in calls(state)),
-        )
+        parts = {PARTS[found.kind] for found in events.values() if found.kind in PARTS}
+        for number, found in events.items():
+            parts.add(Part.TRAINS)
+            if found.kind is TrainingEventKind.SCALED_BACKWARD or acts_as_scaler(
+                self.inference, state, number, found
+            ):
+                parts.add(Part.SCALES)
+            if is_scaler_step(self.inference, state, found):
+                parts.add(Part.STEPS)
+        for number in calls(state):
+            if divides_by_zero(state, number):
+                parts.add(Part.DIVIDES)
+            if is_adam(state.values[number]):
+                parts.add(Part.ADAM)
+        return FunctionEvents(events, frozenset(parts))
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):
@@ -281,7 +210,7 @@ class EventIndex:
                 continue
             callees = self.inference.calls.edges.get((function, number), set())
             plain = found.kind is TrainingEventKind.STEP and all(map(self._is_plain_step, callees))
-            if callees and not plain and not all(map(self._is_of_scaler, callees)):
+            if callees and not plain:
                 continue
             if found.kind in (
                 TrainingEventKind.READ,
@@ -304,27 +233,9 @@ class EventIndex:
             and not any(edges.get((function, number)) for number in calls(state))
         )
 
-    def _is_of_scaler(self, function: str) -> bool:
-        """Whether a function is a method of a scaler of the project that keeps the protocol."""
-        cls = self.inference.functions[function].cls
-        bases = self.inference.hierarchy.library_bases(cls) if cls is not None else set()
-        return (
-            cls is not None
-            and not libraries.SCALERS.keys().isdisjoint(bases)
-            and keeps_protocol(self.inference, cls)
-        )
-
     def _is_of_optimizer(self, function: str) -> bool:
         cls = self.inference.functions[function].cls
         return cls is not None and self.inference.hierarchy.is_optimizer(cls)
-
-
-def losses_of(event: TrainingEvent) -> Iterator[int]:
-    """The node of the loss that is scaled or backpropagated."""
-    if event.kind is TrainingEventKind.SCALE:
-        yield event.argument
-    elif event.kind is TrainingEventKind.BACKWARD:
-        yield event.object
 
 
 def is_remainder(node: Node) -> bool:

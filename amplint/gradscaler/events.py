@@ -48,7 +48,6 @@ class TrainingEventKind(Enum):
     SCALED_BACKWARD = "scaled backward"  # of a loss that a framework scales itself
     UNSCALE = "unscale_"
     CLIP = "clip"
-    CLIP_BY_HOOK = "clip in each backward pass"
     READ = "read"
     STEP = "step"
     UPDATE = "update"
@@ -90,9 +89,6 @@ NORMS = frozenset({"norm", "vector_norm", "get_total_norm"})
 CLAMPS_IN_PLACE = frozenset({"clamp_", "clip_"})
 CLAMPS = frozenset({"clamp", "clip"})
 SAME_NORM = frozenset({"detach", "float", "double", "clone", "view", "flatten", "reshape", "to"})
-SAME_VALUE = SAME_NORM | {"item", "cpu", "mean", "sum"}  # finite where what it is made of is
-# What asks whether a norm is finite, as a function or a method.
-ASKS_FINITE = frozenset({"isfinite", "isinf", "isnan"})
 BACKWARD = frozenset({"torch.autograd.backward"})
 SCALED_DTYPE = "float16"  # the only dtype that frameworks scale losses for
 PROTOCOL = frozenset({"unscale_", "step", "update"})  # of a scaler
@@ -147,18 +143,16 @@ def role_of(atom: object, inference: Inference) -> Role:
         if inference.hierarchy.is_scheduler(atom.cls):
             return Role.SCHEDULER
         if inference.hierarchy.library_bases(atom.cls) & libraries.SCALERS.keys():
-            return Role.SCALER if keeps_protocol(inference, atom.cls) else Role.OTHER
+            return Role.OTHER if replaces_protocol(inference, atom.cls) else Role.SCALER
     return Role.OTHER
 
 
-def keeps_protocol(inference: Inference, cls: str) -> bool:
-    """Whether a scaler of the project calls the methods of the protocol that it replaces."""
-    return all(
-        "super" in inference.functions[method].words
+def replaces_protocol(inference: Inference, cls: str) -> bool:
+    """Whether a scaler of the project has a method of the protocol of its own."""
+    return any(
+        name in PROTOCOL
         for each in (cls, *inference.hierarchy.mro(cls))
-        for name, methods in inference.classes[each].methods.items()
-        if name in PROTOCOL
-        for method in methods
+        for name in inference.classes[each].methods
     )
 
 
@@ -170,9 +164,6 @@ def event(inference: Inference, state: State, number: int) -> TrainingEvent | No
         return TrainingEvent(TrainingEventKind.READ, -1) if is_of_gradient(state, node) else None
     if callee.op == ops.ATTR and clamps(state, number, callee.data):
         return TrainingEvent(TrainingEventKind.CLIP, -1) if is_of_gradient(state, node) else None
-    if callee.op == ops.ATTR and callee.data in libraries.HOOKS_OF_TENSORS:
-        by_hook = clamps_each_gradient(inference, state, node)
-        return TrainingEvent(TrainingEventKind.CLIP_BY_HOOK, -1) if by_hook else None
     symbols = {
         canonical(atom.name)
         for atom in state.values[node.operands[0]]
@@ -329,28 +320,6 @@ def clamps(state: State, number: int, method: str) -> bool:
             and (nodes[user].data == "grad" or is_gradient(state, nodes[user].operands[0]))
             for user in state.users[number]
         )
-    )
-
-
-def clamps_each_gradient(inference: Inference, state: State, node: Node) -> bool:
-    """Whether a hook limits the gradient of each parameter of a module as it is computed.
-
-    Ex) p.register_hook(lambda g: g.clamp(-1, 1)), for p in model.parameters()
-    """
-    nodes = state.graph.nodes
-    hooked = nodes[nodes[node.operands[0]].operands[0]]
-    while hooked.op in (ops.UNPACK, ops.ITER, ops.NARROW):
-        hooked = nodes[hooked.operands[0]]
-    if hooked.op != ops.CALL or nodes[hooked.operands[0]].data not in EACH_PARAMETER:
-        return False
-    hook = node.argument(0, "hook")
-    made = nodes[hook] if hook >= 0 else None
-    inside = inference.states.get(made.data) if made and made.op == ops.LAMBDA else None
-    returned = [inside.graph.nodes[each] for each in inside.graph.returns] if inside else []
-    return inside is not None and any(
-        each.op == ops.CALL
-        and inside.graph.nodes[each.operands[0]].data in CLAMPS | CLAMPS_IN_PLACE
-        for each in returned
     )
 
 

@@ -36,7 +36,7 @@ from amplint.gradscaler.events import (
     unknown_event,
 )
 from amplint.gradscaler.outcomes import Decision, Outcomes
-from amplint.gradscaler.parameter_lists import given_to_collector, modules_of
+from amplint.gradscaler.parameter_lists import modules_of
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic
 from amplint.gradscaler.trace import Occurrence, TraceStep, TrainingTrace
 from amplint.ir import ops
@@ -347,10 +347,8 @@ class Interpreter(Evaluator):
         if itself is not None:
             return itself
         if self.half:
-            collected = given_to_collector(self.inference, frame.function, number)
             for other in may_recast(frame.state, number, known):
-                if other not in collected:
-                    self.cast(frame, number, self.at(frame, other))
+                self.cast(frame, number, self.at(frame, other))
         roles = {self.role(frame, operand) for operand in node.arguments}
         if known and roles & {Role.SCALER, Role.OPTIMIZER}:
             return self.run_constructor(frame, number, node, known)

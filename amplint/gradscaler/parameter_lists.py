@@ -50,50 +50,11 @@ def modules_of(inference: Inference, function: str, maker: int) -> tuple[int, ..
         return (owner,)
     if not any(isinstance(a, Object) and a.kind == "optimizer" for a in state.values[maker]):
         return ()
-    owners: dict[int, None] = {}
-    for number in reachable([first], lambda number: collected(state, number)):
-        owners[owner_of(graph, graph.nodes[number])] = None
-        owners.update(dict.fromkeys(given_to_collector(inference, function, number)))
     if freezes(state):
         return ()
+    walk = reachable([first], lambda number: collected(state, number))
+    owners = dict.fromkeys(owner_of(graph, graph.nodes[number]) for number in walk)
     return tuple(each for each in owners if each >= 0 and not has_parts_of_its_own(state, each))
-
-
-def given_to_collector(inference: Inference, function: str, call: int) -> list[int]:
-    """The arguments of a call of a function that collects their parameters and does nothing else
-    with them, where the call's result is only put into collections.
-
-    Ex) model of `param_groups(model, 0.1)`
-    """
-    node = inference.states[function].graph.nodes[call]
-    callees = inference.calls.edges.get((function, call), ())
-    if node.op != ops.CALL or len(callees) != 1 or node.data.stars:
-        return []
-    (callee,) = callees
-    state, places = inference.states.get(callee), inference.functions[callee].places
-    if state is None or not are_only_collected(inference.states[function], call):
-        return []
-    nodes = state.graph.nodes
-    walk = reachable(state.graph.returns, lambda number: collected(state, number))
-    owners = {owner_of(state.graph, nodes[number]) for number in walk} - {-1}
-    names = {str(nodes[each].data): each for each in owners if nodes[each].op == ops.PARAM}
-    given = (
-        node.argument(places.index(name) if name in places else None, name)
-        for name, param in names.items()
-        if leaves_parameters(state, param)
-    )
-    return [each for each in given if each >= 0]
-
-
-def leaves_parameters(state: State, module: int) -> bool:
-    """Whether a function asks a module for its parameters alone, and only collects these."""
-    nodes = state.graph.nodes
-    return all(
-        nodes[user].op == ops.ATTR
-        and nodes[user].data in EACH_PARAMETER
-        and all(are_only_collected(state, call) for call in state.users[user])
-        for user in state.users[module]
-    )
 
 
 def owner_of(graph: Graph, node: Node) -> int:

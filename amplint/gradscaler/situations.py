@@ -241,11 +241,6 @@ class SituatedEvent:
             self.hook()
         elif kind in (TrainingEventKind.BACKWARD, TrainingEventKind.SCALED_BACKWARD):
             self.backward(scalers)
-            clipping = self.when(TrainingEventKind.CLIP_BY_HOOK)
-            if scalers and clipping >= 0 and only is not None:
-                yield Fault(Violation.CLIP_BEFORE_UNSCALE, clipping, self.number)
-        elif kind is TrainingEventKind.CLIP_BY_HOOK:
-            self.last[kind, ALL] = self.number
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
         elif kind is TrainingEventKind.ZERO:

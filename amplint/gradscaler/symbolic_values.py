@@ -26,6 +26,10 @@ Term = tuple[Any, ...]
 NOTHING: Symbolic = -1
 DEEPEST = 100  # terms within terms
 SKIPPED = {"op": 3, "call": 3, "scaled": 1, "choice": 5}  # elements of a term before its operands
+# Functions and methods that keep of a norm whether it is finite, or ask for that.
+ASKED_OF_NORMS = frozenset(
+    {"isfinite", "isinf", "isnan"} | {"item", "detach", "float", "cpu", "mean", "sum"}
+)
 UNARY = frozenset({"attr", "unpack", "enter", "each"})
 
 
@@ -52,10 +56,7 @@ class SymbolicValues:
             operands = operands_of(term)
             self._depths.append(1 + max((self._depths[each] for each in operands), default=0))
             self._varying.append(self._varies(term, operands))
-            self._periodic.append(
-                term[0] == "op"
-                and (term[2] == "Mod" or any(self._periodic[each] for each in operands))
-            )
+            self._periodic.append(self._depends_on_remainder(term, operands))
         return found
 
     def constant(self, value: object) -> Symbolic:
@@ -70,7 +71,8 @@ class SymbolicValues:
         return self._varying[value]
 
     def is_periodic(self, value: Symbolic) -> bool:
-        """Whether it depends on a remainder, as `(step + 1) % n == 0` does, or `is_last(step)`."""
+        """Whether it depends on a remainder, as `(step + 1) % n == 0` does, or `is_last(step)`; or
+        on the norm of gradients, which is infinite until the scale has come down."""
         return self._periodic[value]
 
     def note_periodic(self, value: Symbolic) -> None:
@@ -96,6 +98,14 @@ class SymbolicValues:
         while term[0] == "attr":
             term = self._terms[term[1]]
         return str(term[0]) == "unpack"
+
+    def _depends_on_remainder(self, term: Term, operands: tuple[Symbolic, ...]) -> bool:
+        if term[0] == "op" and term[2] == "Mod":
+            return True
+        passes_on = term[0] in ("op", "attr") or (
+            term[0] == "call" and self._terms[term[3]][-1] in ASKED_OF_NORMS
+        )
+        return passes_on and any(self._periodic[each] for each in operands)
 
     def _varies(self, term: Term, operands: tuple[Symbolic, ...]) -> bool:
         match term[0]:

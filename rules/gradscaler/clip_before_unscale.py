@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 
 from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 from amplint import libcst as cst
-from amplint.knowledge.libraries import HOOKS_OF_TENSORS
 
 from .._shared.steps import (
     between,
@@ -64,8 +63,6 @@ def unscaled(call: View, misuse: Misuse) -> Fix | None:
 
     Once before all that is clipped before the step: a second `unscale_` raises.
     """
-    if call.method in HOOKS_OF_TENSORS:
-        return None  # it clips in the backward pass itself
     src, backward = call.source, other(call, misuse)
     scaler = scaler_of(backward)
     if backward is None or scaler is None or methods(scaler.text, "unscale_", call):

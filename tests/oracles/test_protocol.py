@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
 import pytest
@@ -15,18 +16,65 @@ from hypothesis import given, settings
 from amplint.claim.violations import Violation
 from amplint.gradscaler.automaton import (
     BLAME,
+    NOTHING_TO_UPDATE,
     ORDER,
+    RIGHT,
     UNSCALED,
     CallVerdict,
     Contribution,
     Effect,
+    OptimizerState,
     Phase,
-    ScalerProtocol,
     StepCall,
+    advance,
 )
 
 SCALE = 1024.0
 NAMES = ("first", "second")
+UNKNOWN_SCALE = "_scale is None"
+
+
+@dataclass
+class ScalerProtocol:
+    """A scaler with all its optimizers, where it is known what each call reaches.
+
+    Args:
+        enabled: whether the scaler is; one that is not hands everything through.
+        scale_known: whether `scale` was ever called, which is when the scale comes to be.
+    """
+
+    enabled: bool = True
+    scale_known: bool = False
+    optimizers: dict[str, OptimizerState] = field(default_factory=dict)
+
+    def call(self, call: StepCall, *optimizers: str) -> CallVerdict:
+        """Make a call that reaches these optimizers: none for `update`, several for a backward
+        pass."""
+        if not self.enabled:
+            call = PASSED_THROUGH.get(call, call)
+        if call is StepCall.SCALED_BACKWARD:
+            self.scale_known = True
+        if call in (StepCall.UPDATE, StepCall.UNSCALE, StepCall.STEP):
+            if not self.enabled:
+                return RIGHT
+            if not self.scale_known:
+                return CallVerdict(Effect.RAISES, None, UNKNOWN_SCALE)
+        if call is StepCall.UPDATE:
+            if not any(at.checked for at in self.optimizers.values()):
+                return CallVerdict(Effect.RAISES, Violation.OUT_OF_ORDER, NOTHING_TO_UPDATE)
+            optimizers = tuple(self.optimizers)
+        verdict = RIGHT
+        for name in optimizers:
+            at = self.optimizers.get(name, OptimizerState())
+            self.optimizers[name], verdict = advance(at, call)
+        return verdict
+
+
+PASSED_THROUGH = {
+    StepCall.SCALED_BACKWARD: StepCall.BACKWARD,
+    StepCall.STEP: StepCall.PLAIN_STEP,
+}
+"""The calls that those of a disabled scaler amount to; its `unscale_` and `update` do nothing."""
 
 
 class Reality:
