@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -77,12 +77,6 @@ class Misuses:
         self._sites = sites
         self.events: Mapping[str, FunctionEvents] = known or {}
         self.widened: list[str] = []  # functions of which not all could be looked at
-
-    def sites(self) -> Iterator[tuple[Violation, str, int]]:
-        """All violations, each with the function and the number of the call."""
-        for (function, number), misuses in self.all.items():
-            for misuse in misuses:
-                yield misuse.violation, function, number
 
     @cached_property
     def all(self) -> dict[SiteId, list[Misuse]]:

@@ -19,14 +19,18 @@ from amplint.gradscaler.events import Role, TrainingEventKind, role, role_of, su
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.model import Graph, Node
-from amplint.knowledge.vocabulary import HAS_STATE, SCALER_STATE, SCALER_STATE_WORDS, TEST_PATH
+from amplint.ir.model import Graph, Node, path_of
+from amplint.knowledge.vocabulary import (
+    HAS_STATE,
+    OPTIMIZER,
+    SCALER_STATE,
+    SCALER_STATE_WORDS,
+    TEST_PATH,
+)
 from amplint.util.walks import reachable
 from amplint.values.atoms import Instance, Mapping, Method, Object, Sequence, Symbol, Unknown, Value
 from amplint.values.lattice import inner
 
-# A field, by class and name; or a value, by function and node.
-Place = tuple[str, str | int]
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
@@ -219,7 +223,8 @@ class Unsaved:
         )
 
     def _is_state_of_optimizer(self, function: str, number: int) -> bool:
-        """Whether a node is `optimizer.state_dict()`; of what a loop draws, one has to be one."""
+        """Whether a node is `optimizer.state_dict()`: of an optimizer, perhaps among other things
+        that a loop draws, or of what is named like one."""
         if number < 0:
             return False
         state = self._inference.states[function]
@@ -233,47 +238,8 @@ class Unsaved:
         value = state.values[owner]
         if any(role_of(atom, self._inference) is Role.OPTIMIZER for atom in value):
             return True
-        return role(value, self._inference) is Role.UNKNOWN and not self._stepped.isdisjoint(
-            self._places((function, owner))
-        )
-
-    @cached_property
-    def _stepped(self) -> frozenset[Place]:
-        """The optimizers, of whatever class, that scalers make the steps of."""
-        found: set[Place] = set()
-        for function, events in self._index.of.items():
-            state = self._inference.states[function]
-            for number, event in events.items():
-                if (
-                    event.kind is TrainingEventKind.STEP
-                    and event.argument >= 0
-                    and surely_scaler(self._inference, state, number, event)
-                ):
-                    found.update(self._places((function, event.argument)))
-        return frozenset(found)
-
-    def _places(self, site: SiteId) -> Iterator[Place]:
-        """Where a value may come from: a field of classes of the project, or a node of a function;
-        for a parameter, of those that call it, too."""
-        for function, number in reachable([site], self._given):
-            state = self._inference.states[function]
-            node = state.graph.nodes[number]
-            yield function, number
-            for atom in state.values[node.operands[0]] if node.op == ops.ATTR else ():
-                if isinstance(atom, Instance):
-                    classes = (atom.cls, *self._inference.hierarchy.mro(atom.cls))
-                    yield from ((cls, node.data) for cls in classes)
-
-    def _given(self, site: SiteId) -> Iterator[SiteId]:
-        """The nodes that a node has its value from: the one that tests have narrowed, and of a
-        parameter, the arguments."""
-        function, number = site
-        graph = self._inference.states[function].graph
-        node = graph.nodes[number]
-        if graph.narrowed(number) != number:
-            yield function, graph.narrowed(number)
-        elif node.op == ops.PARAM:
-            yield from ((caller, given) for (caller, _), given in self._handing(function, number))
+        name = path_of(state.graph, owner) or ""
+        return role(value, self._inference) is Role.UNKNOWN and OPTIMIZER.search(name) is not None
 
     def _handing(self, function: str, number: int) -> Iterator[tuple[SiteId, int]]:
         """The calls that pass a function one of its parameters, each with the node that it passes;

@@ -130,7 +130,7 @@ def check(text: str) -> tuple[list[Violation], int, list[str]]:
     before = sys.getprofile()
     sys.setprofile(counting)
     try:
-        found = [violation for violation, _, _ in misuses.sites()]
+        found = [each.violation for at_call in misuses.all.values() for each in at_call]
     finally:
         sys.setprofile(before)
     return found, count, misuses.widened
