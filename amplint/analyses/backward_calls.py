@@ -155,45 +155,31 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
     @cached_property
     def _chains(self) -> Mapping[str, tuple[Evidence, ...]]:
         """By function: a shortest chain from its body to the `backward()` that it runs."""
-        calls: dict[str, list[tuple[int, Collection[str]]]] = {}
+        calls: dict[str, list[tuple[int, str]]] = {}
         running: dict[str, list[str]] = {}  # by function: those that call it so
-        direct: dict[str, int] = {}
+        found: dict[str, tuple[Evidence, ...]] = {}
         for function in sorted(self._runs):
             for number in self._calls_outside_regions(function):
                 if self.is_backward(function, number):
-                    if not self.is_gradient(function, number):
-                        direct.setdefault(function, number)
-                elif callees := self._running(function, number):
-                    calls.setdefault(function, []).append((number, callees))
-                    for callee in callees:
-                        running.setdefault(callee, []).append(function)
-        found: dict[str, tuple[Evidence, ...]] = {
-            function: (self.why(function, number, "runs `backward()` here", Shows.BACKWARD),)
-            for function, number in direct.items()
-        }
-        distances = nearest(direct, lambda function: running.get(function, ()))
+                    if not self.is_gradient(function, number) and function not in found:
+                        why = self.why(function, number, "runs `backward()` here", Shows.BACKWARD)
+                        found[function] = (why,)
+                    continue
+                for callee in self._running(function, number):
+                    calls.setdefault(function, []).append((number, callee))
+                    running.setdefault(callee, []).append(function)
+        distances = nearest(list(found), lambda function: running.get(function, ()))
         for function in sorted(distances, key=lambda f: (distances[f][0], f)):
             if function not in found:
-                found[function] = self._shortest(function, calls[function], found)
+                # The functions that are nearer to the pass are known.
+                number, callee = min(
+                    (each for each in calls[function] if each[1] in found),
+                    key=lambda each: (len(found[each[1]]), each),
+                )
+                name = self.inference.functions[callee].name
+                why = self.why(function, number, f"calls `{name}` here", Shows.CALL)
+                found[function] = (why, *found[callee])
         return found
-
-    def _shortest(
-        self,
-        function: str,
-        calls: Collection[tuple[int, Collection[str]]],
-        found: Mapping[str, tuple[Evidence, ...]],
-    ) -> tuple[Evidence, ...]:
-        """The shortest chain by one of the calls, the first of several; those of the functions that
-        are nearer to the pass are known."""
-        chains = [
-            (number, min((found[c] for c in callees if c in found), key=lambda c: (len(c), c)))
-            for number, callees in calls
-            if any(c in found for c in callees)
-        ]
-        number, chain = min(chains, key=lambda each: len(each[1]))
-        callees = sorted(self.inference.calls.edges[function, number])
-        name = self.inference.functions[callees[0]].name
-        return (self.why(function, number, f"calls `{name}` here", Shows.CALL), *chain)
 
     def _calls_outside_regions(self, function: str) -> Iterator[int]:
         """The calls that run in the autocast state in which the function is called."""
