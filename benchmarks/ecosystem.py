@@ -204,7 +204,7 @@ def check(
     package: Package, tree: Path, checkout: Path, limit: int
 ) -> tuple[Checked, tuple[Found, ...]]:
     """Check a package with the amplint of a checkout."""
-    words = ["check", "--no-cache", "--quiet", "--timing", "--format", "json", *package.roots]
+    words = ["check", "--no-cache", "--quiet", "--format", "json", *package.roots]
     lines = sum(path.read_bytes().count(b"\n") for path in sources(package, tree))
     return judged(package, lines, run(words, tree, checkout, limit))
 

@@ -27,7 +27,7 @@ KEPT = frozenset(
         "tests/observe/test_command.py::test_a_mistake_is_one_finding_with_a_count",
         "tests/observe/test_command.py::test_the_chain_of_calls_and_the_fix_of_check",
         "tests/observe/test_plugin.py::test_what_the_tests_show_is_reported",
-        "tests/unit/test_partial_answers.py::test_a_run_that_was_ended_is_no_clean_one",
+        "tests/unit/test_ended_runs.py::test_a_run_that_was_ended_is_no_clean_one",
         "tests/verify/test_projects.py::test_fix_writes_what_is_verified",
         "tests/verify/test_projects.py::test_json",
         # What nothing else in the short run asks.
@@ -94,7 +94,7 @@ CONCERNS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (
     (("amplint_verify/observing/", "amplint_verify/recording/"), ("tests/observe/",)),
     (("amplint_verify/",), ("tests/verify/",)),
     (("rules/", "fixtures/"), ("tests/verify/test_witnesses.py", "tests/observe/test_fixtures.py")),
-    (("amplint/run/", "amplint/output/"), ("tests/unit/test_partial_answers.py",)),
+    (("amplint/run/", "amplint/output/"), ("tests/unit/test_ended_runs.py",)),
     (("amplint/cli/", ".pre-commit-hooks.yaml", ".ci/", "pyproject.toml"), ("tests/conformance/",)),
     (("benchmarks/verify_programs/",), ("tests/verify/test_programs.py",)),
 )

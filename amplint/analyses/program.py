@@ -56,11 +56,6 @@ class Program:
         """The functions that reached a limit of inference."""
         return {VALUES: tuple(self._inference.unsettled)}
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """How many functions there are, and how many of them were evaluated."""
-        return len(self._inference.functions), len(self._inference.states)
-
     def about(self, path: str) -> FileView:
         """The facts about one file."""
         return FileView(self._files.own[path], self.facts)

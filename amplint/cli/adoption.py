@@ -16,13 +16,12 @@ from amplint.claim.finding import Group
 from amplint.claim.selectors import UNREADABLE, did_you_mean
 from amplint.cli import completion
 from amplint.cli.options import comma_separated
-from amplint.output.console import CLEAN, ENDED_BY, FAILED, FINDINGS, STDIN
+from amplint.output.console import CLEAN, FAILED, FINDINGS, STDIN
 
 if TYPE_CHECKING:
     from amplint.output.baseline import Known
     from amplint.project.git import Changes
     from amplint.run.request import Outcome, Request
-    from amplint.run.supervision import Limit
 
 ROUNDS = 5  # a comment changes its line, so that what else stands there may be new since a revision
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -130,24 +129,11 @@ class Adoption:
         """The options that name a revision."""
         return {"--new-since": self.new_since, "--caused-since": self.caused_since}
 
-    def run(
-        self,
-        request: Request,
-        limit: Limit | None = None,
-        found: Callable[[Outcome], object] | None = None,
-    ) -> Outcome:
-        """Run, leave out what is not to be reported, and suppress the rest if that is wanted.
-
-        Args:
-            request: what is asked.
-            limit: when the run is ended.
-            found: is called with what is to be reported of each file, as in `supervision.run`.
-        """
+    def run(self, request: Request) -> Outcome:
+        """Run, leave out what is not to be reported, and suppress the rest if that is wanted."""
         known = self.known(request)  # errors come before work
-        if self.add_ignores is None:
-            return self._reported(request, known, limit, found)
-        outcome = self._reported(request, known, limit)
-        return outcome if outcome.stopped else self._suppressed(outcome, request, known)
+        outcome = self._reported(request, known)
+        return outcome if self.add_ignores is None else self._suppressed(outcome, request, known)
 
     def known(self, request: Request) -> Known:
         """The findings that are not reported."""
@@ -157,8 +143,6 @@ class Adoption:
 
     def status(self, outcome: Outcome) -> int:
         """The exit status. A file that was not looked at fails whatever the groups are."""
-        if outcome.signal is not None:
-            return ENDED_BY + outcome.signal
         if outcome.problems:
             return FAILED
         fails = any(
@@ -167,39 +151,24 @@ class Adoption:
         )
         return FINDINGS if fails and not self.exit_zero else CLEAN
 
-    def _reported(
-        self,
-        request: Request,
-        known: Known,
-        limit: Limit | None = None,
-        found: Callable[[Outcome], object] | None = None,
-    ) -> Outcome:
+    def _reported(self, request: Request, known: Known) -> Outcome:
         from amplint.output import baseline
-        from amplint.run import supervision
+        from amplint.run import engine
 
         changes = self._changes(request)
         new = self._new_alone(changes)
         if changes is not None and not request.project.reported.issuperset(request.project.files):
-            return self._with_caused(request, known, changes, limit)
-        ledgers = baseline.Ledgers(request.project.root, known)
+            return self._with_caused(request, known, changes)
+        return new(baseline.without_known(engine.run(request), known, request))
 
-        def found_in_file(outcome: Outcome) -> None:
-            assert found is not None
-            found(new(ledgers.without_known(outcome)))
-
-        outcome = supervision.run(request, limit, found and found_in_file)
-        return new(baseline.without_known(outcome, known, request))
-
-    def _with_caused(
-        self, request: Request, known: Known, changes: Changes, limit: Limit | None
-    ) -> Outcome:
+    def _with_caused(self, request: Request, known: Known, changes: Changes) -> Outcome:
         """The outcome of the named files, with the findings that their changes cause elsewhere."""
         from amplint.output import baseline, causes
-        from amplint.run import supervision
+        from amplint.run import engine
 
         whole = causes.of_whole_project(request)
-        named, elsewhere = causes.divided(supervision.run(whole, limit), request)
-        elsewhere = causes.new_elsewhere(elsewhere, request, changes, limit)
+        named, elsewhere = causes.divided(engine.run(whole), request)
+        elsewhere = causes.new_elsewhere(elsewhere, request, changes)
         named = self._new_alone(changes)(baseline.without_known(named, known, request))
         if elsewhere.findings:
             elsewhere = baseline.only_new(elsewhere, self.known(whole))

@@ -50,10 +50,8 @@ from amplint.output.console import (
     STDIN,
     Output,
     show,
-    stream_of,
     tell,
     tell_notices,
-    tell_timing,
 )
 from amplint.util.errors import Failure, how_to_report
 
@@ -204,18 +202,11 @@ def cli(context: click.Context) -> int:
 @click.option(
     "--statistics", is_flag=True, help="Print the number of findings of each rule instead."
 )
-@click.option("--timing", is_flag=True, help="Print which rules and files took longest.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
     help="Maximum number of processes. Default: one for each processor.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after SECONDS and report what was found, with status 2.",
 )
 def check(
     formats: list[Output],
@@ -228,9 +219,7 @@ def check(
     watch: bool,
     quiet: bool,
     statistics: bool,
-    timing: bool,
     jobs: int | None,
-    timeout: float | None,
     **given: Any,
 ) -> int:
     """Report the mistakes in files and directories.
@@ -241,24 +230,12 @@ def check(
     With --fix, the findings that remain after the safe fixes decide the exit status. With --diff,
     the status is 1 if there is a diff, else 0.
     """
-    from amplint.run.supervision import Limit
     from amplint.util import progress
 
-    limit = None if timeout is None else Limit.of(timeout)
     outputs = outputs_of(formats, output_file, statistics)
     comparing = taken(compare, outputs, given)
     adoption = Adoption.take(given)
-    measured = None
-    if timing:
-        from amplint.run.timing import Timing
-
-        measured = Timing()
-    limits = {
-        "--add-ignores": adoption.add_ignores,
-        "--compare": compare,
-        "--timeout": timeout,
-        "--timing": timing,
-    }
+    limits = {"--add-ignores": adoption.add_ignores, "--compare": compare}
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
     from_stdin = STDIN in given["paths"]
     if write or diff:
@@ -288,13 +265,9 @@ def check(
             return FAILED
         return FINDINGS if made.would_change and not adoption.exit_zero else CLEAN
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
-        request = replace(request, timing=measured, progress=shown, jobs=jobs)
-        stream = stream_of(outputs, sort, request)
-        outcome = adoption.run(request, limit, stream)
-    printed = stream.printed if stream is not None else ()
-    show(outcome, request, outputs, quiet, sort, printed, paths=given["paths"], compare=comparing)
-    if measured is not None and not outcome.stopped:
-        tell_timing(measured, outcome.root)
+        request = replace(request, progress=shown, jobs=jobs)
+        outcome = adoption.run(request)
+    show(outcome, request, outputs, quiet, sort, paths=given["paths"], compare=comparing)
     return adoption.status(outcome)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -244,9 +243,6 @@ class RepeatedCheck:
             error.show()
             self._say("amplint waits until that changes; stop with Ctrl-C")
             return None
-        if outcome.stopped:
-            is_interrupted = outcome.signal == signal.SIGINT
-            return CLEAN if is_interrupted else self.adoption.status(outcome)
         if self._memory is not None:
             self._memory.forget_old_texts()
         self._reads_json = reads_json(outcome, request)

@@ -163,16 +163,6 @@ class Units:
             raise tree
         return tree
 
-    @property
-    def parsed(self) -> int:
-        """How many units have gone through LibCST."""
-        return len(self._trees)
-
-    @property
-    def parsed_whole(self) -> bool:
-        """Whether the whole file had to go through LibCST."""
-        return "_whole" in self.__dict__
-
     def _index(self, offset: int) -> int:
         return max(bisect_right(self._starts, offset) - 1, 0)
 

@@ -409,7 +409,7 @@ def without_known(outcome: Outcome, known: Known, request: Request) -> Outcome:
         return outcome
     ledgers = Ledgers(outcome.root, known)
     new = ledgers.without_known(outcome)
-    for ledger in ledgers.all if not outcome.stopped else ():
+    for ledger in ledgers.all:
         if gone := fixed(ledger, outcome, request).total():
             are = (
                 f"{counted(gone, 'finding')} {'is' if gone == 1 else 'are'} fixed or ignored by now"

@@ -13,9 +13,8 @@ from amplint.claim.finding import by_place
 from amplint.output import baseline
 from amplint.project import git
 from amplint.rule.of_engine import UNPARSABLE
-from amplint.run import supervision
+from amplint.run import engine
 from amplint.run.request import Outcome, Request
-from amplint.run.supervision import Limit
 from amplint.util.progress import SILENT
 from amplint.util.text import Text, UndecodableError
 
@@ -31,9 +30,7 @@ def divided(outcome: Outcome, request: Request) -> tuple[Outcome, Outcome]:
     return _only(outcome, named), _only(outcome, _all(request) - named)
 
 
-def new_elsewhere(
-    elsewhere: Outcome, request: Request, changes: git.Changes, limit: Limit | None = None
-) -> Outcome:
+def new_elsewhere(elsewhere: Outcome, request: Request, changes: git.Changes) -> Outcome:
     """Of the findings in files that are not named, those that are new by the changes of the named
     ones. A file that cannot be parsed is no consequence of another one."""
     found = tuple(each for each in elsewhere.findings if each.code != UNPARSABLE.code)
@@ -41,11 +38,9 @@ def new_elsewhere(
     changed = [
         path for path in request.project.reported if changes.has(request.project.root / path)
     ]
-    if not found or not changed or elsewhere.stopped:
+    if not found or not changed:
         return replace(elsewhere, findings=())
-    before = supervision.run(_before(request, changes, changed), limit)
-    if before.stopped:
-        return replace(elsewhere, findings=(), problems=before.problems, stopped=True)
+    before = engine.run(_before(request, changes, changed))
     return baseline.new_since(elsewhere, _only(before, frozenset(elsewhere.files)))
 
 
@@ -80,9 +75,7 @@ def _before(request: Request, changes: git.Changes, changed: list[str]) -> Reque
         files=tuple(path for path in whole.project.files if path not in new),
         reported=whole.project.reported - new,
     )
-    return replace(
-        whole, project=project, overlays=overlays, lasting=True, timing=None, progress=SILENT
-    )
+    return replace(whole, project=project, overlays=overlays, lasting=True, progress=SILENT)
 
 
 def _all(request: Request) -> frozenset[str]:

@@ -95,9 +95,8 @@ def compare(outcome: Outcome, request: Request, earlier: Earlier) -> tuple[Outco
     left = ledgers.without_known(full).findings
     new = {id(finding) for finding in left if not was_unparsable(finding, outcome.root, earlier)}
     gone: Counter[Identity] = Counter()
-    if not outcome.stopped:
-        for ledger in ledgers.all:
-            gone += baseline.fixed(ledger, full, request)
+    for ledger in ledgers.all:
+        gone += baseline.fixed(ledger, full, request)
     here = Path.cwd()
     directory = earlier.baseline.file.parent
     seen = Counter[Identity]()

@@ -10,13 +10,12 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from amplint.output import ALL_OR_NOTHING, HTML, STATISTICS, STREAMED
+from amplint.output import HTML, STATISTICS
 from amplint.util import errors
 from amplint.util.errors import Failure
 from amplint.util.escaping import printable_lines
@@ -27,12 +26,10 @@ if TYPE_CHECKING:
     from amplint.output.formats import Report
     from amplint.output.page import Section
     from amplint.run.request import Outcome, Request
-    from amplint.run.timing import Timing
     from amplint.util.text import Text
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 INTERRUPTED = 130  # as shells say it of a process that Ctrl-C has ended
-ENDED_BY = 128  # and a signal's number, for any signal
 STDIN = "-"
 
 
@@ -58,7 +55,6 @@ def show(
     outputs: Sequence[Output] = (TEXT,),
     quiet: bool = False,
     order: str | None = None,
-    printed: Collection[str] = (),
     lead: Callable[[Report], Section] | None = None,
     paths: Sequence[str] | None = None,
     compare: Callable[[Outcome, Request], tuple[Outcome, Comparison]] | None = None,
@@ -66,7 +62,6 @@ def show(
     """Findings on standard output or in files, amplint's own troubles on standard error.
 
     Args:
-        printed: the files whose findings stand on standard output already.
         lead: as in `Report`.
         paths: those that the user has named to `check`, for what a text at a terminal says of what
             can be done next; None to say nothing of that.
@@ -83,14 +78,10 @@ def show(
         if compare is not None and output.format == HTML:
             full, comparison = compare(outcome, request)
             report = replace(plain, outcome=in_order(full, by), comparison=comparison)
-        if outcome.stopped and output.format in ALL_OR_NOTHING:
-            tell([f"{named(output)}: not written, because it would be incomplete"])
-        elif output.file is not None:
+        if output.file is not None:
             write(render(output.format, report), output.file)
         else:
-            left = [one for one in report.outcome.findings if one.path not in printed]
-            rest = replace(outcome, findings=tuple(left)) if printed else report.outcome
-            if text := render(output.format, replace(report, outcome=rest, columns=columns())):
+            if text := render(output.format, replace(report, columns=columns())):
                 click.echo(text)
             if output == TEXT and paths is not None and not quiet and sys.stdout.isatty():
                 say_next(outcome, request, paths)
@@ -115,48 +106,9 @@ def say_next(outcome: Outcome, request: Request, paths: Sequence[str]) -> None:
         click.echo(click.style(printable_lines(said), dim=True))
 
 
-def named(output: Output) -> str:
-    """A report as it was asked for."""
-    file = "" if output.file is None else f":{output.file}"
-    return "--statistics" if is_counted(output) else f"--format {output.format}{file}"
-
-
 def is_counted(output: Output) -> bool:
     """Whether a report has counts in place of the findings."""
     return output.format in STATISTICS.values()
-
-
-class FindingStream:
-    """Prints the findings of files as soon as they are known.
-
-    Args:
-        format: how they are printed: one of `STREAMED`.
-        request: the run that they come of.
-    """
-
-    def __init__(self, format: str, request: Request) -> None:
-        from amplint.output.formats import Report, renderer
-
-        self.printed: set[str] = set()
-        self._report = partial(Report, rules=request.rules, directory=Path.cwd())
-        self._render = renderer(format)
-        self._hidden = request.progress.hidden
-
-    def __call__(self, outcome: Outcome) -> None:
-        if text := self._render(self._report(outcome)):
-            with self._hidden():
-                click.echo(text)
-        self.printed.update(outcome.files)
-
-
-def stream_of(
-    outputs: Sequence[Output], order: str | None, request: Request
-) -> FindingStream | None:
-    """A stream to standard output, where a report goes there whose lines may come one by one."""
-    format = next((output.format for output in outputs if output.file is None), "")
-    return (
-        FindingStream(format, request) if format in STREAMED and order in (None, "path") else None
-    )
 
 
 def write(text: str, file: Path) -> None:
@@ -187,15 +139,6 @@ def columns() -> int | None:
     if given.isdecimal() and int(given):
         return int(given)
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def tell_timing(timing: Timing, root: Path) -> None:
-    """Print the time that the run has taken on standard error, so that no format changes."""
-    from amplint.output.formats import path_from
-    from amplint.run.timing import render, until_now
-
-    text = render(timing, *until_now(timing), lambda path: path_from(Path.cwd(), root, path))
-    click.echo(f"amplint: {printable_lines(text)}", err=True)
 
 
 def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writes: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -26,13 +25,11 @@ from amplint.rule.search import CandidateSearch, may_find
 from amplint.run.indexing import Indexer, IndexStore
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
-from amplint.run.news import Indexed, Judged
 from amplint.run.seen import Seen
-from amplint.run.timing import Judging, Measured, Stopwatch, processor_time
 from amplint.run.unreadable import why_unread
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
-from amplint.util.process_pool import Outlet, spread
+from amplint.util.process_pool import spread
 from amplint.util.progress import SILENT, Progress
 from amplint.util.text import Text, span_in
 
@@ -42,6 +39,7 @@ Result = TypeVar("Result")
 # work of judging it. Another process would make many of the answers once more.
 KNOWN = 10
 
+EVERY = 0.5  # seconds; Windows hands on Ctrl-C between two waits alone
 DEEP_LIMIT = 50_000
 DEEP_STACK = 512 * 1024 * 1024  # of address space; memory is taken as it is used
 
@@ -57,7 +55,6 @@ class Analysed:
         used: the files of other parts that it depends on besides.
         asked: what it has asked of the texts of all others, as `Files.asked`.
         limited: its functions that reached a limit.
-        measured: what it took, where that was asked for.
     """
 
     seen: Mapping[str, Seen]
@@ -66,7 +63,6 @@ class Analysed:
     used: frozenset[str] = frozenset()
     asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
     limited: Limited = field(default_factory=dict)
-    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,7 @@ class Task:
             so.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: informed how far the analysis is.
-        timed: whether it is measured what this takes.
         limits: whether it matters which functions have reached a limit on paths.
-        outlet: receives what is known before all is: see `news`.
     """
 
     texts: Mapping[str, Text]
@@ -105,9 +99,7 @@ class Task:
     store: IndexStore | None = None
     linker: Linking | None = None
     progress: Progress = SILENT
-    timed: bool = False
     limits: bool = True
-    outlet: Outlet = field(default_factory=Outlet)
 
 
 @dataclass(frozen=True)
@@ -117,12 +109,10 @@ class IndexedPart:
     Args:
         files: those that could be, with the others of the project.
         unread: what is said of those that Python, or amplint, could not read.
-        parsed: how many were parsed, and not taken from records.
     """
 
     files: Files
     unread: Mapping[str, Seen]
-    parsed: int
 
 
 def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPart:
@@ -130,7 +120,7 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
     own: dict[str, File] = {}
     unread: dict[str, Seen] = {}
     indexer = Indexer(task.texts, task.indexed, task.tree_cache, task.store, task.progress)
-    parsed = indexer.prepare(part, processes)
+    indexer.prepare(part, processes)
     for path in part:
         # Read at the usual recursion limit, by which `ast.parse` decides what is nested too deeply.
         try:
@@ -147,20 +137,15 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
         task.told,
         task.observed,
     )
-    return IndexedPart(files, unread, parsed)
+    return IndexedPart(files, unread)
 
 
 def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analysed:
     """Analyse the files of a part, in as many processes at most."""
-    begun = processor_time()
     gc.disable()  # see `session.without_collector`; the part before this one has enabled it
     indexed = index_part(part, task, processes)
     files, unread = indexed.files, indexed.unread
-    index_time = processor_time() - begun
-    task.outlet(Indexed(part[0], frozenset(unread)))
     refused = {path: unread[path] for path in unread.keys() & task.reported}
-    for path, seen in refused.items():
-        task.outlet(Judged(path, seen))
     try:
         linked = deeply(lambda: link_and_judge(files, task, processes))
     except Exception as error:
@@ -173,14 +158,11 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         unread=frozenset(unread),
         used=files.used,
         asked=files.asked,
-        measured=linked.measured
-        and replace(linked.measured, index=index_time, parsed=indexed.parsed),
     )
 
 
 def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     """The result for the files that could be read."""
-    begun = time.process_time()
     linker = task.linker
     program = (
         Program(files, task.progress, linker.link, linker.facts)
@@ -190,7 +172,6 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     program.facts[Hotness]  # nearly all rules ask for it: not once in each process
     widened = widened_in(program, task.rules) if task.limits else ()
     limited = united([program.limited, {PATHS: widened}])
-    link_time = time.process_time() - begun
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
     paths = [path for path in files.own if path in task.reported]
@@ -208,34 +189,28 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         known = changed is not None and judgements is not None and path not in changed
         return size // KNOWN if known else size
 
-    def look(path: str) -> tuple[Seen, Judging | None, Judgement | None]:
-        watch = Stopwatch(path) if task.timed else None
-        seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements, watch)
+    def look(path: str) -> tuple[Seen, Judgement | None]:
+        seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements)
         # What an analysis has failed on since. (Another process may report the same.)
         new = [failure for failure in program.failures if failure not in told]
         told.update(new)
         if new:
             seen = replace(seen, problems=(*seen.problems, *new), blames_amplint=True)
-        return seen, watch.judging() if watch is not None else None, new_judgement
+        return seen, new_judgement
 
     looked = spread(
         task.progress.counted("judging files", look, paths),
         paths,
         [weight(path) for path in paths],
         processes,
-        lambda path, looked: task.outlet(Judged(path, looked[0])),
     )
-    judged = tuple(judging for _, judging, _ in looked if judging is not None)
     if judgements is not None:
-        new = {path: new for path, (_, _, new) in zip(paths, looked, strict=True) if new}
+        new = {path: new for path, (_, new) in zip(paths, looked, strict=True) if new}
         judgements.keep(new, task.texts)
-    known = len(changed) if changed is not None else None
-    measured = Measured(0.0, link_time, len(files.own), 0, *program.size, judged, known)
     return Analysed(
-        {path: seen for path, (seen, _, _) in zip(paths, looked, strict=True)},
+        {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
         tuple(failures),
         limited=limited,
-        measured=measured if task.timed else None,
     )
 
 
@@ -255,7 +230,6 @@ def look_at(
     candidates: CandidateSearch,
     task: Task,
     judgements: Judgements | None,
-    watch: Stopwatch | None,
 ) -> tuple[Seen, Judgement | None]:
     """Let the rules look at one file, unless they would say what they have said before; and what is
     to be kept of it. What fails there is a problem of this file alone."""
@@ -273,8 +247,6 @@ def look_at(
         holds = known is not None and same(known.asked, program.facts, spans)
         # (Nobody has failed on a question, or on a condition of a candidate.)
         if known is not None and holds and not program.failures and not found.faults:
-            if watch is not None:
-                watch.is_known = True
             return Seen(known.findings, notices=known.notices), None
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
@@ -282,7 +254,7 @@ def look_at(
         keeps = judgements is not None and judgements.are_kept
         noted = NotedView(file, program.facts, spans) if keeps else None
         about, told_spans = (noted, noted.span) if noted else (program.about(path), spans)
-        judged = judge(path, text, about, found, task.rules, told_spans, watch)
+        judged = judge(path, text, about, found, task.rules, told_spans)
     except Exception as error:
         fault = f"{path}: amplint failed on this file: {describe(error)}"
         return Seen(problems=(fault,)), None
@@ -326,7 +298,8 @@ def deeply(work: Callable[[], Result]) -> Result:
     try:
         thread = threading.Thread(target=target, name="amplint", daemon=True)
         thread.start()
-        thread.join()
+        while thread.is_alive():
+            thread.join(EVERY)
     finally:
         sys.setrecursionlimit(limit)
         threading.stack_size(stack)

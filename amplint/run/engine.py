@@ -6,7 +6,6 @@ Nothing heavy is imported here: a run that is in the cache needs neither LibCST 
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,11 +26,7 @@ def run(request: Request) -> Outcome:
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
-    begun = time.process_time()
     reading = read(request.project, request.overlays, request.progress)
-    if request.timing is not None:
-        request.timing.read = time.process_time() - begun
-        request.timing.files = len(reading.paths)
     seen = observing.found(request)
     told, key = told_of(request, reading)
     if seen.functions:
@@ -39,9 +34,7 @@ def run(request: Request) -> Outcome:
         other, key_of_other = told_of(again, reading)
         told, key = observing.joined(told, other, seen), caching.key_of(key, key_of_other)
     told = replace(told, notices=(*told.notices, *seen.notices))
-    if request.timing is not None:
-        request.timing.limited = told.limited
-    return replace(outcome(request, reading, told, sorted(request.project.reported)), key=key)
+    return replace(outcome(request, reading, told), key=key)
 
 
 def told_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
@@ -60,10 +53,8 @@ def told_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
     return told, key
 
 
-def outcome(
-    request: Request, reading: Reading, told: AnalysisResult, files: Sequence[str]
-) -> Outcome:
-    """The outcome of a run over these files."""
+def outcome(request: Request, reading: Reading, told: AnalysisResult) -> Outcome:
+    """The outcome of a run with this result."""
     project = request.project
     problems = [*project.problems, *reading.problems, *dict.fromkeys(told.problems)]
     if told.blames_amplint:
@@ -74,7 +65,7 @@ def outcome(
         findings=told.findings,
         problems=tuple(problems),
         notices=(*project.notices, *told.notices, *noticed),
-        files=tuple(files),
+        files=tuple(sorted(project.reported)),
         texts=Texts(reading, project.reported),
         limited=told.limited,
         off=told.off,

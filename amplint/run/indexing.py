@@ -139,7 +139,7 @@ class Indexer:
             return File(path, text, self.tree_cache)
         return File(path, text, self.tree_cache, Record(path, known[path]))
 
-    def prepare(self, part: Sequence[str], processes: int) -> int:
+    def prepare(self, part: Sequence[str], processes: int) -> None:
         """Index what can be had from the store, and the rest in processes.
 
         A file that cannot be indexed is left out.
@@ -147,8 +147,6 @@ class Indexer:
         Args:
             part: the paths.
             processes: how many may work on it.
-
-        Returns how many files were parsed.
         """
         missing = [path for path in part if (path, self.texts[path].text) not in self.indexed]
         records = self.store.recall(missing) if self.store is not None else {}
@@ -177,4 +175,3 @@ class Indexer:
             key = (path, self.texts[path].text)
             if key not in self.indexed:
                 self.indexed[key] = File(*key, self.tree_cache, Record(path, record))
-        return len(anew)

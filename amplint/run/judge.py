@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim, Presumes
@@ -21,9 +20,6 @@ from amplint.source import Source, Spans
 from amplint.util.errors import describe
 from amplint.util.text import Text, span_in
 from amplint.view.view import FileCode, View
-
-if TYPE_CHECKING:
-    from amplint.run.timing import Stopwatch
 
 
 @dataclass(frozen=True)
@@ -50,14 +46,13 @@ def judge(
     found: FileCandidates,
     rules: Sequence[Rule],
     spans: Spans = lambda place: span_in(None, place),
-    watch: Stopwatch | None = None,
 ) -> JudgedFile:
     """Show the candidates in a file to the rules whose candidates they are.
 
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = source_of(path, text, facts, spans)
-    return show(FileCode(source, facts), found.shown, rules, watch)
+    return show(FileCode(source, facts), found.shown, rules)
 
 
 def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
@@ -65,22 +60,15 @@ def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
     return Source(Layout(path, text, facts.module), facts, spans)
 
 
-def show(
-    code: FileCode,
-    candidates: Iterable[Candidate],
-    rules: Sequence[Rule],
-    watch: Stopwatch | None = None,
-) -> JudgedFile:
+def show(code: FileCode, candidates: Iterable[Candidate], rules: Sequence[Rule]) -> JudgedFile:
     """Show candidates of rules in one file to their checks."""
     source = code.source
     findings: list[Finding] = []
     problems: list[tuple[str, str]] = []
     notices: list[str] = []
     faults: list[str] = []
-    by_code = {rule.code: rule for rule in (rules if watch is None else watch.over(rules, source))}
+    by_code = {rule.code: rule for rule in rules}
     for unit, inside in by_unit(candidates, source.layout.units):
-        if watch is not None:
-            watch.note({each.code for each in inside})
         try:
             source.layout.open(unit)
         except RefusedUnitError as refused:

@@ -22,7 +22,6 @@ from amplint.rule.of_engine import UNUSED
 from amplint.run.request import AnalysisResult, Request
 from amplint.util.paths import slashes
 from amplint.util.positions import Position
-from amplint.util.process_pool import Outlet
 
 if TYPE_CHECKING:
     from amplint.ir.file_index import File
@@ -62,13 +61,11 @@ def found(request: Request) -> FoundObservations:
 
 
 def with_observations(request: Request, seen: FoundObservations) -> Request:
-    """The request to the second analysis, which reports nothing before it is done."""
+    """The request to the second analysis."""
     return replace(
         request,
         observed=seen.functions,
         linker=request.linker and request.linker.observing,
-        timing=None,
-        outlet=Outlet(),
     )
 
 

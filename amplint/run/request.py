@@ -14,7 +14,6 @@ from amplint.project.discover import Project
 from amplint.project.observations import ObservedFunction
 from amplint.run.cache import Cache
 from amplint.util.paths import join, slashes
-from amplint.util.process_pool import Outlet
 from amplint.util.progress import SILENT, Progress
 from amplint.util.text import Text
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from amplint.ir.file_index import File
     from amplint.rule.rule import Rule
     from amplint.run.linking import LiveLinker
-    from amplint.run.timing import Timing
 
 
 @dataclass(frozen=True)
@@ -38,10 +36,8 @@ class Request:
         indexed: files indexed in an earlier run of this request, so that the rounds of fixing read
             again only what they have changed.
         linker: knows the values of the files from earlier runs of this request, in memory.
-        timing: to be filled in with what the run takes; None not to measure it.
         progress: informed how far the run is.
         jobs: how many processes may work on it; None for as many as there are processors.
-        outlet: receives what is known before all is: see `news`.
         observed: what runs of the program have shown of functions, by id: see `observing`.
         lasting: whether the texts of `overlays` are going to be on the disk, so that what is found
             in them is kept, too.
@@ -54,10 +50,8 @@ class Request:
     cache: Cache | None = field(default=None, compare=False, repr=False)
     indexed: dict[tuple[str, str], File] = field(default_factory=dict, compare=False, repr=False)
     linker: LiveLinker | None = field(default=None, compare=False, repr=False)
-    timing: Timing | None = field(default=None, compare=False, repr=False)
     progress: Progress = field(default=SILENT, compare=False, repr=False)
     jobs: int | None = field(default=None, compare=False)
-    outlet: Outlet = field(default_factory=Outlet, compare=False, repr=False)
     lasting: bool = field(default=False, compare=False)
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict, repr=False)
 
@@ -133,9 +127,6 @@ class Outcome:
         known: the findings that are left out because a baseline has them.
         left_out: phrases that count the findings which are found and not reported.
         off: the path and the code of each finding of a rule that is off by default.
-        stopped: whether the run was ended before it was done; a problem says so. Of what was not
-            judged by then nothing is known.
-        signal: the signal that has ended it.
         key: the digest of all that decides what is found; empty where nothing is kept.
     """
 
@@ -150,8 +141,6 @@ class Outcome:
     known: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
     off: tuple[tuple[str, str], ...] = ()
-    stopped: bool = False
-    signal: int | None = None
     key: str = field(default="", compare=False)
 
     @property

@@ -27,7 +27,6 @@ from amplint.run.analysis import Analysed, Task, analyse_part
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, IndexStore
 from amplint.run.linking import Linker
-from amplint.run.news import Begun, Divided, Indexed, Judged
 from amplint.run.parts import divide
 from amplint.run.request import AnalysisResult, Request
 from amplint.run.seen import Seen
@@ -50,14 +49,10 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
         texts, undecoded = decoded(reading, request)
         rules = rules_of(request, request.project.reported)
         found = Filter(request, texts, rules)
-        request.outlet(Begun(reading, found, undecoded.seen))
         configurations = Configurations(request.project, request.settings)
         task = task_of(request, reading, texts, rules)
-        timing = request.timing
         tasks = by_project(task, request, configurations)
         parts = analyse_parts(task, tasks, request, reading)
-        if timing is not None:
-            timing.parts += [part.measured for part in parts]
         result = filtered(found, [*parts, undecoded])
         return replace(result, configurations=configurations.digest_if_read)
 
@@ -73,9 +68,7 @@ def task_of(
         indexed=request.indexed,
         store=store_of(request, reading, texts),
         progress=request.progress,
-        timed=request.timing is not None,
         limits=request.lasting or request.linker is None,
-        outlet=request.outlet,
     )
 
 
@@ -211,7 +204,6 @@ def analyse_parts(
         # The whole project, of which something has changed: the cache was asked for it before.
         part, one, disk = divided[0]
         linker = disk if request.linker is None else request.linker.over(disk)
-        task.outlet(Divided(1))
         return [analyse_part(part, replace(one, linker=linker), jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
@@ -222,12 +214,6 @@ def analyse_parts(
     known = {part: memory.recall(part) for part, memory in memories.items()}
     missing = [part for part in memories if known[part] is None]
     at_once = max(min(jobs, len(missing)), 1)
-    task.outlet(Divided(len(memories)))
-    for part, result in known.items():
-        if result is not None:
-            task.outlet(Indexed(part[0], result.unread))
-            for path, seen in result.seen.items():
-                task.outlet(Judged(path, seen))
 
     def work(part: tuple[str, ...]) -> Analysed:
         result = analyse_part(part, memories[part].task, max(jobs // at_once, 1))
@@ -240,7 +226,6 @@ def analyse_parts(
         missing,
         [sum(sizes[path] for path in part) for part in missing],
         at_once,
-        task.outlet,
     )
     known |= zip(missing, found, strict=True)
     return [result for result in known.values() if result is not None]

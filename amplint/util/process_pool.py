@@ -34,30 +34,11 @@ def workers(wanted: int | None = None) -> int:
     return wanted or len(os.sched_getaffinity(0))
 
 
-class Outlet:
-    """A way for work to say what it has found before it is done, from whatever process.
-
-    Args:
-        heard: is called with each message, in the process that has made the outlet.
-    """
-
-    def __init__(self, heard: Send = lambda _: None) -> None:
-        self._heard = heard
-
-    def __call__(self, message: object) -> None:
-        self._heard(message)
-
-    def lead_to(self, heard: Send) -> None:
-        """In a fork: have somebody else hear it."""
-        self._heard = heard
-
-
 def spread(
     work: Callable[[Item], Result],
     items: Sequence[Item],
     weights: Sequence[int],
     most: int,
-    heard: Callable[[Item, Result], object] = lambda *_: None,
     least: int | None = None,
 ) -> list[Result]:
     """The result of the work for each item, in the order of the items.
@@ -67,7 +48,6 @@ def spread(
         items: what to work on.
         weights: how much work each is, in characters of code.
         most: how many processes may work on it.
-        heard: is called with each result as soon as it is known, maybe in another thread.
         least: the weight for which another process is worth starting.
     """
     processes = min(most, 1 + sum(weights) // max(least or LEAST_WEIGHT, 1), len(items))
@@ -77,7 +57,6 @@ def spread(
     def receive(message: Any) -> None:
         number, result = message
         done[number] = result
-        heard(items[number], result)
 
     def work_on(share: Sequence[int], send: Send) -> None:
         for number in share:
@@ -102,11 +81,9 @@ def each(
     items: Sequence[Item],
     weights: Sequence[int],
     most: int,
-    outlet: Outlet | None = None,
 ) -> list[Result]:
     """The same, each item in a process of its own, whose memory is free again when it is done; at
-    most `most` at a time, those with most work first. What the work says to the outlet is heard
-    here."""
+    most `most` at a time, those with most work first."""
     if sys.platform != "linux":
         return [work_and_forget(work, item) for item in items]
     waiting = sorted(range(len(items)), key=lambda i: (weights[i], -i))
@@ -115,15 +92,10 @@ def each(
     over: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def receive(message: Any) -> None:
-        number, content = message
-        if number is not None:
-            results[number] = content
-        elif outlet is not None:
-            outlet(content)
+        number, result = message
+        results[number] = result
 
     def work_on(number: int, send: Send) -> None:
-        if outlet is not None:
-            outlet.lead_to(lambda message: send((None, message)))
         send((number, work(items[number])))
 
     try:
@@ -222,17 +194,14 @@ def hear(reading: int, receive: Send, over: Callable[[], object]) -> None:
 
 
 class Sender:
-    """Writes messages to a pipe, one after the other, whichever thread they come from."""
+    """Writes messages to a pipe, one after the other."""
 
     def __init__(self, writing: int) -> None:
         self._stream = os.fdopen(writing, "wb")
-        self._lock = threading.Lock()
 
     def __call__(self, message: object) -> None:
-        body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        with self._lock:
-            self._stream.write(body)
-            self._stream.flush()
+        pickle.dump(message, self._stream, pickle.HIGHEST_PROTOCOL)
+        self._stream.flush()
 
 
 # --------------------------------------------------------------------------- ends with its parent

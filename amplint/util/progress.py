@@ -58,16 +58,10 @@ class Progress:
 
     Args:
         watched: whether anybody looks.
-        hidden: a context in which nothing of it is shown, so that something else can be printed.
     """
 
-    def __init__(
-        self,
-        watched: bool,
-        hidden: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-    ) -> None:
+    def __init__(self, watched: bool) -> None:
         self.watched = watched
-        self.hidden = hidden
         self.stage: Stage | None = None
 
     def at(self, name: str, gauge: Gauge) -> None:
@@ -123,7 +117,7 @@ def shown(stream: TextIO, wanted: bool = True) -> Iterator[Progress]:
         yield SILENT
         return
     line, begun = TerminalLine(stream), time.monotonic()
-    progress = Progress(watched=True, hidden=line.hidden)
+    progress = Progress(watched=True)
 
     def tell() -> None:
         if (stage := progress.stage) is not None:
@@ -159,13 +153,6 @@ class TerminalLine:
                 self.put("")
                 self._stream.write("\r")
                 self._stream.flush()
-
-    @contextlib.contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Leave the line as it was, and to others."""
-        with self._lock:
-            self.erase()
-            yield
 
     def _columns(self) -> int:
         try:

@@ -22,14 +22,13 @@ PACKAGES = (
 COPIES = 2
 JOBS = 2
 ONE = "s3prl_0"  # the package that is checked alone, in the same project
-WHOLE = 20 * 60  # seconds: what is not known of the whole tree by then stays so
+WHOLE = 4 * 60 * 60  # seconds
 LIMIT = 20 * 60  # for each of the others
 MOST_MB = 8_000
-JUDGED = re.compile(r"when (\d+) of \d+ files were checked")
 
 
 def measure(cache: Path) -> dict[str, object]:
-    """Check the whole tree for a while; and one package of it from nothing, again from the cache,
+    """Check the whole tree; and one package of it from nothing, again from the cache,
     and once more after an edit."""
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary).resolve()
@@ -40,7 +39,7 @@ def measure(cache: Path) -> dict[str, object]:
             (root / path).write_bytes(text)
             files, lines = files + 1, lines + text.count(b"\n")
         command = amplint("check", "--jobs", str(JOBS), "--format", "concise")
-        runs = {"whole": watched([*command, f"--timeout={WHOLE}", "."], root, WHOLE + 60)}
+        runs = {"whole": watched([*command, "."], root, WHOLE)}
         shutil.rmtree(root / ".amplint_cache")
         runs["one package"] = watched([*command, ONE], root, LIMIT)
         runs["one package, warm"] = watched([*command, ONE], root, LIMIT)
@@ -82,7 +81,6 @@ def renamed(package: Package, texts: dict[str, bytes], suffix: str) -> Iterator[
 
 
 def figures(run: Watched) -> dict[str, object]:
-    cut = JUDGED.search(run.stderr)
     return {
         "seconds": run.seconds,
         "peak of all processes, MB": run.peak_mb,
@@ -90,12 +88,11 @@ def figures(run: Watched) -> dict[str, object]:
         "processes": run.processes,
         "findings": run.stdout.count(b"\n"),
         "status": run.status,
-        "files judged, if not all": int(cut[1]) if cut else None,
     }
 
 
 def failures(run: Watched) -> Iterator[str]:
-    if run.status != (2 if JUDGED.search(run.stderr) else 1):
+    if run.status != 1:
         yield f"status {run.status}: {run.stderr[-300:]}"
     if run.peak_mb > MOST_MB:
         yield f"{run.peak_mb} MB, more than {MOST_MB}"

@@ -121,7 +121,7 @@ def test_a_page_runs_nothing_but_its_own_script(evil: Path, amplint: Amplint) ->
 
 
 COMMANDS = [
-    ("check", "--timing", "--no-cache"),
+    ("check", "--no-cache"),
     ("check", "--show-settings"),
     ("check", "gone" + NAME),
     ("check", "--select", EVIL),

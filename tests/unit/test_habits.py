@@ -93,8 +93,6 @@ def test_check_fix_heeds_the_baseline(amplint: Amplint, project: Path) -> None:
     [
         ["--fix", "--new-since", "HEAD"],
         ["--fix", "--add-ignores", "known"],
-        ["--diff", "--timeout", "3"],
-        ["--fix", "--timing"],
         ["--diff", "--format", "json"],
         ["--diff", "--statistics"],
     ],

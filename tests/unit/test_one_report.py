@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -126,6 +127,13 @@ def test_line_ends_of_windows(report: Report, project: Path) -> None:
     windows = report("--no-cache")
     assert {name: text.replace(r"\r\n", r"\n") for name, text in windows.items()} == usual
     assert r"\r\n" in windows["json"]
+
+
+def test_json_lines_are_the_objects_of_json(report: Report) -> None:
+    found = report()
+    assert [json.loads(line) for line in found["json-lines"].splitlines()] == json.loads(
+        found["json"]
+    )
 
 
 def test_any_seed_of_hashes(project: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,12 +20,12 @@ from amplint.ir.file_set import QUESTIONS, Files
 from amplint.project.discover import project
 from amplint.project.hierarchy import SettingsHierarchy
 from amplint.rule import registry
+from amplint.run import judge as judging
 from amplint.run import parts, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.engine import run
 from amplint.run.parts import divide
 from amplint.run.request import Outcome, Request
-from amplint.run.timing import Timing
 from amplint.values.atoms import BOTTOM
 from tests.helpers import write
 
@@ -295,24 +296,29 @@ def test_an_edit_of_a_root_is_taken_up_from_what_is_kept_of_it(
             (roots / root / f"train{number}.py").write_text(TRAIN)
     cache = Cache(roots / NAME)
 
-    def changed() -> list[tuple[int | None, int]]:
-        """By root that is linked: how many of its files are others than those that are kept, and in
-        how many of those that train the findings are known."""
-        timing = Timing()
-        request = request_of(".")
-        outcome = run(replace(request, cache=cache, timing=timing))
-        assert outcome.findings == run(request).findings
-        return [
-            (part.changed, sum(one.is_known for one in part.judged if "/train" in one.path))
-            for part in timing.parts
-            if part is not None
-        ]
+    log = roots / "judged"  # by whatever process
 
-    assert changed() == [(None, 0), (None, 0)]
+    def judge(path: str, *rest: Any, original: Any = judging.judge) -> judging.JudgedFile:
+        with log.open("a") as stream:
+            stream.write(f"{path}\n")
+        judged: judging.JudgedFile = original(path, *rest)
+        return judged
+
+    monkeypatch.setattr(judging, "judge", judge)
+
+    def judged() -> list[str]:
+        """The files that train whose findings are not known."""
+        log.write_text("")
+        outcome = run(replace(request_of("."), cache=cache))
+        found = sorted(path for path in log.read_text().split() if "/train" in path)
+        assert outcome.findings == run(request_of(".")).findings
+        return found
+
+    assert len(judged()) == 12
     for root in ("models", "common", "models"):
         file = roots / root / "train3.py"
         file.write_text(file.read_text() + "\nunusual = 1\n")
-        assert changed() == [(1, 5)]
+        assert judged() == [f"{root}/train3.py"]
 
 
 def test_a_fix_asks_the_files_of_its_root_whether_a_name_is_in_use(roots: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.util.process_pool import Outlet, divide, each, spread, workers
+from amplint.util.process_pool import divide, each, spread, workers
 
 forks = pytest.mark.skipif(sys.platform != "linux", reason="there are no forks")
 
@@ -79,35 +79,6 @@ def test_an_item_whose_process_is_killed_is_done_here() -> None:
         return item * item
 
     assert each(work, [1, 2, 3, 4], [1, 1, 1, 1], 4) == [1, 4, 9, 16]
-
-
-@forks
-def test_results_are_heard_while_others_are_worked_on() -> None:
-    begun = time.monotonic()
-    heard: list[tuple[int, int]] = []
-
-    def work(item: int) -> int:
-        if os.getpid() == here:
-            while not heard and time.monotonic() < begun + 60:
-                time.sleep(0.01)
-        return item * item
-
-    here = os.getpid()
-    spread(work, [1, 2], [2, 1], 2, lambda *one: heard.append(one), least=1)
-    assert heard == [(2, 4), (1, 1)]
-
-
-@forks
-def test_what_is_said_before_the_end_is_heard_here() -> None:
-    heard: list[object] = []
-    outlet = Outlet(lambda message: heard.append((os.getpid(), message)))
-
-    def work(item: int) -> int:
-        spread(lambda part: part, [item, -item], [1, 1], 2, lambda _, done: outlet(done), least=1)
-        return item
-
-    assert each(work, [1, 2, 3], [1, 1, 1], 2, outlet) == [1, 2, 3]
-    assert sorted(heard) == [(os.getpid(), item) for item in (-3, -2, -1, 1, 2, 3)]  # type: ignore[type-var]
 
 
 @forks

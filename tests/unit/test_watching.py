@@ -185,7 +185,7 @@ def test_it_may_be_quiet(project: Path, watch: Callable[..., list[Ran]]) -> None
     "arguments",
     [
         ["--fix"], ["--diff"], ["--format", "json"], ["--output-file", "a"], ["--statistics"],
-        ["--add-ignores", "known"], ["--timeout", "3"], ["--timing"], ["--show-settings"],
+        ["--add-ignores", "known"], ["--show-settings"],
     ],
 )  # fmt: skip
 def test_what_does_not_go_with_watching(amplint: Amplint, arguments: list[str]) -> None:
