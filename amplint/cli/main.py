@@ -27,7 +27,6 @@ import click
 from amplint import __version__
 from amplint.cli import completion
 from amplint.cli.adoption import Adoption, adoption_options, baseline_options
-from amplint.cli.comparing import compare_option, taken
 from amplint.cli.options import (
     PROGRAM,
     ProgramCommand,
@@ -189,7 +188,6 @@ def cli(context: click.Context) -> int:
 @settings_options
 @adoption_options
 @report_options
-@compare_option
 @click.option(
     "--fix/--no-fix",
     "write",
@@ -212,7 +210,6 @@ def check(
     formats: list[Output],
     output_file: Path | None,
     sort: str | None,
-    compare: Path | None,
     write: bool,
     diff: bool,
     unsafe: bool,
@@ -233,18 +230,17 @@ def check(
     from amplint.util import progress
 
     outputs = outputs_of(formats, output_file, statistics)
-    comparing = taken(compare, outputs, given)
     adoption = Adoption.take(given)
-    limits = {"--add-ignores": adoption.add_ignores, "--compare": compare}
+    comments = {"--add-ignores": adoption.add_ignores}
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
     from_stdin = STDIN in given["paths"]
     if write or diff:
-        refuse_with("--fix and --diff", {**adoption.revisions, **limits})
+        refuse_with("--fix and --diff", {**adoption.revisions, **comments})
         if diff or from_stdin:  # what goes to standard output is no report
             refuse_with("--diff" if diff else "--fix and `-`", reports)
     if watch:
         others = {"--fix": write, "--diff": diff, "--show-settings": adoption.show_settings}
-        refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
+        refuse_with("--watch", {**others, **comments, **reports, "`-`": from_stdin})
         from amplint.cli import watching
 
         return watching.RepeatedCheck(adoption, given, jobs, quiet, sort).run()
@@ -267,7 +263,7 @@ def check(
     with progress.shown(sys.stderr, wanted=not quiet) as shown:
         request = replace(request, progress=shown, jobs=jobs)
         outcome = adoption.run(request)
-    show(outcome, request, outputs, quiet, sort, paths=given["paths"], compare=comparing)
+    show(outcome, request, outputs, quiet, sort, paths=given["paths"])
     return adoption.status(outcome)
 
 

@@ -4,6 +4,5 @@
 FORMATS = (
     "text", "concise", "json", "json-lines", "sarif", "github", "gitlab", "junit", "html",
 )  # fmt: skip
-HTML = "html"
 # What `--statistics` makes of a format: counts instead of findings.
 STATISTICS = {"text": "statistics", "json": "statistics-json"}

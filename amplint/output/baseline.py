@@ -296,7 +296,7 @@ class Ledgers:
         new = tuple(finding for finding in outcome.findings if id(finding) not in known)
         old = tuple(finding for finding in outcome.findings if id(finding) in known)
         left_out = (*outcome.left_out, phrase(old))
-        return replace(outcome, findings=new, known=(*outcome.known, *old), left_out=left_out)
+        return replace(outcome, findings=new, left_out=left_out)
 
 
 def phrase(known: Sequence[Finding]) -> str:

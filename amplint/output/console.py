@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from amplint.output import HTML, STATISTICS
+from amplint.output import STATISTICS
 from amplint.util import errors
 from amplint.util.errors import Failure
 from amplint.util.escaping import printable_lines
 
 if TYPE_CHECKING:
     from amplint.fix.project_fixes import FixOutcome
-    from amplint.output.comparing import Comparison
     from amplint.output.formats import Report
     from amplint.output.page import Section
     from amplint.run.request import Outcome, Request
@@ -57,7 +56,6 @@ def show(
     order: str | None = None,
     lead: Callable[[Report], Section] | None = None,
     paths: Sequence[str] | None = None,
-    compare: Callable[[Outcome, Request], tuple[Outcome, Comparison]] | None = None,
 ) -> None:
     """Findings on standard output or in files, amplint's own troubles on standard error.
 
@@ -65,7 +63,6 @@ def show(
         lead: as in `Report`.
         paths: those that the user has named to `check`, for what a text at a terminal says of what
             can be done next; None to say nothing of that.
-        compare: holds the run against an earlier one, for a page of HTML.
     """
     from amplint.analyses.limits import lines_on
     from amplint.output.formats import Report, render
@@ -75,9 +72,6 @@ def show(
     for output in outputs:
         by = order or default_order(output.format)
         report = replace(plain, outcome=in_order(outcome, by))
-        if compare is not None and output.format == HTML:
-            full, comparison = compare(outcome, request)
-            report = replace(plain, outcome=in_order(full, by), comparison=comparison)
         if output.file is not None:
             write(render(output.format, report), output.file)
         else:

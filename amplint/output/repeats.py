@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from amplint.claim.finding import Cost, Finding, Group
@@ -33,32 +33,24 @@ class Entry:
         return self.first, *self.also, *self.again
 
 
-def entries(
-    findings: Iterable[Finding], apart: Callable[[Finding], object] = lambda _: None
-) -> list[Entry]:
+def entries(findings: Iterable[Finding]) -> list[Entry]:
     """The findings, in their order, each in one entry.
-
-    Args:
-        findings: those to show.
-        apart: findings for which this differs are not shown as one.
 
     Repeats have rule, file, advice and message in common, as DataParallel in one file; what costs
     time has the shown places of its chain in place of the message, as three losses that are read in
     one loop. Two crashes of one rule may have two causes, and only their messages differ.
     """
     found: dict[tuple[object, ...], Entry] = {}
-    on_row: dict[tuple[str, int, object], list[Entry]] = {}
+    on_row: dict[tuple[str, int], list[Entry]] = {}
     for finding in findings:
         fix = finding.fix and (finding.fix.title, finding.fix.safety)
         chain = [(each.path, each.span.start) for each in finding.related[:LINKS]]
         same = (finding.group is Group.PERFORMANCE and tuple(chain)) or finding.message
-        kind = is_brief(finding), apart(finding)
-        key = (finding.path, finding.code, same, finding.help, fix, kind)
+        key = (finding.path, finding.code, same, finding.help, fix, is_brief(finding))
         if key in found:
             found[key].again.append(finding)
             continue
-        at = finding.path, finding.span.start.row, apart(finding)
-        row = on_row.setdefault(at, [])
+        row = on_row.setdefault((finding.path, finding.span.start.row), [])
         for entry in row:
             if shares_expression(entry.first, finding):
                 entry.also.append(finding)

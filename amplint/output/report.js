@@ -4,7 +4,6 @@
 (() => {
   const KEYS = ["group", "rule", "file", "cost"];
   const form = document.getElementById("filters");
-  if (form.querySelector("[name=age]")) KEYS.push("age"); // where an earlier run is compared
   const list = document.getElementById("findings");
   const reported = Array.from(list.children);
   const total = reported.reduce((sum, finding) => sum + countOf(finding), 0);

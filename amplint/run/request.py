@@ -124,7 +124,6 @@ class Outcome:
         texts: those of them that could be read.
         limited: the functions that reached a limit of the analysis.
         all_texts: those of all files of the project: a finding may name places in each.
-        known: the findings that are left out because a baseline has them.
         left_out: phrases that count the findings which are found and not reported.
         off: the path and the code of each finding of a rule that is off by default.
         key: the digest of all that decides what is found; empty where nothing is kept.
@@ -138,7 +137,6 @@ class Outcome:
     texts: Mapping[str, Text]
     limited: Limited = field(default_factory=dict)
     all_texts: Mapping[str, Text] = field(default_factory=dict)
-    known: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
     off: tuple[tuple[str, str], ...] = ()
     key: str = field(default="", compare=False)

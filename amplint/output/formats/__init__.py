@@ -20,7 +20,6 @@ from amplint.util.positions import Position, Span
 from amplint.util.text import Part, Text
 
 if TYPE_CHECKING:
-    from amplint.output.comparing import Comparison
     from amplint.output.page import Section
     from amplint.run.request import Outcome
 
@@ -39,7 +38,6 @@ class Report:
         with_summary: whether text ends with a line of counts.
         columns: those of the terminal, for text; None where it is written for none.
         lead: makes what a page of HTML has above the findings; None for nothing.
-        comparison: the earlier run that a page of HTML holds this one against, if it does.
     """
 
     outcome: Outcome
@@ -48,7 +46,6 @@ class Report:
     with_summary: bool = True
     columns: int | None = None
     lead: Callable[[Report], Section] | None = None
-    comparison: Comparison | None = None
 
     def path(self, path: str) -> str:
         """A root-relative path as the reader would write it."""

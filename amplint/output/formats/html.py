@@ -15,7 +15,6 @@ from amplint import __version__
 from amplint.claim.finding import Finding, Group
 from amplint.output import rule_page
 from amplint.output.formats import Report
-from amplint.output.formats.html_comparison import NEW_AGE, section
 from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
 from amplint.output.ordering import DEAREST_FIRST
@@ -32,10 +31,6 @@ OTHER_LINES = (
     '<span id="rows" hidden>Click a line of code below to put it into the command of its finding; '
     "click the command to select it.</span>"
 )
-
-
-AGE = "age"
-AGES = {True: NEW_AGE, False: "known"}
 
 
 @dataclass(frozen=True)
@@ -72,19 +67,16 @@ def render(report: Report) -> str:
         remarks("quiet", report.outcome.notices),
         lead.html,
     ]
-    if report.comparison is not None:
-        parts.append(section(report, report.comparison))
     if not findings and report.outcome.files:
         parts.append(f"<p>Is something missing? {ANY_LINE}</p>")
     if findings:
         numbers = {id(finding): number for number, finding in enumerate(findings, 1)}
-        compared = report.comparison
-        together = entries(findings) if compared is None else entries(findings, compared.is_new)
         articles = (
-            article(entry, numbers, kinds_of_entry(entry, kinds), report) for entry in together
+            article(entry, numbers, kinds_of_entry(entry, kinds), report)
+            for entry in entries(findings)
         )
         parts += [
-            overview([kind for kind in kinds if kind.key != AGE], findings),
+            overview(kinds, findings),
             filters(kinds),
             "<h2>Findings</h2>",
             f'<p class="quiet">{ANY_LINE} {OTHER_LINES}</p>',
@@ -105,7 +97,6 @@ def kinds_of(report: Report) -> list[FindingProperty]:
     paths = Counter(finding.path for finding in findings)
     numbers = {path: str(number) for number, path in enumerate(sorted(paths))}
     return [
-        *kinds_of_age(report),
         FindingProperty(
             "cost",
             lambda finding: finding.cost.value,
@@ -135,15 +126,6 @@ def kinds_of(report: Report) -> list[FindingProperty]:
 def kinds_of_entry(entry: Entry, kinds: Iterable[FindingProperty]) -> dict[str, str]:
     """The values of the kinds that findings have which are shown as one, separated by spaces."""
     return {kind.key: " ".join(dict.fromkeys(map(kind.of, entry.findings))) for kind in kinds}
-
-
-def kinds_of_age(report: Report) -> Iterator[FindingProperty]:
-    """Whether a finding is new, where that is known."""
-    comparison = report.comparison
-    if comparison is not None:
-        ages = Counter(map(comparison.is_new, report.outcome.findings))
-        shown = [(word, word, ages[is_new]) for is_new, word in AGES.items() if ages[is_new]]
-        yield FindingProperty(AGE, lambda finding: AGES[comparison.is_new(finding)], shown)
 
 
 def remarks(name: str, texts: Sequence[str]) -> str:

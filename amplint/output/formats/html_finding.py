@@ -26,7 +26,6 @@ AROUND = 2  # rows of code shown on each side of a finding
 MOST_ROWS = 12  # of a finding
 WIDEST = 200  # characters of a line
 ANY = frozenset(Safety)
-NEW = ' <span class="tag new">new</span>'
 CLASSES = {"+": "added", "-": "removed"}
 
 
@@ -87,13 +86,11 @@ def again(entry: Entry, numbers: Mapping[int, int], report: Report) -> str:
 def heading(finding: Finding, number: int, report: Report) -> str:
     """The place, which links to the finding itself, and the rule, which links to its page."""
     place = report.place(finding.path, finding.span.start)
-    is_new = report.comparison is not None and report.comparison.is_new(finding)
-    new = NEW if is_new else ""
     return (
         f'<h3><a class="place" href="#f{number}">{escape(place)}</a> '
         f'<a href="#{escape(finding.code)}">{escape(finding.code)}</a> {escape(finding.name)} '
         f'<span class="tag group">{finding.group.value}</span> '
-        f'<span class="tag">{COSTS[finding.cost]}</span>{new}</h3>'
+        f'<span class="tag">{COSTS[finding.cost]}</span></h3>'
     )
 
 
