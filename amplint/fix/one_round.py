@@ -30,8 +30,6 @@ from amplint.fix.unused_imports import (
     uses,
     without,
 )
-from amplint.fix.wrapping import wrapped
-from amplint.project.line_length import chosen_length
 from amplint.run.request import Outcome, Request
 from amplint.util.text import Text
 
@@ -61,9 +59,7 @@ def fix_round(outcome: Outcome, request: Request, allow: frozenset[Safety]) -> R
         if result.applied and result.text != text.text:
             files = RoundFiles(request, outcome.all_texts)
             new = _in_style(path, text, result, files)
-            pruned = without_orphans(path, text, new, files)
-            width = chosen_length((outcome.root / path).parent)
-            fixed[path] = replace(result, text=wrapped(text, pruned, width))
+            fixed[path] = replace(result, text=without_orphans(path, text, new, files))
     return RoundOfFixes(fixed, problems)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from amplint.claim.finding import Finding
 from amplint.fix.applying import SAFE, UNSAFE, fixable
 from amplint.fix.rounds import Rounds, Settled
 from amplint.fix.writing import write_texts
+from amplint.project.line_length import chosen_length
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
-from amplint.util.text import Text
+from amplint.util.text import LINE_END, Text
+from amplint.util.wording import counted
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,19 @@ def write_project(
             for path, reason in written.refused.items()
             if path not in settled
         )
-    outcome = replace(outcome, notices=(*outcome.notices, *written.notices))
-    return _as_written(fixed, written.paths, outcome), problems
+    done = _as_written(fixed, written.paths, outcome)
+    notices = (*outcome.notices, *written.notices, *_long_lines(done, request.project.root))
+    return replace(done, outcome=replace(outcome, notices=notices)), problems
+
+
+def _long_lines(fixed: FixOutcome, root: Path) -> Iterator[str]:
+    """A sentence for each file with new lines that are longer than a formatter or a linter of the
+    project lets them be. A formatter wraps them, as it does all others."""
+    for path, text in fixed.after.items():
+        width = chosen_length((root / path).parent)
+        new = set(LINE_END.split(text)).difference(LINE_END.split(fixed.before[path].text))
+        if width is not None and (long := sum(len(line) > width for line in new)):
+            yield f"{path}: {counted(long, 'line')} longer than {width} characters: format the file"
 
 
 def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> FixOutcome:

@@ -13,14 +13,12 @@ from amplint.fix.applying import fixable
 from amplint.fix.new_mistakes import SERIOUS, Edited, new_mistakes
 from amplint.fix.one_round import RoundOfFixes, fix_round, place_of
 from amplint.project.config import Configuration, Settings
-from amplint.project.line_length import chosen_length
 from amplint.run import cache as caching
 from amplint.run import engine
 from amplint.run.cache import Cache
 from amplint.run.fingerprint import Identity, identities
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Outcome, Request
-from amplint.util.paths import seen_from
 
 MAX_ROUNDS = 10
 
@@ -114,16 +112,8 @@ class Rounds:
 
     @cached_property
     def _key(self) -> str:
-        """The digest of all that decides what is written: what decides what is found, and how long
-        lines may be."""
-        root = self.first.root
-        places = {(root / f.path).parent for f in fixable(self.first.findings, self._allow)}
-        return caching.key_of(
-            "fix",
-            self.first.key,
-            sorted(each.value for each in self._allow),
-            [[seen_from(root, place), chosen_length(place)] for place in sorted(places)],
-        )
+        """The digest of all that decides what is written."""
+        return caching.key_of("fix", self.first.key, sorted(each.value for each in self._allow))
 
     def run(self, without: Collection[Identity] = ()) -> Settled:
         """Fix what may be fixed, until nothing is left.

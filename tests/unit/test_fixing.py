@@ -538,11 +538,22 @@ def test_fixes_are_made_once_for_the_same_files_and_settings(
     assert (again.after, again.applied, again.left) == (first.after, first.applied, first.left)
     assert next(count) == 3  # none was made
     assert fix_project(asked, unsafe=True).after == {"a.py": "hash(1)\nid(2)\n"}
-    (tmp_path / "setup.cfg").write_text("[flake8]\nmax-line-length = 20\n")
-    assert fix_project(asked).after == first.after
     (tmp_path / "a.py").write_text("old(3)\n")
     assert fix_project(asked).after == {"a.py": "hash(3)\n"}
-    assert next(count) == 10  # two for each of the three
+    assert next(count) == 8  # two for each of the two
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [(23, ("a.py: 1 line longer than 23 characters: format the file",)), (24, ())],
+)
+def test_lines_that_a_fix_makes_too_long_for_a_formatter_are_named(
+    width: int, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "setup.cfg").write_text(f"[flake8]\nmax-line-length = {width}\n")
+    text = "x = 'a line that is long already'\nold(10_000_000_000_000)\n"
+    asked = request(tmp_path, [rename("AMP900", "old", "hash")], a=text)
+    assert write_project(asked, fix_project(asked))[0].outcome.notices == said
 
 
 # ------------------------------------------------------------------------------- bytes
