@@ -6,6 +6,7 @@ It is made from the rule's docstring, from its fixture (`fix.diff`) and from its
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -38,10 +39,17 @@ LABELS = (
     "To suppress it",
 )
 DIFF = "fix.diff"
+URL = re.compile(r"https?://[^\s<>`)\]]+[^\s<>`)\].,;:]")
 
 
 def heading(rule: Rule) -> str:
     return f"{rule.code} {rule.name}"
+
+
+def address(rule: Rule) -> str:
+    """The absolute address of the page, else the first that the page names; "" without any."""
+    named = URL.search(rule.url) or URL.search(rule.doc)
+    return named.group() if named else ""
 
 
 def body(rule: Rule) -> str:

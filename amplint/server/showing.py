@@ -11,7 +11,6 @@ from amplint.claim.finding import Finding, Fix, Group, Related, Safety
 from amplint.fix.applying import SAFE, UNSAFE
 from amplint.fix.one_round import fix_round
 from amplint.output import rule_page
-from amplint.output.help_pages import help_uri
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
 from amplint.rule import registry
@@ -175,4 +174,4 @@ def lines_of(text: Text) -> list[str]:
 def page_of(code: str) -> Page:
     """The page of a rule."""
     rule = registry.find(code)
-    return Page(f"## {rule_page.heading(rule)}\n\n{rule_page.body(rule)}", help_uri(rule))
+    return Page(f"## {rule_page.heading(rule)}\n\n{rule_page.body(rule)}", rule_page.address(rule))

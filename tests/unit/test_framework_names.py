@@ -16,8 +16,6 @@ SUBJECTS = {"rules/_shared/lightning.py", *(f"rules/parallel/{name}.py" for name
     "hard_coded_device_in_lightning_module", "host_read_in_self_log", "legacy_trainer_precision",
     "manual_amp_in_automatic_optimization", "removed_trainer_argument",
 ))}  # fmt: skip
-# The addresses of documentation.
-ADDRESSES = {"amplint/output/help_pages.py"}
 NAMES = frozenset(package for model in bundled() for package in model.packages)
 NAMED = re.compile(rf"\b({'|'.join(sorted(NAMES))})\b")
 FILES = sorted(
@@ -29,7 +27,7 @@ FILES = sorted(
 def test_no_string_of_the_code_names_a_framework(path: Path) -> None:
     """Docstrings and comments may: where a fact was measured, and by which example."""
     place = path.relative_to(ROOT).as_posix()
-    if place in SUBJECTS | ADDRESSES:
+    if place in SUBJECTS:
         return
     with path.open("rb") as stream:
         tokens = [*tokenize.tokenize(stream.readline)]
@@ -44,4 +42,4 @@ def test_no_string_of_the_code_names_a_framework(path: Path) -> None:
 
 
 def test_the_exceptions_are_there() -> None:
-    assert all((ROOT / place).exists() for place in SUBJECTS | ADDRESSES)
+    assert all((ROOT / place).exists() for place in SUBJECTS)

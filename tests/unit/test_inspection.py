@@ -122,7 +122,7 @@ def test_the_condition_that_is_lacking(amplint: Amplint) -> None:
 def test_what_a_rule_asked_before_it_gave_up(amplint: Amplint) -> None:
     rules = section(amplint("explain", "AMP101", "--at", "a.py:15").out, "rules")
     assert rules[0] == "AMP101 host-read-in-hot-path: silent about `loss.item()`"
-    assert rules[-1] == "`loss.item()` is not seen to run once per batch"
+    assert rules[-1] == "amplint does not see that `loss.item()` runs once per batch"
 
 
 def test_the_nearest_of_the_rules_that_are_silent(amplint: Amplint) -> None:

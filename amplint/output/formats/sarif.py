@@ -11,8 +11,8 @@ from amplint import __version__
 from amplint.claim.finding import Finding, Fix, edited
 from amplint.fix.applying import objection
 from amplint.output.formats import Report
-from amplint.output.help_pages import help_uri
 from amplint.output.ordering import DEAREST_FIRST
+from amplint.output.rule_page import address
 from amplint.project.notebooks import Notebook
 from amplint.rule.rule import Rule
 from amplint.run.fingerprint import fingerprints
@@ -106,7 +106,7 @@ def descriptor(rule: Rule) -> dict[str, Any]:
             "text": f"To do: {rule.help}.\n\n{page}",
             "markdown": f"**To do:** {rule.help}.\n\n{page}",
         },
-        **({"helpUri": address} if (address := help_uri(rule)) else {}),
+        **({"helpUri": uri} if (uri := address(rule)) else {}),
         "defaultConfiguration": {
             "enabled": rule.default,
             "level": rule.group.severity,
