@@ -10,29 +10,21 @@ import gc
 import os
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from amplint.claim.finding import Finding
 from amplint.cli.adoption import Adoption
 from amplint.cli.options import files_and_settings, make_request
-from amplint.frameworks.models import models_with
 from amplint.output import baseline
 from amplint.output.console import CLEAN, TEXT, show
-from amplint.output.formats import Report
-from amplint.output.formats.text import headline
-from amplint.output.matching import match
 from amplint.project import observations
 from amplint.project.config import Settings
-from amplint.project.configurations import SUFFIXES, Configurations
-from amplint.run.fingerprint import Identity, identities, lines_of
 from amplint.run.linking import LiveLinker
-from amplint.run.request import Outcome, Request
+from amplint.run.request import Request
 from amplint.server.looking import ProjectMemory
 from amplint.util import progress
 from amplint.util.errors import Failure
@@ -66,12 +58,8 @@ class WatchedState:
     failure: str = ""
 
 
-def state_of(given: Mapping[str, Any], with_json: bool) -> WatchedState:
-    """The state that the arguments of the command line lead to now.
-
-    Args:
-        with_json: whether JSON files are looked at: see `configurations`.
-    """
+def state_of(given: Mapping[str, Any]) -> WatchedState:
+    """The state that the arguments of the command line lead to now."""
     named = {key: value for key, value in given.items() if key not in OF_A_RUN}
     try:
         project, settings = files_and_settings(**named)
@@ -80,8 +68,6 @@ def state_of(given: Mapping[str, Any], with_json: bool) -> WatchedState:
         used += map(str, baseline.files_of(Request(project, settings, ())))
         parts = {part or root for part in project.parts.values()}
         used += [join(part, observations.FILE) for part in parts]
-        if with_json:
-            used += [join(root, path) for path in Configurations(project, settings).paths()]
         directories = {join(root, path).rpartition("/")[0] for path in project.files}
         return WatchedState(
             {path: stamp(path) for path in used},
@@ -112,60 +98,7 @@ def changed(before: WatchedState, after: WatchedState) -> str:
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
-@dataclass(frozen=True)
-class WatchRound:
-    """The findings of a round, each with the line that it is shown in."""
-
-    lines: Mapping[str, list[tuple[Identity, str]]]  # by file, in their order
-    texts: Mapping[str, frozenset[str]]  # the lines of these files
-
-
-def round_of(outcome: Outcome, request: Request) -> WatchRound:
-    report = Report(outcome, request.rules, Path.cwd())
-    found: dict[str, list[tuple[Identity, str]]] = defaultdict(list)
-    named = identities(outcome.findings, outcome.texts)
-    for finding, identity in zip(outcome.findings, named, strict=True):
-        found[finding.path].append((identity, headline(finding, report)))
-    return WatchRound(found, texts_of(outcome, outcome.findings))
-
-
-def texts_of(outcome: Outcome, findings: Iterable[Finding]) -> dict[str, frozenset[str]]:
-    paths = {finding.path for finding in findings} & outcome.texts.keys()
-    return {path: frozenset(lines_of(outcome.texts[path])) for path in paths}
-
-
-def difference(before: WatchRound, after: WatchRound) -> tuple[list[str], list[str]]:
-    """The lines of the findings that came, and of those that went. A finding whose line was edited
-    or has moved is the same one."""
-    came: list[str] = []
-    went: list[str] = []
-    for path in sorted(before.lines.keys() | after.lines.keys()):
-        old, new = before.lines.get(path, []), after.lines.get(path, [])
-        left = Counter(identity for identity, _ in old)
-        lines = after.texts.get(path, frozenset())
-        found = match([identity for identity, _ in new], left, lambda: lines, Counter())  # noqa: B023
-        came += [line for (_, line), known in zip(new, found, strict=True) if known is None]
-        kept = Counter(known for known in found if known is not None)
-        for identity, line in old:
-            if kept[identity]:
-                kept[identity] -= 1
-            else:
-                went.append(line)
-    return came, went
-
-
-def reads_json(outcome: Outcome, request: Request) -> bool:
-    """Whether the project names a framework that JSON files configure."""
-    texts = [text.text for text in outcome.all_texts.values()]
-    in_use = {settings.texts_of_models for settings in request.settings_in_use()}
-    return any(models_with(own).reads_json(texts) for own in in_use)
-
-
 pause = time.sleep
-
-
-def is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 @dataclass
@@ -187,33 +120,20 @@ class RepeatedCheck:
     order: str | None
     _memory: ProjectMemory | None = None
     _root: Path | None = None
-    _last: WatchRound | None = None
-    _reads_json: bool = False
 
     def run(self) -> int:
         """Check until somebody ends it; the status is 0 then, whatever was found last."""
         try:
-            state, why = state_of(self.given, self._reads_json), ""
+            state, why = state_of(self.given), ""
             for number in range(1, sys.maxsize):
-                ended = self._checked(why)
-                if ended is not None:
-                    return ended
+                self._check(why)
                 if number % ROUNDS == 0:
                     gc.collect()
-                before = self._completed(state)
-                state = self._next(before)
+                before, state = state, self._next(state)
                 why = changed(before, state)
         except KeyboardInterrupt:
             click.echo(err=True)  # below the ^C that the terminal shows
         return CLEAN
-
-    def _completed(self, state: WatchedState) -> WatchedState:
-        """The state with the JSON files as well, once it is known that some are read."""
-        if not self._reads_json or state.failure:
-            return state
-        now = state_of(self.given, with_json=True).files
-        added = {path: seen for path, seen in now.items() if path.endswith(SUFFIXES)}
-        return replace(state, files={**added, **state.files})
 
     def _next(self, before: WatchedState) -> WatchedState:
         """The next state that is not the same, once nothing more changes."""
@@ -221,16 +141,20 @@ class RepeatedCheck:
         while now == before:
             pause(max(EVERY, cost * SHARE))
             begun = time.process_time()
-            now = state_of(self.given, self._reads_json)
+            now = state_of(self.given)
             cost = time.process_time() - begun
         while True:
             pause(STILL)
-            last, now = now, state_of(self.given, self._reads_json)
+            last, now = now, state_of(self.given)
             if last == now:
                 return now
 
-    def _checked(self, why: str) -> int | None:
-        """Check once; the status if that was the end of it."""
+    def _check(self, why: str) -> None:
+        """Check once, and show all findings that there are now.
+
+        Args:
+            why: what has changed; empty at first.
+        """
         try:
             request, _ = make_request(**self.given)
             with progress.shown(sys.stderr, wanted=not self.quiet) as shown:
@@ -242,43 +166,28 @@ class RepeatedCheck:
             self._memory = None  # what is kept may be the reason
             error.show()
             self._say("amplint waits until that changes; stop with Ctrl-C")
-            return None
+            return
         if self._memory is not None:
             self._memory.forget_old_texts()
-        self._reads_json = reads_json(outcome, request)
-        self._show(outcome, request, why)
-        return None
+        if why:
+            click.clear()  # a terminal alone
+        show(outcome, request, (TEXT,), self.quiet, self.order)
+        if why:
+            self._say(f"{time.strftime('%H:%M:%S')} {why}")
+        else:
+            files = counted(len(outcome.files), "file")
+            self._say(f"amplint watches {files}; stop with Ctrl-C")
 
     def _with_memory(self, request: Request) -> Request:
         """The request with what is known of earlier rounds. The first takes what the cache has: a
         project in which nothing has changed waits for nothing."""
         if request.project.root != self._root:
-            self._root, self._memory, self._last = request.project.root, None, None
+            self._root, self._memory = request.project.root, None
             return request
         if self._memory is None:
             self._memory = ProjectMemory(LiveLinker())
         memory = self._memory
         return replace(request, indexed=memory.indexed, linker=memory.linker, lasting=True)
-
-    def _show(self, outcome: Outcome, request: Request, why: str) -> None:
-        """At a terminal, all findings that there are now; then what came and what went."""
-        now, before = round_of(outcome, request), self._last
-        self._last = now
-        if before is None or is_terminal():
-            if before is not None:
-                click.clear()
-            show(outcome, request, (TEXT,), self.quiet, self.order)
-        files = counted(len(outcome.files), "file")
-        if before is None:
-            self._say(f"amplint watches {files}; stop with Ctrl-C")
-            return
-        came, went = difference(before, now)
-        for sign, color, lines in (("+", "red", came), ("-", "green", went)):
-            for line in lines:
-                click.echo(f"{click.style(sign, fg=color, bold=True)} {line}")
-        clock = time.strftime("%H:%M:%S")
-        left = counted(len(outcome.findings), "finding")
-        self._say(f"{clock} {why}: {len(came)} new, {len(went)} gone; {left} in {files}")
 
     def _say(self, text: str) -> None:
         if not self.quiet:
