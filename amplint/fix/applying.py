@@ -108,7 +108,7 @@ def objection(text: Text, new: str) -> str | None:
     early = read_too_early(after) - read_too_early(before)
     if early:
         return f"`{min(early)}` would be used above its import"
-    unbound = newly_unbound((text.text, before), (new, after))
+    unbound = newly_unbound(before, after)
     return f"`{min(unbound)}` may not be bound there" if unbound else None
 
 
