@@ -117,11 +117,6 @@ def settings(directory: Path) -> FileStep:
     return FileStep(SETTINGS, file, FileWay.BY_HAND, directory, table, why)
 
 
-def found_torch(directory: Path) -> tuple[str, str] | None:
-    """The lowest torch by the files of the project, and which file says so."""
-    return SettingsHierarchy().at(slashes(str(directory))).lowest_torch
-
-
 def is_one_table_more(before: bytes, after: bytes) -> bool:
     """Whether a pyproject.toml says what it said, and has an empty table for amplint."""
     with contextlib.suppress(ValueError, RecursionError):

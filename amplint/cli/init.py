@@ -44,8 +44,7 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     root = discover.root_of(directory)
     asks = not yes and sys.stdin.isatty()
     left, problems = 0, list[str]()
-    for planned in first_files.steps(root, source):
-        step = with_lowest_torch(planned, asks)
+    for step in first_files.steps(root, source):
         click.echo(printable_lines(told(step, done=yes)))
         if step.way is FileWay.NOTHING:
             continue
@@ -76,31 +75,6 @@ def named(address: str) -> CloneSource:
             "git, as in https://.../amplint@v1.0"
         )
     return source
-
-
-def with_lowest_torch(step: FileStep, asks: bool) -> FileStep:
-    """The settings with the lowest torch that the user names; any other file as it is."""
-    from dataclasses import replace
-
-    from amplint.cli import first_files, recipes
-    from amplint.project.config import TORCH_VERSION
-    from amplint.project.torch_floor import ANY
-
-    if step.purpose != first_files.SETTINGS or step.way is first_files.FileWay.NOTHING:
-        return step
-    version, origin = first_files.found_torch(step.home) or ("", "")
-    known = version if TORCH_VERSION.fullmatch(version) and version != ANY else ""
-    found = f"{origin} says {known}" if known else "no file of the project says which"
-    question = f"the lowest torch that the project supports ({found})"
-    if not asks:
-        click.echo(printable_lines(question))
-        return step
-    named = click.prompt(question, default=known, show_default=bool(known)).strip()
-    if not named or named == known:
-        return step  # the files say it, and go on to when they change
-    if not TORCH_VERSION.fullmatch(named):
-        raise click.UsageError(f"{named!r} is not a version of torch, such as 2.4")
-    return replace(step, text=recipes.with_torch(step.text, named))
 
 
 def told(step: FileStep, done: bool) -> str:

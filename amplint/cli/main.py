@@ -440,12 +440,12 @@ def rules(format_: str) -> int:
 
 
 @cli.command()
-@click.argument("code", required=False)
-@click.argument("name", required=False)
+@click.argument("code")
+@click.argument("name")
 @click.option(
     "--package", metavar="PACKAGE", help="Create a package of rules, with this rule in it."
 )
-def new(code: str | None, name: str | None, package: str | None) -> int:
+def new(code: str, name: str, package: str | None) -> int:
     """Create a rule with its bad and its good example.
 
     Run it in a checkout of amplint, e.g. `amplint new AMP199 my-pattern`, or in a package of rules.
@@ -458,10 +458,8 @@ def new(code: str | None, name: str | None, package: str | None) -> int:
         known = registry.all_rules()
         if package is not None:
             files = new_rule.create_package(Path.cwd(), package, code, name, known)
-        elif code is not None and name is not None:
-            files = new_rule.create(Path.cwd(), code, name, known)
         else:
-            raise click.UsageError(f"Missing argument '{'CODE' if code is None else 'NAME'}'.")
+            files = new_rule.create(Path.cwd(), code, name, known)
     except new_rule.ScaffoldError as error:
         raise Failure(str(error)) from error
     for file in files:

@@ -19,7 +19,6 @@ from amplint.rule.rule import Rule
 from amplint.util.toml import loads
 
 PACKAGE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-FIRST_RULE = "my-pattern"
 
 RULE = '''"""A call of `torch.{word}`. (One line: the pattern that the rule finds.)
 
@@ -96,7 +95,6 @@ build-backend = "setuptools.build_meta"
 name = "{package}"
 version = "0.1.0"
 description = "Rules for amplint"
-readme = "README.md"
 requires-python = ">=3.10"
 dependencies = ["amplint>={version}"]
 
@@ -114,18 +112,6 @@ roots = ["tests/fixtures/*"]
 [tool.pytest.ini_options]
 testpaths = ["tests"]
 pythonpath = ["src"]
-"""
-
-README = """\
-# {package}
-
-Rules for amplint, which uses them where this package is installed beside it.
-
-    pip install -e '.[test]'
-    pytest                  # each rule finds what its fixture says
-    pytest --update         # writes tests/fixtures/*/report.txt anew; read them
-    amplint rules           # lists the rules of this package too; some may be off
-    amplint new CODE NAME   # starts another rule, here
 """
 
 CONFTEST = """\
@@ -188,28 +174,26 @@ def create(directory: Path, code: str, name: str, rules: Sequence[Rule]) -> list
 
 
 def create_package(
-    directory: Path, package: str, code: str | None, name: str | None, rules: Sequence[Rule]
+    directory: Path, package: str, code: str, name: str, rules: Sequence[Rule]
 ) -> list[Path]:
     """Write the files of a package with one rule, to a directory with its name.
 
     Args:
         directory: where the command was started.
         package: the name of the distribution.
-        code: of the rule; None for one of letters in the package's name.
-        name: of the rule; None for one to be changed.
+        code: of the rule.
+        name: of the rule.
         rules: the rules that exist.
     """
     module = package.replace("-", "_")
     if not PACKAGE.fullmatch(package) or iskeyword(module) or module == "amplint":
         raise ScaffoldError(f"{package} is not a name for a package, like acme-rules")
-    letters = "".join(each for each in package.removeprefix("amplint-") if each.isalpha())
-    code = code or f"{letters[:3].upper()}101"
     if not CODE.fullmatch(code) or letters_of(code) in RESERVED:
         raise ScaffoldError(
             f"{code} is not a code for a rule of a package: give one of two to five capital "
-            f"letters, not {OWN}, with three digits, as in `amplint new --package {package} ABC101`"
+            f"letters, not {OWN}, with three digits, as in ABC101"
         )
-    name = checked(code, name or FIRST_RULE, rules)
+    name = checked(code, name, rules)
     root = directory / package
     if root.exists():
         raise ScaffoldError(f"{root} exists already")
@@ -219,7 +203,6 @@ def create_package(
     return written(
         {
             root / "pyproject.toml": PYPROJECT.format_map(values),
-            root / "README.md": README.format_map(values),
             home.rules / "__init__.py": f'"""The rules of {package}."""\n',
             **rule_files(home, code, name),
             fixture / "report.txt": REPORT.format_map(values_of(code, name)),

@@ -18,14 +18,6 @@ SETTINGS = """\
 # preview = true                     # also new rules, which may still report too much
 """
 
-UNSET = re.compile(r"^# target-torch = \S+", re.MULTILINE)
-
-
-def with_torch(settings: str, version: str) -> str:
-    """The settings with the lowest torch of the project."""
-    return UNSET.sub(f'target-torch = "{version}"', settings)
-
-
 HOOK = """\
 repos:
   - repo: ADDRESS

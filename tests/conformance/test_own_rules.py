@@ -51,7 +51,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
 def package(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package as it was started."""
     base = tmp_path_factory.mktemp("packages")
-    environment.run("amplint", "new", "--package", "acme-rules", cwd=base)
+    environment.run("amplint", "new", "--package", "acme-rules", "ACM101", "my-pattern", cwd=base)
     return base / "acme-rules"
 
 

@@ -106,7 +106,7 @@ def test_without_a_terminal_and_yes_nothing_is_written(amplint: Amplint, project
 def test_each_is_asked_for(project: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    os.write(ours, b"2.3\ny\nn\n\n")  # the default is yes
+    os.write(ours, b"y\nn\n\n")  # the default is yes
     command = [sys.executable, "-m", "amplint", "init", FROM]
     done = subprocess.run(
         command,
@@ -121,16 +121,6 @@ def test_each_is_asked_for(project: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.count(b"[Y/n]") == 3
     assert set(there(project)) == {"amplint.toml", ".github/workflows/amplint.yml"}
-    assert b"no file of the project says which" in done.stdout
-    assert written_in(project / "amplint.toml").values == {"target_torch": "2.3"}
-
-
-def test_the_lowest_torch_that_was_found_is_told(amplint: Amplint, project: Path) -> None:
-    (project / "environment.yaml").write_text("dependencies:\n  - pytorch=2.2.2\n")
-    told = "the lowest torch that the project supports (environment.yaml says 2.2.2)\n"
-    assert told in amplint("init", FROM).out
-    assert amplint("init", "--yes", FROM).status == 0
-    assert not written_in(project / "amplint.toml").values
 
 
 def test_outside_of_a_repository_there_are_settings_alone(

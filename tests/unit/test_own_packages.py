@@ -26,7 +26,7 @@ def amplint(
 @pytest.fixture
 def package(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package as it was started, that can be imported."""
-    assert amplint("new", "--package", "acme-rules").status == 0
+    assert amplint("new", "--package", "acme-rules", "ACM101", "my-pattern").status == 0
     root = Path("acme-rules").absolute()
     monkeypatch.syspath_prepend(str(root / "src"))
     yield root
@@ -59,7 +59,6 @@ def test_a_new_package_proves_its_rule(package: Path) -> None:
     files = (path.relative_to(package) for path in package.rglob("*") if path.is_file())
     # Python keeps what it has compiled there, unless another test has told it not to.
     assert sorted(path.as_posix() for path in files if "__pycache__" not in path.parts) == [
-        "README.md",
         "pyproject.toml",
         "src/acme_rules/__init__.py",
         "src/acme_rules/my_pattern.py",
@@ -109,14 +108,6 @@ def test_another_rule_is_started_within_the_package(
     assert proved(package) == {}
 
 
-def test_the_code_is_made_of_letters(
-    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert amplint("new", "--package", "ml-rules").status == 0
-    assert 'code="MLR101"' in Path("ml-rules/src/ml_rules/my_pattern.py").read_text()
-
-
 def test_code_and_name_may_be_given(amplint: Amplint) -> None:
     assert amplint("new", "--package", "rules_of_mine", "MINE900", "odd-seed").status == 0
     assert 'code="MINE900"' in Path("rules_of_mine/src/rules_of_mine/odd_seed.py").read_text()
@@ -125,16 +116,18 @@ def test_code_and_name_may_be_given(amplint: Amplint) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--package", "Acme"), "Acme is not a name for a package, like acme-rules"),
-        (("--package", "amplint"), "amplint is not a name for a package"),
-        (("--package", "class"), "class is not a name for a package"),
-        (("--package", "../acme"), "../acme is not a name for a package"),
-        (("--package", "amp-rules"), "AMP101 is not a code for a rule of a package"),
-        (("--package", "a1"), "A101 is not a code for a rule of a package"),
-        (("--package", "acme", "AMP901"), "AMP901 is not a code for a rule of a package"),
+        (
+            ("--package", "Acme", "ACM101", "mine"),
+            "Acme is not a name for a package, like acme-rules",
+        ),
+        (("--package", "amplint", "ACM101", "mine"), "amplint is not a name for a package"),
+        (("--package", "class", "ACM101", "mine"), "class is not a name for a package"),
+        (("--package", "../acme", "ACM101", "mine"), "../acme is not a name for a package"),
+        (("--package", "acme", "A101", "mine"), "A101 is not a code for a rule of a package"),
+        (("--package", "acme", "AMP901", "mine"), "AMP901 is not a code for a rule of a package"),
         (("--package", "acme", "ACM101", "Pattern"), "Pattern is not a name like"),
         (("--package", "acme", "ACM101", "host-read-in-hot-path"), "exists already"),
-        (("--package", "there"), "exists already"),
+        (("--package", "there", "ACM101", "mine"), "exists already"),
         (("ACM101", "my-pattern"), "`amplint new --package NAME` starts one"),
         (("AMP101",), "Missing argument 'NAME'"),
         ((), "Missing argument 'CODE'"),
