@@ -75,7 +75,6 @@ class Settings:
         per_file_ignores: pairs of a pattern and the selectors not to report in files it matches.
         target_torch: the lowest torch version that the project supports.
         torch_floor: without `target_torch`, the lowest version that its files allow.
-        python_floor: the lowest Python that the project allows.
         assume_autocast: whether modules and losses that nobody is seen to call run under autocast;
             True: all of them do, and what is handed in from out of sight is half; "auto" to go by
             what the project shows.
@@ -100,7 +99,6 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     target_torch: str | None = None
     torch_floor: Floor | None = None
-    python_floor: Floor | None = None
     assume_autocast: bool | str = AUTO
     models: tuple[tuple[Path, str], ...] = ()
     baseline: Path | None = None
@@ -125,7 +123,6 @@ class Settings:
             self.texts_of_models,
             self.torch_floor
             and [self.torch_floor.version, self.torch_floor.pinned, self.torch_floor.file.name],
-            self.python_floor and [self.python_floor.version, self.python_floor.file.name],
         ]
 
     def at(self, _: str) -> Settings:
@@ -148,12 +145,6 @@ class Settings:
             return self.target_torch, "`target-torch`"
         floor = self.torch_floor
         return None if floor is None else (floor.version, floor.file.name)
-
-    @property
-    def lowest_python(self) -> tuple[str, str] | None:
-        """The lowest Python that the project allows, and what says so."""
-        floor = self.python_floor
-        return None if floor is None or floor.version == ANY else (floor.version, floor.file.name)
 
     def rules(self, rules: Iterable[AnyClaim]) -> tuple[AnyClaim, ...]:
         """Those of the rules that hold for the torch that has to do, and are not in preview unless

@@ -29,7 +29,6 @@ from amplint.project.config import (
     written_in,
 )
 from amplint.project.places import OWN_FILES, PYPROJECT, Directories
-from amplint.project.python_floor import PythonFloors
 from amplint.project.torch_floor import ANY, Floor, TorchFloors
 from amplint.util import files
 from amplint.util.paths import inherited, join, lies_in, parent_of, slashes, upward
@@ -65,7 +64,6 @@ class SettingsHierarchy:
         self._start = start
         self._places = Directories()
         self._floors = TorchFloors(self._places)
-        self._pythons = PythonFloors(self._places)
         self._nearest: dict[str, Path] = {}
         self._written: dict[Path, WrittenSettings] = {}
         self._at: dict[str, Settings] = {}
@@ -86,7 +84,7 @@ class SettingsHierarchy:
             root = file.parent
         else:
             root = Path(self._places.root(directory) or self._start or directory)
-        return SettingsKey(file, root, self._floor(directory, file), self._pythons.of(directory))
+        return SettingsKey(file, root, self._floor(directory, file))
 
     def _of(self, key: SettingsKey) -> Settings:
         if key not in self._all:
@@ -114,7 +112,6 @@ class SettingsHierarchy:
                 bases=tuple(bases.items()),
                 origins=tuple(origins.items()),
                 torch_floor=key.floor,
-                python_floor=key.python,
                 **given,  # type: ignore[arg-type]
             )
         return self._all[key]
@@ -200,13 +197,11 @@ class SettingsKey:
         file: where they stand.
         root: what their patterns are relative to.
         floor: the lowest torch, where requirements say it.
-        python: the lowest Python, likewise.
     """
 
     file: Path | None
     root: Path
     floor: Floor | None
-    python: Floor | None
 
 
 class Projects:

@@ -203,13 +203,12 @@ class Notebook(Text):
         return self._file.position(at)
 
     @property
-    def refused(self) -> tuple[tuple[Position, str, str], ...]:
-        """The cells that Python does not read: where, why, and what they hold."""
+    def refused(self) -> tuple[tuple[Position, str], ...]:
+        """The cells that Python does not read: where, and why."""
         return tuple(
             (
                 Position(above + cell.refused[0].row, cell.refused[0].column),
                 cell.refused[1],
-                cell.source,
             )
             for above, cell in zip(self._marker_rows, self.cells, strict=True)
             if cell.refused is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import configparser
 import fnmatch
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -59,7 +58,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Floor:
-    """The lowest version of something that a project allows, and the file that says so.
+    """The lowest torch that a project allows, and the file that says so.
 
     `pinned`: where all that its files say are exact versions, the highest of these; else "".
     """
@@ -73,8 +72,8 @@ NO_FLOOR = Floor("", Path())
 
 
 @dataclass
-class Floors(ABC):
-    """The floors of directories, given in full with forward slashes, each found once.
+class TorchFloors:
+    """The lowest torch of directories, given in full with forward slashes, each found once.
 
     Args:
         places: knows what stands in them.
@@ -83,9 +82,16 @@ class Floors(ABC):
     places: Directories = field(default_factory=Directories)
     _known: dict[str, Floor] = field(default_factory=dict)
 
-    @abstractmethod
     def _files(self, directory: str) -> Iterator[tuple[Path, Reader]]:
         """The files that may hold requirements, and what reads the specifiers in them."""
+        there = self.places.names(directory)
+        for pattern, read in READERS.items():
+            below, _, name = pattern.rpartition("/")
+            if below and below not in there:
+                continue
+            names = self.places.names(join(directory, below)) if below else there
+            for each in sorted(fnmatch.filter(names, name)):
+                yield Path(directory, below, each), read
 
     def of(self, directory: str) -> Floor | None:
         """The floor of the project around a directory: of the nearest directory upward that
@@ -114,20 +120,6 @@ class Floors(ABC):
 
     def _begins(self, directory: str) -> bool:
         return not self.places.names(directory).isdisjoint(ENDS)
-
-
-class TorchFloors(Floors):
-    """The lowest torch."""
-
-    def _files(self, directory: str) -> Iterator[tuple[Path, Reader]]:
-        there = self.places.names(directory)
-        for pattern, read in READERS.items():
-            below, _, name = pattern.rpartition("/")
-            if below and below not in there:
-                continue
-            names = self.places.names(join(directory, below)) if below else there
-            for each in sorted(fnmatch.filter(names, name)):
-                yield Path(directory, below, each), read
 
 
 def _read(file: Path, read: Reader) -> list[str]:

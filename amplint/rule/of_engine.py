@@ -15,8 +15,7 @@ UNPARSABLE = Rule(
 
 No mistakes in it are found, and its effects on other files are not known. It has a syntax error,
 NUL bytes, or bytes that are invalid in the file's encoding. The file is read by the `ast` module of
-the Python that runs amplint. If the file has newer syntax, the message names the first Python that
-reads it.
+the Python that runs amplint, which the message names: it may be too old for the syntax.
 
     def train(model:
         ...

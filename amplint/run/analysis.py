@@ -78,8 +78,6 @@ class Task:
         store: the records of files that were indexed before; None to keep none.
         project: the directory of the project, as seen from the root of the run.
         assumes_autocast, models, told, observed: see `Files`.
-        lowest_python: the lowest Python that the project allows, and the name of the file that says
-            so.
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: informed how far the analysis is.
         limits: whether it matters which functions have reached a limit on paths.
@@ -93,7 +91,6 @@ class Task:
     models: tuple[str, ...] = ()
     told: tuple[StatedPrecision, ...] = ()
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict)
-    lowest_python: tuple[str, str] | None = None
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
     store: IndexStore | None = None
@@ -126,7 +123,7 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
         try:
             own[path] = indexer.file(path)
         except Exception as error:
-            unread[path] = why_unread(path, task.texts[path].text, error, task.lowest_python)
+            unread[path] = why_unread(path, task.texts[path].text, error)
     others = {path: text.text for path, text in task.texts.items() if path not in own}
     files = Files(
         own,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from amplint.analyses.limits import Limited, united
 from amplint.claim.finding import Finding
-from amplint.cst.newer_syntax import newer_syntax
 from amplint.frameworks.configuration import StatedPrecision, told
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
@@ -46,7 +45,7 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
         check_selectors(settings, request.rules)
     with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
-        texts, undecoded = decoded(reading, request)
+        texts, undecoded = decoded(reading)
         rules = rules_of(request, request.project.reported)
         found = Filter(request, texts, rules)
         configurations = Configurations(request.project, request.settings)
@@ -77,7 +76,7 @@ def part_with(
 ) -> tuple[tuple[str, ...], Task]:
     """The files that a file is linked with, and the task for these. Raises KeyError for a file
     without a text."""
-    texts, _ = decoded(reading, request)
+    texts, _ = decoded(reading)
     configurations = Configurations(request.project, request.settings)
     for task in by_project(task_of(request, reading, texts, rules), request, configurations):
         if path in task.texts:
@@ -101,7 +100,7 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def decoded(reading: Reading, request: Request) -> tuple[dict[str, Text], Analysed]:
+def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
     """The texts of the files that have one, and what is said of those whose bytes are none, and
     of cells of notebooks that are no Python."""
     texts: dict[str, Text] = {}
@@ -118,13 +117,8 @@ def decoded(reading: Reading, request: Request) -> tuple[dict[str, Text], Analys
         else:
             refused = texts[path].refused
             if refused:
-                lowest = request.settings_of(path).lowest_python
-                seen[path] = Seen(
-                    tuple(
-                        unparsable(path, at, reason, "cell", newer_syntax(source), lowest)
-                        for at, reason, source in refused
-                    )
-                )
+                cells = (unparsable(path, at, reason, "cell") for at, reason in refused)
+                seen[path] = Seen(tuple(cells))
     return texts, Analysed(seen, unread=frozenset(seen))
 
 
@@ -251,7 +245,6 @@ def by_project(task: Task, request: Request, configurations: Configurations) -> 
             models=settings.texts_of_models,
             told=told_in(texts, settings.texts_of_models, configurations, directory),
             observed=request.observed,
-            lowest_python=settings.lowest_python,
         )
         for root in [slashes(str(request.project.root))]
         for directory, texts in found.items()

@@ -230,7 +230,7 @@ class Text:
         return position
 
     @property
-    def refused(self) -> tuple[tuple[Position, str, str], ...]:
+    def refused(self) -> tuple[tuple[Position, str], ...]:
         """The parts of the file that are no Python, and left out: where, and why."""
         return ()
 

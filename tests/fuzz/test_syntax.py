@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from amplint.analyses.program import Program
-from amplint.cst.newer_syntax import newer_syntax
 from amplint.cst.segments import RefusedUnitError, Units
 from amplint.fix.project_fixes import fix_project
 from amplint.ir import file_index
@@ -54,47 +53,6 @@ def test_amp000_is_found_where_python_refuses_and_nowhere_else(outcome: Outcome)
     assert outcome.problems == ()
     refused = {PATHS[name] for name in TEXTS.keys() - READ.keys()}
     assert {f.path for f in outcome.findings if f.code == "AMP000"} == refused
-
-
-def test_what_a_newer_python_reads_is_no_mistake_of_the_file(outcome: Outcome) -> None:
-    """What LibCST cannot read either stays one: nothing says that a newer Python would read it."""
-    names = {path: name for name, path in PATHS.items()}
-    for finding in outcome.findings:
-        if finding.code != "AMP000":
-            continue
-        name = names[finding.path]
-        since, _ = SINCE.get(name, (None, ""))
-        if since is None or name in ONLY_AST.get(since, ()):
-            assert "cannot read this file: " in finding.message
-        else:
-            needed = f"Python {since[0]}.{since[1]}"
-            assert finding.message.endswith(f" needs {needed}")
-            assert finding.help == f"run amplint with {needed} or later"
-
-
-def test_a_mistake_beside_newer_syntax_is_told() -> None:
-    newer = [text for since, text in SINCE.values() if since > sys.version_info[:2]]
-    assert newer or sys.version_info >= (3, 15)
-    for text in newer:
-        assert newer_syntax(text + "def f(:\n") is None
-
-
-def test_nothing_is_run_of_the_working_directory_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("amplint", "libcst", "re"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
-    monkeypatch.chdir(tmp_path)
-    newest = max(since for since, _ in SINCE.values())
-    expected = None if newest <= sys.version_info[:2] else (3, 15)
-    newer_syntax.cache_clear()
-    found = newer_syntax("lazy import a\n")
-    assert (found and found.python) == expected
-
-
-@pytest.mark.parametrize("deep", [f"{'-' * 90_000}1", f"{'(' * 90_000}1{')' * 90_000}"])
-def test_what_ends_libcst_does_not_end_amplint(deep: str) -> None:
-    assert newer_syntax(f"lazy import a\nx = {deep}\n") is None
 
 
 def test_what_stands_below_any_syntax_is_fixed_and_the_syntax_stays(asked: Request) -> None:

@@ -190,8 +190,7 @@ def test_a_bare_magic_is_all_of_its_cell() -> None:
 def test_a_cell_that_is_no_python_takes_no_other_with_it() -> None:
     read = of("x = 1", "y = 2\nprint 'x'", "z = 3")
     assert read.text == "#~[1]\nx = 1\n#~[2]\n\n\n#~[3]\nz = 3\n"
-    ((place, reason, source),) = read.refused
-    assert source == "y = 2\nprint 'x'"
+    ((place, reason),) = read.refused
     assert read.part(place.row).cell == 2
     assert read.part(place.row).place(place) == Position(2, 1)
     assert "print" in reason

@@ -157,7 +157,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "the grammar: identifiers, imports, strings, comments": {
         "rules/migration/apex_amp.py": "BACKWARD INITIALIZED OPTIONAL",
         "rules/autocast/banned_loss_in_autocast.py": "QUOTED SWITCHING",
-        "amplint/cst/newer_syntax.py": "F_STRING SIGNS",
         "amplint/cst/pairing.py": "_AST_LEAVES",
         "amplint/cst/segments.py": "LONE_CR _FORM_FEED_INDENT",
         "amplint/gradscaler/event_index.py": "WORD",
