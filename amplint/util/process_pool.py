@@ -14,13 +14,12 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Send = Callable[[Any], object]
 
 # To judge as much, or to index it, takes about half a second (timm: 3 s for 4.4 million). A second
 # process pays for less on no clock: what both import and find out takes 0.8 s of CPU (s3prl).
@@ -54,17 +53,12 @@ def spread(
     own, *others = divide(weights, max(processes, 1))
     done: dict[int, Result] = {}
 
-    def receive(message: Any) -> None:
-        number, result = message
-        done[number] = result
+    def results_of(share: Sequence[int]) -> Iterator[tuple[int, Result]]:
+        return ((number, work(items[number])) for number in share)
 
-    def work_on(share: Sequence[int], send: Send) -> None:
-        for number in share:
-            send((number, work(items[number])))
-
-    children = [Child(partial(work_on, share), receive) for share in others]
+    children = [Child(results_of(share), done) for share in others]
     try:
-        work_on(own, receive)
+        done.update(results_of(own))
         for child in children:
             child.wait()
     except BaseException:
@@ -72,7 +66,7 @@ def spread(
             child.kill()
         raise
     # Of a process that was killed, for want of memory perhaps, or that has failed.
-    work_on([i for i in range(len(items)) if i not in done], receive)
+    done.update(results_of([i for i in range(len(items)) if i not in done]))
     return [done[i] for i in range(len(items))]
 
 
@@ -91,20 +85,14 @@ def each(
     results: dict[int, Result] = {}
     over: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def receive(message: Any) -> None:
-        number, result = message
-        results[number] = result
-
-    def work_on(number: int, send: Send) -> None:
-        send((number, work(items[number])))
+    def result_of(number: int) -> Iterator[tuple[int, Result]]:
+        yield number, work(items[number])
 
     try:
         while waiting or running:
             while waiting and len(running) < most:
                 number = waiting.pop()
-                running[number] = Child(
-                    partial(work_on, number), receive, partial(over.put, number)
-                )
+                running[number] = Child(result_of(number), results, partial(over.put, number))
             number = over.get()
             running.pop(number).wait()
             if number not in results:  # it was killed, for want of memory perhaps
@@ -137,18 +125,18 @@ def divide(weights: Sequence[int], shares: int) -> list[list[int]]:
 
 
 class Child:
-    """A process that works, and the thread of this one that hears what it sends.
+    """A process that works, and the thread of this one that hears what comes of it.
 
     Args:
-        work: is called there, with a way to send messages that can be pickled.
-        receive: is called here with each of them.
+        work: numbers with their results, which can be pickled; it is done there.
+        results: takes them here.
         over: is called when there are no more.
     """
 
     def __init__(
         self,
-        work: Callable[[Send], object],
-        receive: Send,
+        work: Iterable[tuple[int, Any]],
+        results: dict[int, Any],
         over: Callable[[], object] = lambda: None,
     ) -> None:
         lifeline = pipe_of(os.getpid())
@@ -158,12 +146,15 @@ class Child:
             try:
                 os.close(reading)
                 follow(lifeline)
-                work(Sender(writing))
+                with os.fdopen(writing, "wb") as stream:
+                    for result in work:
+                        pickle.dump(result, stream, pickle.HIGHEST_PROTOCOL)
+                        stream.flush()
                 os._exit(0)  # nothing of the parent's is to be flushed, closed or printed twice
             finally:
                 os._exit(1)
         os.close(writing)
-        self._thread = threading.Thread(target=hear, args=(reading, receive, over), daemon=True)
+        self._thread = threading.Thread(target=hear, args=(reading, results, over), daemon=True)
         self._thread.start()
         self._has_ended = False
 
@@ -181,27 +172,17 @@ class Child:
             self.wait()
 
 
-def hear(reading: int, receive: Send, over: Callable[[], object]) -> None:
-    """Receive what comes through a pipe, message by message, until nobody writes any more."""
+def hear(reading: int, results: dict[int, Any], over: Callable[[], object]) -> None:
+    """Take the results that come through a pipe, one by one, until nobody writes any more."""
     with os.fdopen(reading, "rb") as stream:
         try:
             # The bytes are this program's own, through a pipe that nobody else has.
             while stream.peek(1):
-                receive(pickle.load(stream))
+                number, result = pickle.load(stream)
+                results[number] = result
         except (EOFError, pickle.UnpicklingError):
             pass  # it was killed while it wrote
     over()
-
-
-class Sender:
-    """Writes messages to a pipe, one after the other."""
-
-    def __init__(self, writing: int) -> None:
-        self._stream = os.fdopen(writing, "wb")
-
-    def __call__(self, message: object) -> None:
-        pickle.dump(message, self._stream, pickle.HIGHEST_PROTOCOL)
-        self._stream.flush()
 
 
 # --------------------------------------------------------------------------- ends with its parent
