@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amplint.rules._shared.guards import ASKS_VERSION
-from amplint.rules._shared.lightning import TRAINER_REMOVED, TRAINERS
+from amplint.rules.parallel._trainer import TRAINER_REMOVED, TRAINERS
 
 from amplint.knowledge.libraries import (
     AUTOCASTS,

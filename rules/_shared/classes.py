@@ -22,7 +22,7 @@ def is_plain(method: cst.FunctionDef, src: Source) -> bool:
     return decorators <= PLAIN
 
 
-def method_beside(at: View, name: str) -> ast.FunctionDef | None:
+def _method_beside(at: View, name: str) -> ast.FunctionDef | None:
     """The method of a name that the class around a place defines."""
     cls = at.source.class_around(at.cst)
     for statement in cls.body if cls is not None else ():
@@ -35,7 +35,7 @@ def passes_around(at: View) -> tuple[cst.FunctionDef, cst.FunctionDef] | None:
     """`forward` and `backward` of an `autograd.Function`, for a place in `forward`."""
     if at.function.name != "forward" or AUTOGRAD_FUNCTION not in at.bases:
         return None
-    forward, written = at.source.function(at.cst), method_beside(at, "backward")
+    forward, written = at.source.function(at.cst), _method_beside(at, "backward")
     backward = at.source.layout.node_for(written) if written is not None else None
     if isinstance(forward, cst.FunctionDef) and isinstance(backward, cst.FunctionDef):
         return forward, backward
@@ -44,5 +44,5 @@ def passes_around(at: View) -> tuple[cst.FunctionDef, cst.FunctionDef] | None:
 
 def constructor_around(at: View) -> Sequence[ast.stmt]:
     """The statements of the `__init__` of the class around a place; none without one."""
-    constructor = method_beside(at, "__init__")
+    constructor = _method_beside(at, "__init__")
     return constructor.body if constructor is not None else ()

@@ -96,7 +96,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class TensorStep:
+class _TensorStep:
     """An operation on one tensor, whose other operands are of the host.
 
     Args:
@@ -130,7 +130,7 @@ def built(
         return None
     if at.op == READ:
         return _built_under(at, refused, steps) or _padded(at, device)
-    if at.op == "call" and (name := factory(at, refused)) is not None:
+    if at.op == "call" and (name := _factory(at, refused)) is not None:
         is_strided = name == "torch.empty_strided"
         return Built(at, name, sliced=is_strided, certain=is_local(at.called))
     if at.op == "call" and (parts := _parts_of(at)):
@@ -200,7 +200,7 @@ def _overflows(name: str, word: str) -> bool:
     return name == "torch.full" and word in CONVERSIONS_TO_INTEGERS
 
 
-def factory(call: View, refused: Collection[str] = ()) -> str | None:
+def _factory(call: View, refused: Collection[str] = ()) -> str | None:
     """The name of the factory that the call is, if it could build the tensor on any device."""
     name = call.callee
     facts = FACTORIES.get(name) if name is not None else None
@@ -222,10 +222,10 @@ def is_bound(at: View) -> bool:
     return isinstance(at.cst, cst.NamedExpr)
 
 
-def operand_alone(at: View) -> TensorStep | None:
+def operand_alone(at: View) -> _TensorStep | None:
     """The operation that an expression is, if it takes one tensor and what is of the host."""
     if at.op == "unary" and at.operator != "Not":
-        return TensorStep(at.operands[0], "neg")
+        return _TensorStep(at.operands[0], "neg")
     if at.op in ("compare", "binop") and len(at.operands) == 2:
         left, right = at.operands
         word = "eq" if at.op == "compare" else "mul"
@@ -235,13 +235,13 @@ def operand_alone(at: View) -> TensorStep | None:
     return _called_on(at) if at.op == "call" else None
 
 
-def _part_of(at: View) -> TensorStep | None:
+def _part_of(at: View) -> _TensorStep | None:
     """Ex) mask[None, :], rows[2:]"""
     indices = _indices_of(at)
     certain = all(each.op == "slice" or is_local(each) for each in indices)
     if all(map(_is_whole, indices)):
-        return TensorStep(at.operands[0], "view", certain)
-    return TensorStep(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
+        return _TensorStep(at.operands[0], "view", certain)
+    return _TensorStep(at.operands[0], SLICED, certain) if all(map(_is_plain, indices)) else None
 
 
 def _indices_of(at: View) -> list[View]:
@@ -250,7 +250,7 @@ def _indices_of(at: View) -> list[View]:
     return [*index.operands] if index.op == "tuple" else [index]
 
 
-def _called_on(call: View) -> TensorStep | None:
+def _called_on(call: View) -> _TensorStep | None:
     """Ex) torch.triu(mask, 1), mask.long()"""
     name = call.callee or ""
     given = [*call.arguments]
@@ -267,30 +267,30 @@ def _called_on(call: View) -> TensorStep | None:
     is_method = not name.startswith("torch.")
     sure = is_method or is_local(call.called)
     if name in VARIABLES:
-        return TensorStep(operand, "view", sure) if not others else None
+        return _TensorStep(operand, "view", sure) if not others else None
     if word in ("type", "to") and len(others) == 1 and _is_dtype(others[0]):
-        return TensorStep(operand, "type", is_surely_dtype(others[0]))
+        return _TensorStep(operand, "type", is_surely_dtype(others[0]))
     if word == "type":
-        return TensorStep(operand, word, placed=True)
+        return _TensorStep(operand, word, placed=True)
     if word == "view" and len(others) == 1 and not starred:
         other_bits = _is_dtype(others[0])
-        return TensorStep(operand, OTHER_BITS if other_bits else word, _is_surely_size(others[0]))
+        return _TensorStep(operand, OTHER_BITS if other_bits else word, _is_surely_size(others[0]))
     if word in SHAPE_METHODS | CONVERSIONS or (word == PARAMETER and not is_method):
-        return TensorStep(operand, word, sure)
+        return _TensorStep(operand, word, sure)
     if word in SAME_ANYWHERE | ROUNDED and all(map(_is_host, others)):
         of_ints = word in OF_INTS
-        return TensorStep(operand, word, sure and (of_ints or all(map(_is_surely_host, others))))
+        return _TensorStep(operand, word, sure and (of_ints or all(map(_is_surely_host, others))))
     return None
 
 
-def _apart(left: View, right: View, word: str) -> TensorStep | None:
+def _apart(left: View, right: View, word: str) -> _TensorStep | None:
     """The side that is not of the host, where the other one is."""
     if _is_host(right):
-        return TensorStep(left, word, _is_surely_host(right))
-    return TensorStep(right, word, _is_surely_host(left)) if _is_host(left) else None
+        return _TensorStep(left, word, _is_surely_host(right))
+    return _TensorStep(right, word, _is_surely_host(left)) if _is_host(left) else None
 
 
-def _on_host(left: View, right: View) -> TensorStep | None:
+def _on_host(left: View, right: View) -> _TensorStep | None:
     """The side that is a tensor on the CPU, where nothing is known of the other, or only that it
     may be a number.
 
@@ -302,7 +302,7 @@ def _on_host(left: View, right: View) -> TensorStep | None:
         if tensor is None or tensor.device.kind != CPU.kind or perhaps == value:
             continue
         if all(map(_is_host_atom, perhaps)):
-            return TensorStep(side, "mul", False) if perhaps else TensorStep(side, COMPARED)
+            return _TensorStep(side, "mul", False) if perhaps else _TensorStep(side, COMPARED)
     return None
 
 

@@ -16,32 +16,32 @@ ADDING = frozenset({"add_", "sub_"})
 
 
 @dataclass(frozen=True)
-class Growth:
+class _Growth:
     """A statement that adds to what was there before: the variable, and whether it decays."""
 
     variable: cst.BaseExpression
     decays: bool = False
 
 
-def growth_of(node: cst.CSTNode | None, src: Source) -> Growth | None:
+def growth_of(node: cst.CSTNode | None, src: Source) -> _Growth | None:
     """Ex) t += x, t = t + x, t = 0.9 * t + x, t.add_(x), t.mul_(0.9).add_(x), t.lerp_(x, 0.1)"""
     if isinstance(node, cst.AugAssign):
         adds = isinstance(node.operator, cst.AddAssign | cst.SubtractAssign)
-        return Growth(node.target) if adds else None
+        return _Growth(node.target) if adds else None
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
         return _grown_by(node.value, src.text(node.targets[0].target), src)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
         method, receiver = node.func.attr.value, node.func.value
         if method == "lerp_":
-            return Growth(receiver, decays=True)
+            return _Growth(receiver, decays=True)
         if method not in ADDING:
             return None
-        decayed = is_method(receiver, "mul_")
-        return Growth(decayed or receiver, decays=decayed is not None)
+        decayed = _is_method(receiver, "mul_")
+        return _Growth(decayed or receiver, decays=decayed is not None)
     return None
 
 
-def _grown_by(value: cst.BaseExpression, name: str, src: Source) -> Growth | None:
+def _grown_by(value: cst.BaseExpression, name: str, src: Source) -> _Growth | None:
     """The part of the old value in the new one: itself, or a share of it."""
     if not isinstance(value, cst.BinaryOperation):
         return None
@@ -52,15 +52,15 @@ def _grown_by(value: cst.BaseExpression, name: str, src: Source) -> Growth | Non
         sides.append(value.right)
     for side in sides:
         if src.text(side) == name:
-            return Growth(side)
+            return _Growth(side)
         if isinstance(side, cst.BinaryOperation) and isinstance(side.operator, cst.Multiply):
             for factor in (side.left, side.right):
                 if src.text(factor) == name:
-                    return Growth(factor, decays=True)
+                    return _Growth(factor, decays=True)
     return None
 
 
-def is_method(node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+def _is_method(node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
     """Ex) average, of average.mul_(0.9)"""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         return node.func.value if node.func.attr.value == name else None

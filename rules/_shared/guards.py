@@ -289,9 +289,9 @@ def is_kept(at: View) -> bool:
         if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
             return False
         if isinstance(ancestor, cst.If) and inner is ancestor.body:
-            tests = operands_of(at.of(ancestor.test))
+            tests = _operands_of(at.of(ancestor.test))
             asked = {name for test in tests for name in _missing(test)}
-            if asked and not asked.isdisjoint(stored(ancestor.body, src)):
+            if asked and not asked.isdisjoint(_stored(ancestor.body, src)):
                 return True
         inner = ancestor
     return False
@@ -305,7 +305,7 @@ def _missing(test: View) -> Iterator[str]:
         yield test.operands[0].text
 
 
-def stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
+def _stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
     """The texts of the fields and of the tables that the statements of a block write to."""
     for statement in body.children:
         for part in statement.children:
@@ -334,15 +334,15 @@ def meets_mismatch(at: View) -> bool:
     return any(
         test.operators[:1] == ("NotEq",) and test.operands[0].method in ("device", "dtype")
         for whole in tests_around(at)
-        for test in operands_of(whole)
+        for test in _operands_of(whole)
     )
 
 
-def operands_of(test: View) -> Iterator[View]:
+def _operands_of(test: View) -> Iterator[View]:
     """Ex) a, b, c of `a or (b and c)`"""
     if test.op == "bool":
         for operand in test.operands:
-            yield from operands_of(operand)
+            yield from _operands_of(operand)
     else:
         yield test
 

@@ -99,7 +99,7 @@ def _data_of(call: View) -> View | None:
     if call.op != "call" or call.has_star:
         return None
     name = call.callee
-    if is_new_tensor(call) or name in OF_DATA:
+    if _is_new_tensor(call) or name in OF_DATA:
         return call.arg("data", 0)
     if name in LEGACY_CONSTRUCTORS and len(call.operands) == 2:
         # Of a list it builds a tensor; a number is a size.
@@ -108,7 +108,7 @@ def _data_of(call: View) -> View | None:
     return None
 
 
-def is_new_tensor(call: View) -> bool:
+def _is_new_tensor(call: View) -> bool:
     return call.method == "new_tensor"
 
 
@@ -119,7 +119,7 @@ def _built_from(at: View, steps: int = MAX_STEPS) -> View | None:
     if at.op == READ:
         made = _built_from(at.origin, steps - 1)
         return made if made is not None and is_only_read(at, at.origin) else None
-    if not is_new_tensor(at) and _data_of(at) is not None:
+    if not _is_new_tensor(at) and _data_of(at) is not None:
         return at if not is_bound(at) else None
     step = operand_alone(at)
     return _built_from(step.operand, steps - 1) if step is not None else None
@@ -199,14 +199,14 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
     if any(isinstance(atom, Host) and atom.kind == "bool" for atom in number.value):
         return None  # `torch.jit.trace` cannot record `torch.full` of a bool
     value, is_scalar = python_value(number.value), constant.shape == "()"
-    if not is_scalar and "dtype" in keywords and not fits(value, HALF_MAX):
+    if not is_scalar and "dtype" in keywords and not _fits(value, HALF_MAX):
         return None  # of a list, `torch.tensor` makes inf of what is beyond a dtype; this raises
     conditions = {
         LITERAL: constant.is_counted and is_literal(number),
-        FITS: fits(value, LARGEST),
+        FITS: _fits(value, LARGEST),
     }
     function = f"{torch.text}.full"
-    if is_new_tensor(made) and made.receiver is not None:
+    if _is_new_tensor(made) and made.receiver is not None:
         function = source.text(call.func).removesuffix("tensor") + "full"
         conditions[LIKE] = is_surely_tensor(made.receiver)
         conditions[DENSE] = not has_other_layouts(made)
@@ -215,7 +215,7 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
     if number.cst is not copy.data.cst:
         done.append(edits.replace(copy.data.cst, number.text))
     if move is not None and move.receiver is not None:
-        place = placement(copy, move)
+        place = _placement(copy, move)
         if place is None:
             return None
         arguments, conditions[PLACED] = place
@@ -236,7 +236,7 @@ def is_bare(at: View, made: View) -> bool:
     return at.origin.cst is made.cst
 
 
-def placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
+def _placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
     """The arguments that say where the move goes; and whether they round as it does: with a dtype,
     the number is rounded once, not to float32 first."""
     move = move_of(moving)
@@ -253,7 +253,7 @@ def placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
     return None
 
 
-def fits(number: object, most: float) -> bool:
+def _fits(number: object, most: float) -> bool:
     """Whether `torch.full` takes the number in any dtype, or what is not known is inf or pi."""
     if not isinstance(number, int | float) or not math.isfinite(number):
         return True

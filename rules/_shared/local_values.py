@@ -31,14 +31,14 @@ def is_local(at: View) -> bool:
     source = at.source
     return all(
         definition(name, source) is not None or source.variables.is_fixed(name)
-        for part in reachable([at.cst], lambda part: definitions(part, source))
-        for name in variables(part)
+        for part in reachable([at.cst], lambda part: _definitions(part, source))
+        for name in _variables(part)
     )
 
 
-def definitions(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
+def _definitions(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
     """The expressions that the variables in an expression certainly hold."""
-    for name in variables(node):
+    for name in _variables(node):
         made = definition(name, src)
         if made is not None:
             yield made
@@ -61,7 +61,7 @@ def resolved(at: View) -> View:
     return at.of(list(reachable([at.cst], held))[-1])
 
 
-def variables(node: cst.CSTNode) -> Iterator[cst.Name]:
+def _variables(node: cst.CSTNode) -> Iterator[cst.Name]:
     """The names in an expression that stand for values: neither attributes nor keywords."""
     stack = [node]
     while stack:
@@ -77,12 +77,12 @@ def variables(node: cst.CSTNode) -> Iterator[cst.Name]:
 def is_surely_int(at: View) -> bool:
     """Ex) 3, len(x), x.size(0), x.shape[0] + 1; a variable that holds it"""
     return all(
-        operands_of_int(part, at.source) or _gives_int(at.of(part))
-        for part in reachable([at.cst], lambda part: operands_of_int(part, at.source))
+        _operands_of_int(part, at.source) or _gives_int(at.of(part))
+        for part in reachable([at.cst], lambda part: _operands_of_int(part, at.source))
     )
 
 
-def operands_of_int(node: cst.BaseExpression, source: Source) -> tuple[cst.BaseExpression, ...]:
+def _operands_of_int(node: cst.BaseExpression, source: Source) -> tuple[cst.BaseExpression, ...]:
     """The parts that must be ints for the expression to be one."""
     keep_ints = (cst.Add, cst.Subtract, cst.Multiply, cst.FloorDivide, cst.Modulo)
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, keep_ints):

@@ -56,7 +56,7 @@ def _move_by_cuda(target: View | None) -> Move:
         certain = is_local(target)
         return Move(f'"cuda:{index}"' if certain else target.text, None, certain)
     if isinstance(only(target.value), Device):
-        return Move(target.text, None, is_surely_device(target))
+        return Move(target.text, None, _is_surely_device(target))
     return Move(None, None, False)
 
 
@@ -73,13 +73,13 @@ def names_device(target: View) -> bool | None:
         return None
     if all(isinstance(a, Device) or (isinstance(a, Host) and a.kind in NAMING) for a in atoms):
         on_cpu = all(isinstance(a, Device) and a.kind == "cpu" for a in atoms)
-        return None if on_cpu else is_surely_device(target)
+        return None if on_cpu else _is_surely_device(target)
     if target.op == "attr" and target.method == "index" and target.receiver is not None:
         return False if _is_called_device(target.receiver.cst) else None  # that of the CPU is None
     return True if _is_called_device(target.cst) else None
 
 
-def is_surely_device(at: View) -> bool:
+def _is_surely_device(at: View) -> bool:
     """Whether what is used as a device is one for every caller.
 
     Ex) x.device, f"cuda:{rank}", torch.device(name), "cuda" if fast else "cpu", a constant
@@ -105,11 +105,6 @@ def _is_called_device(node: cst.BaseExpression) -> bool:
     """Ex) x.device, self.device, main_device"""
     named = node.attr if isinstance(node, cst.Attribute) else node
     return isinstance(named, cst.Name) and named.value.endswith("device")
-
-
-def bound_before(name: View) -> View | None:
-    """The expression whose result a variable holds, if this is the only place that reads it."""
-    return name.origin if is_only_read(name, name.origin) else None
 
 
 def is_only_read(name: View, made: View) -> bool:

@@ -17,10 +17,10 @@ def is_given(named: View) -> bool:
 
     Ex) amp.autocast of `def embed(x, amp): ...`, self.scaler_class, getattr(amp, "autocast")
     """
-    return any(each.op == "param" for each in reachable([named.origin], parts))
+    return any(each.op == "param" for each in reachable([named.origin], _parts))
 
 
-def parts(at: View) -> list[View]:
+def _parts(at: View) -> list[View]:
     """Ex) amp of amp.autocast and of getattr(amp, "autocast")"""
     made_of = {"attr": at.operands[:1], "call": at.operands[1:]}
     return [each.origin for each in made_of.get(at.op, ())]

@@ -1,36 +1,26 @@
-"""The check that the rules on the protocol of a GradScaler share, and helpers for their fixes."""
+"""The check that the rules on the protocol of a GradScaler share."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
     MISUSED,
-    Autocast,
     Edit,
     Finding,
     Fix,
     Misuse,
-    Object,
     Related,
     Rule,
     Safety,
     View,
     Violation,
-    reachable,
 )
-from amplint import libcst as cst
-from amplint.knowledge.libraries import DEFAULT_DTYPES
 
 if TYPE_CHECKING:
-    from amplint import Source
-
     Message = str | Callable[[View, Misuse], str | None]
     FindFix = Callable[[View, Misuse], Fix | None]
-    # By how they are written, and whether they have to hold.
-    Tests = Mapping[tuple[str, bool], cst.BaseExpression]
 
 
 def report(
@@ -67,11 +57,11 @@ def places(call: View, misuse: Misuse) -> list[Related]:
     """
     src = call.source
     *inner, last = (src.related(evidence) for evidence in (*misuse.inner, misuse.other))
-    shown = [*(one for one in inner if where(one) != where(last)), last]
-    return [one for one in shown if where(one) != (src.path, call.span)]
+    shown = [*(one for one in inner if _where(one) != _where(last)), last]
+    return [one for one in shown if _where(one) != (src.path, call.span)]
 
 
-def where(place: Related) -> tuple[str, object]:
+def _where(place: Related) -> tuple[str, object]:
     return place.path, place.span
 
 
@@ -79,192 +69,3 @@ def unsafe(title: str, *edits: Edit | None) -> Fix | None:
     """A fix that changes how the model is trained; None where one of its edits cannot be made."""
     made = tuple(edit for edit in edits if edit is not None)
     return Fix(title, made, Safety.UNSAFE) if len(made) == len(edits) else None
-
-
-# ----------------------------------------------------------------------------------- the scaler
-
-
-def other(call: View, misuse: Misuse) -> View | None:
-    """The call that makes it wrong, if it stands in the same function, and so sees the same
-    variables."""
-    place = call.source.related(misuse.other)
-    if misuse.inner or place.path != call.source.path:
-        return None
-    return next((each for each in calls_around(call) if each.span == place.span), None)
-
-
-def calls_around(call: View) -> Iterator[View]:
-    """The calls in the function around a call, in order."""
-    function = call.source.function(call.cst)
-    for each in call.source.calls(function) if function is not None else ():
-        yield call.of(each)
-
-
-def methods(scaler: str, name: str, call: View) -> list[View]:
-    """Those of them that are of a method of the scaler, by how that is written."""
-    found = (each for each in calls_around(call) if each.method == name)
-    return [each for each in found if each.receiver is not None and each.receiver.text == scaler]
-
-
-def scaler_of(call: View | None) -> View | None:
-    """The scaler of `scaler.scale(loss).backward()` or `scaler.step(optimizer)`."""
-    receiver = call.receiver if call is not None else None
-    if call is None or receiver is None or call.method != "backward":
-        return receiver
-    return receiver.receiver if receiver.method == "scale" else None
-
-
-def scaler_for(call: View, misuse: Misuse) -> tuple[str, Tests] | None:
-    """The scaler of the call that makes it wrong, as it is written, and the tests without which it
-    may be None at this call; None where they are unknown, or it may be another one there."""
-    scaler = scaler_of(other(call, misuse))
-    if scaler is None or not call.source.variables.same_at(scaler.cst, call.cst):
-        return None
-    tests = _tests_missing(scaler, call)
-    return (scaler.text, tests) if tests is not None else None
-
-
-def _tests_missing(scaler: View, call: View) -> Tests | None:
-    """The tests under which a function uses a scaler, and a call in it does not stand: without them
-    the scaler may be None. None where they are unknown.
-
-    Args:
-        scaler: where it is used.
-    """
-    src, used = call.source, scaler.cst
-    here = tests_of(call.cst, src)
-    missing = new(tests_of(used, src), here)
-    # Where the function is left before the scaler is used, it may be for the lack of one.
-    jumps = between(call.cst, used, (cst.Break, cst.Continue, cst.Return, cst.Raise), src)
-    left = [new(tests_of(each, src), here) for each in jumps]
-    is_tested = any(scaler.text in text for tests in (missing, *left) for text, _ in tests)
-    if not is_tested and all(_is_scaler(atom) for atom in scaler.value):
-        return {}
-    return missing if not left else None
-
-
-def _is_scaler(atom: object) -> bool:
-    return isinstance(atom, Object) and atom.kind == "scaler"
-
-
-def new(tests: Tests, known: Container[tuple[str, bool]]) -> Tests:
-    return {key: test for key, test in tests.items() if key not in known}
-
-
-# ------------------------------------------------------------------------------------ its lines
-
-
-def own_line(call: View) -> cst.SimpleStatementLine | None:
-    """The line that does nothing but the call."""
-    line = call.source.statement(call.cst)
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        return None
-    statement = line.body[0]
-    return line if isinstance(statement, cst.Expr) and statement.value is call.cst else None
-
-
-def added(call: View, text: str) -> Edit | None:
-    """Put a line after a line that is a call."""
-    line = own_line(call)
-    return call.source.edits.insert_statement_after(line, text) if line is not None else None
-
-
-def instead(call: View, lines: Sequence[str], tests: Tests) -> Edit | None:
-    """Put lines in the place of a line that is a call, under a test; without it the call stays.
-    None where comments stand in the call: it is written twice, and they would be.
-
-    Args:
-        tests: one test; of more of them there is no edit.
-    """
-    has_comments = any(isinstance(each, cst.Comment) for each in within(call.cst))
-    if len(tests) != 1 or has_comments or own_line(call) is None:
-        return None
-    [((text, holds), test)] = tests.items()
-    if not call.source.variables.same_at(test, call.cst):
-        return None
-    branches = (lines, [call.text])
-    return call.source.edits.branch(call.cst, text, branches if holds else branches[::-1])
-
-
-# ---------------------------------------------------------------------------- what stands around
-
-
-def tests_of(node: cst.CSTNode, src: Source) -> Tests:
-    """The tests around a node in its function."""
-    found, inner = {}, node
-    for around in _around_in_function(node, src):
-        if isinstance(around, cst.If) and inner is not around.test:
-            found[src.text(around.test), inner is around.body] = around.test
-        inner = around
-    return found
-
-
-def loops_of(node: cst.CSTNode, src: Source) -> list[cst.CSTNode]:
-    """The loops around a node in its function, from the inside out."""
-    loops = (cst.For, cst.While, cst.CompFor)
-    return [each for each in _around_in_function(node, src) if isinstance(each, loops)]
-
-
-def _around_in_function(node: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
-    function = src.function(node)
-    return itertools.takewhile(lambda each: each is not function, src.ancestors(node))
-
-
-def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """All nodes in a node, and itself."""
-    return reachable([node], lambda each: each.children)
-
-
-def between(
-    first: cst.CSTNode, last: cst.CSTNode, kinds: tuple[type[cst.CSTNode], ...], src: Source
-) -> list[cst.CSTNode]:
-    """The nodes of some kinds that begin after one node of a function, and before another."""
-    top = src.function(first) or [*src.ancestors(first)][-1]
-    found = (each for each in within(top) if isinstance(each, kinds))
-    return [each for each in found if starts(first, each, src) and starts(each, last, src)]
-
-
-def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
-    """Whether one node begins before another."""
-    return src.span(one).start < src.span(other).start
-
-
-def without_not(tests: Tests) -> dict[str, bool]:
-    """By the text of each test, whether it has to hold; `not x` as `x`."""
-    found = {}
-    for text, holds in tests:
-        bare = text.removeprefix("not ")
-        found[bare] = holds == (bare == text)
-    return found
-
-
-def regions_above(call: View, dtype: str) -> list[Autocast]:
-    """The enabled regions above a call, or around it, in the blocks that the call stands in; none
-    where its function opens none of this dtype."""
-    return [region for _, region in opened_above(call, dtype)]
-
-
-def opened_above(call: View, dtype: str) -> list[tuple[View, Autocast]]:
-    """The same, each with the context that opens it."""
-    opened = [pair for context in call.contexts for pair in opened_by(context)]
-    if all(region_dtype(region) != dtype for _, region in opened):
-        return []
-    return [(context, region) for context, region in opened if _is_above(context, call)]
-
-
-def opened_by(context: View) -> Iterator[tuple[View, Autocast]]:
-    """The regions that a context may open, with it."""
-    for atom in context.value:
-        if isinstance(atom, Autocast) and atom.enabled is not False:
-            yield context, atom
-
-
-def _is_above(context: View, call: View) -> bool:
-    """Whether a `with` stands around a call, or before it in a block that the call stands in."""
-    src = call.source
-    opened, around = src.statement(context.cst), [*src.ancestors(call.cst)]
-    return opened in around or (src.parent(opened) in around and context.span < call.span)
-
-
-def region_dtype(region: Autocast) -> str | None:
-    return region.dtype or DEFAULT_DTYPES.get(region.device or "")

@@ -14,7 +14,7 @@ MAX_CALLERS = 3  # how many calls up a version may be asked for
 LEAVES = (ast.Return, ast.Continue, ast.Break)
 
 
-class VersionedCall(NamedTuple):
+class _Call(NamedTuple):
     """A call: of what, in which function, and whether a test of the version decides on it."""
 
     callee: str
@@ -23,7 +23,7 @@ class VersionedCall(NamedTuple):
 
 
 @dataclass
-class VersionedCalls:
+class _Calls:
     """The calls of a module.
 
     Args:
@@ -40,7 +40,7 @@ class VersionedCalls:
                     self._values[ast.unparse(target)] = ast.unparse(statement.value)
 
     @cached_property
-    def _calls(self) -> tuple[VersionedCall, ...]:
+    def _calls(self) -> tuple[_Call, ...]:
         return tuple(self._in(self.module.body, "", False))
 
     def decide_on(self, function: str) -> bool:
@@ -61,12 +61,12 @@ class VersionedCalls:
             seen.update(waiting)
         return False
 
-    def _in(self, body: Sequence[ast.AST], caller: str, is_tested: bool) -> Iterator[VersionedCall]:
+    def _in(self, body: Sequence[ast.AST], caller: str, is_tested: bool) -> Iterator[_Call]:
         for node in body:
             name = node.name if isinstance(node, ast.FunctionDef) else caller
             if isinstance(node, ast.Call):
                 callee = ast.unparse(node.func).removeprefix("self.").removeprefix("cls.")
-                yield VersionedCall(callee, caller, is_tested)
+                yield _Call(callee, caller, is_tested)
             asks = isinstance(node, ast.If | ast.IfExp) and self._asks(node.test)
             inner = is_tested and name == caller
             for _, part in ast.iter_fields(node):
@@ -83,7 +83,7 @@ class VersionedCalls:
 
 
 @lru_cache(maxsize=1)
-def versioned_calls(module: ast.Module) -> VersionedCalls:
+def versioned_calls(module: ast.Module) -> _Calls:
     """The calls of a module, which are listed once for all findings in it: files are judged one
     after the other."""
-    return VersionedCalls(module)
+    return _Calls(module)

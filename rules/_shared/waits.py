@@ -53,7 +53,7 @@ LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})
 
 
 def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNode] | None:
-    """The nodes that are evaluated after `start` and before `end`, its operands included, as far
+    """The nodes that are _evaluated after `start` and before `end`, its operands included, as far
     as the text shows.
 
     None unless `end` stands at any depth in the block of the statement of `start`, or in one that
@@ -73,7 +73,7 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
         return None
     body: list[cst.CSTNode] = list(block.children)
     for statement in body[body.index(first) : body.index(last) + 1]:
-        for node in evaluated(statement):
+        for node in _evaluated(statement):
             span = src.layout.offsets(_decisive(node))
             within = span is not None and begins[1] <= span[0] and span[1] <= ends[1]
             if within and node is not end:
@@ -89,18 +89,18 @@ def _in_block(
 
 
 def _decisive(node: cst.CSTNode) -> cst.CSTNode:
-    """The part of a node that is evaluated first: of a statement with a test, the test."""
+    """The part of a node that is _evaluated first: of a statement with a test, the test."""
     if isinstance(node, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.CompIf)):
         return node.test
     return node.item if isinstance(node, cst.WithItem) else node
 
 
-def evaluated(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _evaluated(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """A node and those within it, except the bodies of functions that are only defined."""
     yield node
     if not isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef):
         for child in node.children:
-            yield from evaluated(child)
+            yield from _evaluated(child)
 
 
 def waits(at: View) -> bool:

@@ -35,7 +35,7 @@ from amplint import MAY_BE_REGION, Dtype, Finding, Group, Rule, View, nodes
 from amplint import libcst as cst
 
 from .._shared.forward import opens_region
-from .._shared.suspensions import suspensions
+from ._suspensions import suspensions
 
 # Decorators that leave a generator what it is.
 PLAIN = ("torch.", "builtins.", "functools.", "typing.")

@@ -56,12 +56,12 @@ from amplint import (
     calls,
     is_unknown,
     nodes,
+    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import EXTENSION
 
 from .._shared.classes import is_plain, passes_around
-from .._shared.steps import within
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -250,6 +250,11 @@ def restored(backward: cst.FunctionDef, src: Source) -> tuple[str, ...]:
             if isinstance(target, cst.Tuple | cst.List):
                 return tuple(src.text(element.value) for element in target.elements)
     return ()
+
+
+def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """All nodes in a node, and itself."""
+    return reachable([node], lambda each: each.children)
 
 
 def products(

@@ -49,14 +49,15 @@ from amplint import (
     View,
     calls,
     reachable,
+    region_dtype,
 )
 from amplint.knowledge.libraries import FULLY_SHARDED, SHARDED_SCALERS
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
 from .._shared.guards import speaks_of
+from .._shared.regions import opened_above, opened_by
 from .._shared.scalers import scaler_at
-from .._shared.steps import opened_above, opened_by, region_dtype, scaler_of
 
 COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
@@ -77,7 +78,8 @@ def check(call: View) -> Iterator[Finding]:
     region = region_of_loss(call) if heat is not None else None
     if heat is None or region is None or is_in_backward_pass(call):
         return
-    scaler = scaler_at(scaler_of(call)) if call.receiver and is_scale(call.receiver) else None
+    scaled = call.receiver
+    scaler = scaler_at(scaled.receiver) if scaled is not None and is_scale(scaled) else None
     if scaler is not None and scaler.enabled is False:
         how = f"the scaler is off, and the float16 region {'is' if region.enabled else 'may be'} on"
     elif may_be_scaled(call):

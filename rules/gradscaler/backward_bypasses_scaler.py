@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from amplint import Change, Fix, Group, Misuse, Raises, Rule, View, Violation
 
-from .._shared.steps import instead, report, scaler_for, unsafe
+from .._shared.steps import report, unsafe
+from ._fixes import instead, scaler_for
 
 rule = Rule(
     "AMP402",

@@ -30,18 +30,8 @@ from typing import TYPE_CHECKING
 from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 from amplint import libcst as cst
 
-from .._shared.steps import (
-    between,
-    calls_around,
-    loops_of,
-    methods,
-    other,
-    report,
-    scaler_of,
-    starts,
-    tests_of,
-    unsafe,
-)
+from .._shared.steps import report, unsafe
+from ._fixes import between, calls_around, loops_of, methods, other, scaler_of, starts, tests_of
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -37,7 +37,8 @@ from __future__ import annotations
 
 from amplint import Change, Fix, Group, Misuse, Raises, Rule, View, Violation
 
-from .._shared.steps import added, methods, report, scaler_of, unsafe
+from .._shared.steps import report, unsafe
+from ._fixes import added, methods, scaler_of
 
 rule = Rule(
     "AMP403",

@@ -29,7 +29,8 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
 from .._shared.hoisting import above_loops, outermost_loop
-from .._shared.steps import tests_of, unsafe, without_not
+from .._shared.steps import unsafe
+from ._fixes import tests_of, without_not
 
 rule = Rule(
     "AMP409",

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Finding, Group, Rule, Same, View, calls
+from amplint import Finding, Group, Rule, Same, View, calls, region_dtype
 
+from .._shared.regions import opened_above
 from .._shared.scalers import scaler_at
-from .._shared.steps import region_dtype, regions_above
 
 rule = Rule(
     "AMP411",
@@ -40,7 +40,7 @@ def check(call: View) -> Iterator[Finding]:
     scaler = scaler_at(call.receiver)
     if scaler is None or scaler.enabled is not True:
         return
-    regions = regions_above(call, "bfloat16")
+    regions = [region for _, region in opened_above(call, "bfloat16")]
     if regions and all(region_dtype(each) == "bfloat16" for each in regions):
         message = f"`{call.brief}` scales a bfloat16 loss, which needs no scaling"
         yield call.finding(message, (each.evidence for each in regions))

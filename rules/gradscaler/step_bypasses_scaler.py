@@ -41,16 +41,8 @@ from __future__ import annotations
 
 from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 
-from .._shared.steps import (
-    added,
-    instead,
-    methods,
-    report,
-    scaler_for,
-    starts,
-    tests_of,
-    unsafe,
-)
+from .._shared.steps import report, unsafe
+from ._fixes import added, instead, methods, scaler_for, starts, tests_of
 
 rule = Rule(
     "AMP401",

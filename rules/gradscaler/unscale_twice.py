@@ -23,7 +23,8 @@ from __future__ import annotations
 from amplint import Fix, Group, Misuse, Raises, Rule, View, Violation
 
 from .._shared.guards import is_caught
-from .._shared.steps import other, own_line, report
+from .._shared.steps import report
+from ._fixes import other, own_line
 
 DOMINATED = "the first call is in the same block, before the second"
 UNCAUGHT = "nothing around it catches the error"

@@ -44,8 +44,8 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
-from .._shared.counts import counted, mask_of
 from .._shared.reads import device_tensor, read_of_training
+from ._counts import counted, mask_of
 
 rule = Rule(
     "AMP106",

@@ -57,7 +57,7 @@ from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import LOGS, READS, read_of_training, tensor_of_read
 from .._shared.tensors import without_graph
-from .._shared.uses import ADVICE, use_of_read
+from ._uses import ADVICE, use_of_read
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from amplint import HOT, Finding, Group, Rule, RuleName, Syncs, View, calls
 from amplint.knowledge.host_reads import COUNTED
 
-from .._shared.counts import counted
 from .._shared.reads import read_of_training
+from ._counts import counted
 
 rule = Rule(
     "AMP115",

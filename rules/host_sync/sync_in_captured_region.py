@@ -68,9 +68,9 @@ from amplint.knowledge.captures import (
 )
 from amplint.knowledge.host_reads import COUNTED, DATA_DEPENDENT
 
-from .._shared.conditions import may_be_size, others_asked
-from .._shared.counts import deciding, mask_of
 from .._shared.reads import last_operand, operand_of_read
+from ._conditions import may_be_size, others_asked
+from ._counts import deciding, mask_of
 
 rule = Rule(
     "AMP114",

@@ -55,9 +55,9 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number, takes_size
 
-from .._shared.counts import MASKS
 from .._shared.reads import device_tensor, read_of_training
-from .._shared.uses import ADVICE, Use
+from ._counts import MASKS
+from ._uses import ADVICE, Use
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING
 from amplint import HOT, Finding, Group, Rule, Syncs, View, calls, nodes
 from amplint import libcst as cst
 
-from .._shared.formatting import (
+from .._shared.reads import hot_tensor, read_of_training
+from ._formatting import (
     FORMATTING_BUILTINS,
     FORMATTING_METHODS,
     LOGGING,
     in_call,
     in_percent,
 )
-from .._shared.reads import hot_tensor, read_of_training
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons

@@ -42,9 +42,9 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import COMPARING
 
-from .._shared.conditions import BOOL, may_be_size, others_asked, tested_by_bool
 from .._shared.reads import hot_tensor, last_operand, read_of_training
-from .._shared.uses import ADVICE, tests_finite, use_of_test
+from ._conditions import BOOL, may_be_size, others_asked, tested_by_bool
+from ._uses import ADVICE, tests_finite, use_of_test
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons

@@ -34,7 +34,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import (
+from ._deprecated import (
     CERTAIN,
     NOT_ASKED,
     of_class,

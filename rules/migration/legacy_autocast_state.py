@@ -24,7 +24,7 @@ from amplint import Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_STATE
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import renamed, report
+from ._deprecated import renamed, report
 
 SAME = "the old function equals the new one for this device type"
 UNSCRIPTED = "TorchScript does not compile the call"

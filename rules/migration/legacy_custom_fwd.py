@@ -25,7 +25,7 @@ from amplint import Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import renamed, report, report_unused_imports
+from ._deprecated import renamed, report, report_unused_imports
 
 SAME = "the old function calls the new one with this device type"
 DEVICE = 'device_type="cuda"'

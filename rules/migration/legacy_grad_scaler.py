@@ -46,7 +46,9 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 from amplint.knowledge.since import SINCE
 
-from .._shared.deprecated import (
+from .._shared.guards import is_fallback
+from .._shared.scalers import misplaced_device
+from ._deprecated import (
     CERTAIN,
     NOT_ASKED,
     of_class,
@@ -55,8 +57,6 @@ from .._shared.deprecated import (
     report_handed_on,
     report_unused_imports,
 )
-from .._shared.guards import is_fallback
-from .._shared.scalers import misplaced_device
 
 NEW = "torch.amp.GradScaler"
 SUCCESSORS = {

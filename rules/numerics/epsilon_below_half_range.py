@@ -43,7 +43,7 @@ from amplint.knowledge.casts import HALF_OF_LEAST
 
 from .._shared.constants import number_of
 from .._shared.dtypes import finding_on_dtype, operation, tensor_on_a_path
-from .._shared.probabilities import LOGARITHMS, sigmoid_of_unknown
+from ._probabilities import LOGARITHMS, sigmoid_of_unknown
 
 HALF_STEP_BELOW_ONE = 2.0**-12  # what is not farther from 1 rounds to it
 LIMITING = frozenset({"clamp", "clamp_", "clip", "clip_"})

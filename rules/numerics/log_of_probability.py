@@ -46,7 +46,7 @@ from amplint import (
 from amplint import libcst as cst
 
 from .._shared.dtypes import finding_on_dtype, operation, tensor_on_a_path
-from .._shared.probabilities import (
+from ._probabilities import (
     LOGARITHMS,
     SIGMOID,
     SOFTMAX,

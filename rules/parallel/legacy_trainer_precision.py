@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from amplint import Finding, Fix, Group, Rule, Safety, Unrun, View, calls, calls_with, constant
 
-from .._shared.lightning import MIXED, TRAINERS, removed_arguments, renewed
+from ._trainer import MIXED, TRAINERS, removed_arguments, renewed
 
 NEW: dict[object, str] = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
 

@@ -30,10 +30,12 @@ from collections.abc import Iterator
 
 from amplint import (
     BackpropagatedLosses,
+    Classes,
     Finding,
     Function,
     Group,
     Object,
+    ProjectText,
     Raises,
     Rule,
     View,
@@ -42,8 +44,12 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.lightning import optimizes_automatically
+from .._shared.lightning import in_lightning_module
 
+KNOWN = ("lightning.", "pytorch_lightning.", "torch.", "abc.", "typing.", "builtins.")
+AUTOMATIC = "automatic_optimization"
+# An argument of the Trainer of Lightning 1.0 to 1.2, over however many lines.
+GIVEN_TO_TRAINER = rf"(?<![.\w]){AUTOMATIC}=\w"
 OF_SCALER = frozenset({"scale", "unscale_", "step", "update"})
 
 
@@ -69,6 +75,18 @@ def check(function: View) -> Iterator[Finding]:
         if found is not None:
             yield found  # what comes after it belongs to the same mistake
             return
+
+
+def optimizes_automatically(at: View) -> bool:
+    """Whether it is Lightning that runs the backward pass and the step of the module around a
+    place: the default, if nobody speaks of it, and no class of another library may."""
+    return (
+        in_lightning_module(at)
+        and all(base.startswith(KNOWN) for base in at.bases)
+        and not (at.cls is not None and at.fact(Classes).family_mentions(at.cls, AUTOMATIC))
+        and not at.fact(ProjectText).is_stored_from_outside(AUTOMATIC)
+        and not at.matches(GIVEN_TO_TRAINER, AUTOMATIC)
+    )
 
 
 def manual_backward(call: View) -> Finding | None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from amplint import Finding, Fix, Group, Rule, Safety, Unrun, View, calls, calls_with
 
-from .._shared.lightning import (
+from ._trainer import (
     ASKING,
     SUCCESSORS,
     TRAINER_REMOVED,

@@ -42,7 +42,6 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.dtypes import WIDE_FLOATS
 
-from .._shared.buffers import buffers, half_holds, written_into
 from .._shared.dtypes import (
     ARITHMETIC,
     dtype_evidence,
@@ -51,6 +50,7 @@ from .._shared.dtypes import (
     parts_of,
     taken_by,
 )
+from ._buffers import buffers, half_holds, written_into
 
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.

@@ -55,7 +55,7 @@ from .._shared.dtypes import (
     made_of,
     takers,
 )
-from .._shared.region_casts import cast_product, is_cast_by, is_hard_coded
+from ._region_casts import cast_product, is_cast_by, is_hard_coded
 
 BY_REGION = frozenset({Shows.AUTOCAST, Shows.SIGN, Shows.SETTINGS, Shows.ACTIVATION})
 

@@ -40,7 +40,7 @@ from amplint import (
 from amplint import libcst as cst
 
 from .._shared.dtypes import SAME_DTYPE, dtype_of_cast, first, takers
-from .._shared.region_casts import is_cast_by, is_hard_coded
+from ._region_casts import is_cast_by, is_hard_coded
 
 rule = Rule(
     "AMP205",

@@ -73,7 +73,7 @@ from amplint.values.atoms import (
     Value,
     one,
 )
-from rules._shared.buffers import is_exact_in_half
+from rules.precision._buffers import is_exact_in_half
 from tests.oracles.torch_versions import CAST_SINCE, NEWER, NEWER_DIFFERS, OLDER_DIFFERS
 
 torch = pytest.importorskip("torch")

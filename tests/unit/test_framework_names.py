@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # their messages name it.
 SUBJECTS = {"rules/_shared/lightning.py", *(f"rules/parallel/{name}.py" for name in (
     "hard_coded_device_in_lightning_module", "host_read_in_self_log", "legacy_trainer_precision",
-    "manual_amp_in_automatic_optimization", "removed_trainer_argument",
+    "manual_amp_in_automatic_optimization", "removed_trainer_argument", "_trainer",
 ))}  # fmt: skip
 NAMES = frozenset(package for model in bundled() for package in model.packages)
 NAMED = re.compile(rf"\b({'|'.join(sorted(NAMES))})\b")

@@ -80,14 +80,14 @@ def test_a_chain_is_walked_in_linear_time(
 ) -> None:
     """Each variable is looked at a fixed number of times, however often it is used."""
     asked = 0
-    one = local_values.operands_of_int
+    one = local_values._operands_of_int
 
     def counted(*arguments: object) -> tuple[object, ...]:
         nonlocal asked
         asked += 1
         return one(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(local_values, "operands_of_int", counted)
+    monkeypatch.setattr(local_values, "_operands_of_int", counted)
     counts = []
     for size in (10, 20):
         asked = 0

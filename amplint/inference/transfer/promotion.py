@@ -15,6 +15,7 @@ from amplint.values.atoms import (
     CPU,
     NO_DEVICE,
     Arguments,
+    Autocast,
     Device,
     Host,
     Reason,
@@ -138,7 +139,7 @@ def widest(floats: Iterable[str | None]) -> str | None:
     return covering(kinds)
 
 
-def region_dtype(region: Region) -> str:
+def region_dtype(region: Region | Autocast) -> str:
     """The 16-bit dtype of an enabled region, "half" where it is not known which."""
     if region.dtype is not None:
         return region.dtype

@@ -22,8 +22,8 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .guards import is_fallback
-from .parameters import is_given
+from .._shared.guards import is_fallback
+from .._shared.parameters import is_given
 
 if TYPE_CHECKING:
     from amplint import Source

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from amplint import READ, reachable
 from amplint.knowledge.dtypes import FLOATS, HALF
 
-from .constants import number_of
-from .dtypes import operation, outputs_are_cast
+from .._shared.constants import number_of
+from .._shared.dtypes import operation, outputs_are_cast
 
 if TYPE_CHECKING:
     from amplint import Reason, View

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amplint import Tensor, TensorTree, constant, only
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
-from .reads import device_tensor
+from .._shared.reads import device_tensor
 
 if TYPE_CHECKING:
     from amplint import View

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.knowledge.casts import policy
 
-from .dtypes import Operation, product
+from .._shared.dtypes import Operation, product
 
 if TYPE_CHECKING:
     from amplint import View

@@ -9,8 +9,8 @@ from amplint import HALF, View, reachable
 from amplint.knowledge.casts import SAME_DTYPE_WRITES
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .constants import number_of
-from .dtypes import is_called_on, taken_by
+from .._shared.constants import number_of
+from .._shared.dtypes import is_called_on, taken_by
 
 SHAPE_FUNCTIONS = frozenset({"torch.triu", "torch.tril"})
 # What in-place methods write: the position of the argument.

@@ -10,8 +10,8 @@ from amplint import PackedLengths, reachable
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import LOGGED, takes_size
 
-from .guards import leaves, raises
-from .scalers import scaler_at
+from .._shared.guards import leaves, raises
+from .._shared.scalers import scaler_at
 
 if TYPE_CHECKING:
     from amplint import View
