@@ -19,7 +19,6 @@ from amplint import (
     ReadByFramework,
     Related,
     Sequence,
-    Shows,
     Symbol,
     Tensor,
     TensorCertainty,
@@ -107,16 +106,11 @@ def _on_device(tensor: Tensor | TensorTree) -> bool:
     return tensor.device.kind == ACCELERATOR
 
 
-def read_of_training(at: View, tensor: Tensor | TensorTree | None) -> Reasons | None:
-    """Why a tensor is on the device and the place runs for every batch of training; None unless
-    both hold."""
-    return read_of_batches(at, tensor, TRAINING)
-
-
 def read_of_batches(
-    at: View, tensor: Tensor | TensorTree | None, temperature: str
+    at: View, tensor: Tensor | TensorTree | None, temperature: str = TRAINING
 ) -> Reasons | None:
-    """The same for every batch of training, or of evaluation."""
+    """Why a tensor is on the device and the place runs for every batch, of training or of
+    evaluation; None unless both hold."""
     heat = at.hotness if tensor is not None else None
     if tensor is None or heat is None or heat.temperature != temperature:
         return None
@@ -276,8 +270,3 @@ def heat_of_training(at: View) -> Heat | None:
     """Why a place runs for every batch of training; None unless it does."""
     heat = at.hotness
     return heat if heat is not None and heat.temperature == TRAINING else None
-
-
-def runs_in_forward(heat: Heat) -> bool:
-    """Whether a module's `forward`, or its loss, makes a place hot, not a loop that was seen."""
-    return bool(heat.chain) and heat.chain[-1].kind is Shows.FORWARD

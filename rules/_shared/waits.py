@@ -42,12 +42,24 @@ from amplint.knowledge.host_reads import (
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
-from .clocks import CLOCKS
 from .reads import returns_at_once
 
 if TYPE_CHECKING:
     from amplint import Source, View
 
+CLOCKS = frozenset(
+    {
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.time",
+        "time.time_ns",
+        "timeit.default_timer",
+    }
+)
 # Optimizers whose step looks at its tensors.
 LOOKING_OPTIMIZERS = frozenset({"torch.optim.LBFGS", "torch.optim.SparseAdam"})
 

@@ -44,7 +44,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
-from .._shared.reads import device_tensor, read_of_training
+from .._shared.reads import device_tensor, read_of_batches
 from ._counts import counted, mask_of
 
 rule = Rule(
@@ -62,7 +62,7 @@ def check(at: View) -> Iterator[Finding]:
     """Ex) losses[y != ignored], mask.nonzero(), F.one_hot(y), x.repeat_interleave(counts, 0)"""
     mask = mask_of(at) if at.op != "call" else None
     tensor = device_tensor(mask.value, certain=True) if mask is not None else counted(at)
-    reasons = read_of_training(at, tensor)
+    reasons = read_of_batches(at, tensor)
     if reasons is None or (at.op == "put" and is_filled(at)):
         return
     message = f"the shape of `{at.brief}` is read from the device in every iteration"

@@ -45,9 +45,9 @@ from amplint import libcst as cst
 from amplint.knowledge.host_reads import EMPTIES_CACHE
 from amplint.knowledge.vocabulary import WISHES_EMPTY_CACHE
 
-from .._shared.clocks import measures
 from .._shared.guards import is_wished
 from .._shared.reads import heat_of_training, is_move_to_host
+from ._clocks import measures
 
 rule = Rule(
     "AMP111",

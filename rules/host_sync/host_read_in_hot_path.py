@@ -55,7 +55,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 
-from .._shared.reads import LOGS, READS, read_of_training, tensor_of_read
+from .._shared.reads import LOGS, READS, read_of_batches, tensor_of_read
 from .._shared.tensors import without_graph
 from ._uses import ADVICE, use_of_read
 
@@ -76,7 +76,7 @@ rule = Rule(
 
 @rule.on((READS | LOGS) & HOT)
 def check(call: View) -> Iterator[Finding]:
-    reasons = read_of_training(call, tensor_of_read(call))
+    reasons = read_of_batches(call, tensor_of_read(call))
     if reasons is None or call.ask(ReadsOfCallers):
         return
     if call.ask(ReadBack) and isinstance(call.source.parent(call.cst), cst.Return):
@@ -91,7 +91,7 @@ def check_reader(call: View) -> Iterator[Finding]:
     if read is None:
         return
     (_, _, given), *_ = call.arguments
-    reasons = read_of_training(call, given.tensor)
+    reasons = read_of_batches(call, given.tensor)
     if reasons is not None:
         yield call.finding(told(call), (read, *reasons), help=ADVICE[use_of_read(call)])
 

@@ -51,7 +51,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
-from .._shared.reads import device_tensor, hot_tensor, read_of_training
+from .._shared.reads import device_tensor, hot_tensor, read_of_batches
 from .._shared.tensors import without_graph
 
 ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
@@ -81,7 +81,7 @@ def check(call: View) -> Iterator[Finding]:
     if operand is None:
         return
     tensor = hot_tensor(operand, receiver=call.method == "item")
-    reasons = read_of_training(call, tensor)
+    reasons = read_of_batches(call, tensor)
     uses = [fed_back(call, use) for use in call.uses] if reasons is not None else []
     used = [use for use in uses if use is not None]
     if reasons is None or not uses or None in uses or not is_used_there_alone(call):

@@ -53,7 +53,7 @@ from amplint import (
 from amplint.knowledge.host_reads import ELEMENT_READS
 
 from .._shared.parameters import holds_argument
-from .._shared.reads import device_tensor, hot_tensor, read_of_training
+from .._shared.reads import device_tensor, hot_tensor, read_of_batches
 from .._shared.tensors import is_surely_tensor, operands_of_tensor
 
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
@@ -85,7 +85,7 @@ def check(call: View) -> Iterator[Finding]:
     alone = len(operands) == 1
     for operand in operands:
         tensor = iterated(operand, name) if alone else without_dimensions(operand.value)
-        reasons = read_of_training(call, tensor)
+        reasons = read_of_batches(call, tensor)
         if reasons is not None and operand.ask(TensorCertainty):
             yield call.finding(told(name, operand, alone), reasons, on_device(name, call, operand))
             return

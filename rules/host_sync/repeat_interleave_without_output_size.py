@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from amplint import HOT, Finding, Group, Rule, RuleName, Syncs, View, calls
 from amplint.knowledge.host_reads import COUNTED
 
-from .._shared.reads import read_of_training
+from .._shared.reads import read_of_batches
 from ._counts import counted
 
 rule = Rule(
@@ -48,7 +48,7 @@ rule = Rule(
 @rule.on(calls(*COUNTED) & HOT)
 def check(call: View) -> Iterator[Finding]:
     """Ex) F.one_hot(y), x.repeat_interleave(counts, dim=0)"""
-    reasons = read_of_training(call, counted(call))
+    reasons = read_of_batches(call, counted(call))
     if reasons is None:
         return
     word = COUNTED[call.callee or ""]

@@ -32,9 +32,9 @@ from amplint import HOT, Finding, Group, Rule, Syncs, View, calls
 from amplint.knowledge.host_reads import SYNCHRONIZES
 from amplint.knowledge.vocabulary import WISHES_SYNCHRONIZATION
 
-from .._shared.clocks import is_timed
 from .._shared.guards import fills_cache, is_wished
 from .._shared.reads import heat_of_training, is_move_to_host, returns_at_once
+from ._clocks import is_timed
 
 STREAMS = frozenset(
     f"torch.{device}.{name}_stream"

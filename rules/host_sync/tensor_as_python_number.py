@@ -55,7 +55,7 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number, takes_size
 
-from .._shared.reads import device_tensor, read_of_training
+from .._shared.reads import device_tensor, read_of_batches
 from ._counts import MASKS
 from ._uses import ADVICE, Use
 
@@ -121,7 +121,7 @@ def check(at: View) -> Iterator[Finding]:
 
 def first_read(at: View) -> tuple[NumberUse, Reasons] | None:
     for use in uses(at):
-        reasons = read_of_training(use.number, use.tensor)
+        reasons = read_of_batches(use.number, use.tensor)
         if reasons is not None and use.number.ask(TensorCertainty):
             return use, reasons
     return None

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from amplint import HOT, Finding, Group, Rule, Syncs, View, calls, nodes
 from amplint import libcst as cst
 
-from .._shared.reads import hot_tensor, read_of_training
+from .._shared.reads import hot_tensor, read_of_batches
 from ._formatting import (
     FORMATTING_BUILTINS,
     FORMATTING_METHODS,
@@ -76,7 +76,7 @@ def check(at: View) -> Iterator[Finding]:
 def reads(operands: Sequence[View]) -> Iterator[tuple[View, Reasons]]:
     """Those of the operands that are tensors on the device, and why the host waits for them."""
     for operand in operands:
-        reasons = read_of_training(operand, hot_tensor(operand))
+        reasons = read_of_batches(operand, hot_tensor(operand))
         if reasons is not None:
             yield operand, reasons
 

@@ -42,7 +42,7 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import COMPARING
 
-from .._shared.reads import hot_tensor, last_operand, read_of_training
+from .._shared.reads import hot_tensor, last_operand, read_of_batches
 from ._conditions import BOOL, may_be_size, others_asked, tested_by_bool
 from ._uses import ADVICE, tests_finite, use_of_test
 
@@ -90,7 +90,7 @@ def check_comparison(call: View) -> Iterator[Finding]:
     takes_tensors = call.callee in COMPARING
     receiver = call.receiver if not takes_tensors else None
     for operand in (given if receiver is None else [receiver, *given])[:2]:
-        reasons = read_of_training(operand, hot_tensor(operand, receiver=takes_tensors))
+        reasons = read_of_batches(operand, hot_tensor(operand, receiver=takes_tensors))
         if reasons is not None:
             if not any(reading(each) is not None for each in others_asked(call)[0]):
                 yield call.finding(told(call), reasons)
@@ -107,7 +107,7 @@ def check_membership(at: View) -> Iterator[Finding]:
         # A dict looks for the object, not for its value.
         searched = isinstance(only(inside.value), Sequence)
         for operand in (left, inside) if searched else (inside,):
-            reasons = read_of_training(at, hot_tensor(operand))
+            reasons = read_of_batches(at, hot_tensor(operand))
             if reasons is not None:
                 yield at.finding(told(at), reasons)
                 return
@@ -125,7 +125,7 @@ def reading(test: View) -> Reasons | None:
         tensor = hot_tensor(deciding)
         if tensor is None or (tensor.device.kind is None and may_be_size(deciding, tensor)):
             continue
-        reasons = read_of_training(test, tensor)
+        reasons = read_of_batches(test, tensor)
         if reasons is not None:
             return reasons
     return None

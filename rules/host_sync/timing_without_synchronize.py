@@ -53,8 +53,7 @@ from amplint.knowledge.casts import MOVES
 from amplint.knowledge.operations import RESULTS
 from amplint.knowledge.vocabulary import TIMES_THE_HOST
 
-from .._shared.clocks import CLOCKS
-from .._shared.waits import between, operation_may_wait, waits
+from .._shared.waits import CLOCKS, between, operation_may_wait, waits
 
 # What a model may do to wait for the device, in the text of its functions.
 WAITING = re.compile(

@@ -39,7 +39,7 @@ from amplint import (
 from amplint import libcst as cst
 
 from .._shared.lightning import in_lightning_module
-from .._shared.reads import READS, operand_of_read, read_of_training, tensor_of_read
+from .._shared.reads import READS, operand_of_read, read_of_batches, tensor_of_read
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -62,7 +62,7 @@ rule = Rule(
 @rule.on(READS & HOT)
 def check(call: View) -> Iterator[Finding]:
     operand = operand_of_read(call) if in_lightning_module(call) else None
-    evidence = read_of_training(call, tensor_of_read(call)) if operand is not None else None
+    evidence = read_of_batches(call, tensor_of_read(call)) if operand is not None else None
     if operand is None or evidence is None:
         return
     number = converted(call.cst, call.source)

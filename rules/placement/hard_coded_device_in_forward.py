@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Finding, Fix, Group, Raises, Rule, Safety, View
+from amplint import Finding, Fix, Group, Heat, Raises, Rule, Safety, Shows, View
 
 from .._shared.classes import constructor_around
 from .._shared.gpus import MAY_NAME_GPU, elsewhere, gpu_named, input_of, is_asked_for, mentions_gpu
-from .._shared.reads import runs_in_forward
 
 rule = Rule(
     "AMP508",
@@ -51,6 +50,11 @@ def check(call: View) -> Iterator[Finding]:
         return
     message = f"`{call.brief}` hard-codes CUDA: fails if the model is elsewhere"
     yield call.finding(message, heat.chain, as_input(call, named))
+
+
+def runs_in_forward(heat: Heat) -> bool:
+    """Whether a module's `forward`, or its loss, makes a place hot, not a loop that was seen."""
+    return bool(heat.chain) and heat.chain[-1].kind is Shows.FORWARD
 
 
 def is_meant(call: View) -> bool:

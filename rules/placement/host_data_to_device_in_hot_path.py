@@ -94,7 +94,7 @@ from .._shared.host_copies import (
     moves,
     repeats_number,
 )
-from .._shared.reads import read_of_training
+from .._shared.reads import read_of_batches
 
 if TYPE_CHECKING:
     from amplint import Reason
@@ -131,7 +131,7 @@ def check(call: View) -> Iterator[Finding]:
     built = host_tensor(call) if what is None else None
     if (what is None and built is None) or is_rare(call):
         return
-    reasons = read_of_training(call, tensor)
+    reasons = read_of_batches(call, tensor)
     if reasons is None:
         return
     at, fix = call, None
@@ -155,7 +155,7 @@ def check_element(at: View) -> Iterator[Finding]:
     number = at.assigned
     if number is None or not is_number(number):
         return
-    reasons = read_of_training(buffer, tensor)
+    reasons = read_of_batches(buffer, tensor)
     if reasons is not None:
         message = f"a number is copied to `{at.brief}` on the device in every iteration"
         yield at.finding(message, reasons, help=FILL)

@@ -50,7 +50,7 @@ from amplint import (
 from .._shared.factories import changes_default_device
 from .._shared.guards import asks_type
 from .._shared.local_values import is_local
-from .._shared.reads import read_of_training
+from .._shared.reads import read_of_batches
 from .._shared.tensors import has_own_classes, is_surely_tensor
 
 TENSOR = "the argument is a tensor for every caller"
@@ -90,7 +90,7 @@ def check(call: View) -> Iterator[Finding]:
         made = data.origin.related("a tensor from here on") if is_made else None
         yield call.finding(message, (made,), None if is_method else copied(call, data))
     elif not is_method and (element := on_device(data)) is not None:
-        reasons = read_of_training(call, element)
+        reasons = read_of_batches(call, element)
         if reasons is not None:
             message = f"`{call.brief}` waits for each tensor in the list"
             yield call.finding(message, reasons)

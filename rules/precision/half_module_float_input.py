@@ -54,6 +54,7 @@ from amplint import (
     Instance,
     Object,
     Presumes,
+    ProjectText,
     Raises,
     Reason,
     Related,
@@ -68,12 +69,14 @@ from amplint import (
 )
 from amplint.knowledge.vocabulary import ASKS_DEVICE
 
+from .._shared.classes import constructor_around
 from .._shared.dtypes import differ, dtype_evidence, dtype_of_cast, is_called_on, taken_by
 from .._shared.guards import tests_around, tests_before
-from .._shared.half_by_device import half_by_device
 from .._shared.moves import move_of
 
 CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
+# A cast of a field, or a call that is given it and may cast it.
+FIELD_CAST = r"{0}(\.| =).*(half|float|double|dtype|type\(|apply\()|[(,] ?{0}[,)]"
 CASTING = frozenset({"to", "type", "half", "bfloat16", "float", "double", "apply"})
 MOVING = frozenset({"eval", "train", "cuda", "cpu"})
 METHODS = {"float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double"}
@@ -139,6 +142,26 @@ def check_by_device(call: View) -> Iterator[Finding]:
         test = ast.unparse(asks.test)
         message = f"`{module.brief}` is half only if `{test}`, but its input always is: this raises"
         yield given[0].finding(message, (cast.related("half here, on any device"),))
+
+
+def half_by_device(module: View) -> ast.If | None:
+    """The `if` that asks for the device and holds the only cast of a module, to half, where that is
+    a field of an object.
+
+    Ex) if self.device == "cuda": self.model = self.model.half()
+    """
+    cls, constructor = module.source.class_around(module.cst), constructor_around(module)
+    if cls is None or module.fact(ProjectText).is_stored_from_outside(module.method):
+        return None
+    field = FIELD_CAST.format(re.escape(module.text))
+    casts = [line.strip() for line in ast.unparse(cls).splitlines() if re.search(field, line)]
+    if len(casts) != 1 or not casts[0].endswith(".half()"):
+        return None
+    needs_it = re.search(r"\b(raise|assert)\b", "\n".join(map(ast.unparse, constructor)))
+    tests = (each for each in constructor if isinstance(each, ast.If) and not each.orelse)
+    asking = (each for each in tests if ASKS_DEVICE.search(ast.unparse(each.test)))
+    holding = (each for each in asking if casts[0] in map(ast.unparse, each.body))
+    return next(holding, None) if needs_it is None else None
 
 
 def last_cast(at: View) -> View | None:

@@ -133,7 +133,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/transfer/symbols.py": "MATH_CONSTANTS",
         "amplint/ir/module_names.py": "ALWAYS_LIBRARIES",
         "amplint/ir/ssa.py": "ENTERING LEAVING STACKING",
-        "rules/_shared/clocks.py": "READS_CLOCK",
+        "rules/host_sync/_clocks.py": "READS_CLOCK",
         "rules/_shared/constants.py": "INFINITE OF_MATH PLAIN_NUMBERS",
         "rules/migration/_deprecated.py": "ASKING",
         "rules/host_sync/_formatting.py": "LOG_METHODS",

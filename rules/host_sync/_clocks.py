@@ -10,23 +10,12 @@ from amplint import FunctionTexts
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import MEASURES
 
+from .._shared.waits import CLOCKS
+
 if TYPE_CHECKING:
     from amplint import Heat, View
 
-CLOCKS = frozenset(
-    {
-        "datetime.datetime.now",
-        "datetime.datetime.utcnow",
-        "time.monotonic",
-        "time.monotonic_ns",
-        "time.perf_counter",
-        "time.perf_counter_ns",
-        "time.time",
-        "time.time_ns",
-        "timeit.default_timer",
-    }
-)
-# The same, and the events of the device, where nothing but text can be had.
+# The clocks of the host, and the events of the device, where nothing but text can be had.
 READS_CLOCK = re.compile(
     r"\b(time\.time|perf_counter|monotonic|default_timer|datetime\.now|elapsed_time)(_ns)?\b"
 )
