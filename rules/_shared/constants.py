@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from amplint import OPERATORS, DType, Host, View, computed, known, only
-from amplint import libcst as cst
-
-from .local_values import resolved
 
 # Kinds of numbers whose type is known, and the names of these types.
 PLAIN_NUMBERS = frozenset({"int", "float", "bool"})
-INFINITE = re.compile(r"""(["'])[+-]?(inf|infinity|nan)\1""", re.IGNORECASE)
 # The limits of float32 that `torch.finfo` and `numpy.finfo` have.
 LIMITS = {
     "max": 3.4028234663852886e38,
@@ -20,25 +14,6 @@ LIMITS = {
     "smallest_normal": 2.0**-126,
     "eps": 2.0**-23,
 }
-OF_MATH = re.compile(r"(math|np|numpy|torch)\.(pi|e|inf|nan)")
-
-
-def is_literal(at: View) -> bool:
-    """Whether the expression is a number as it is written, or a variable that holds nothing else.
-
-    Ex) 1e-3, -1, True, float("inf"), math.pi
-    """
-    made = resolved(at)
-    node = made.cst
-    if isinstance(node, cst.UnaryOperation):
-        return is_literal(made.of(node.expression))
-    if isinstance(node, cst.Call):
-        text = made.source.text(node.args[0]) if len(node.args) == 1 else ""
-        return made.callee == "builtins.float" and INFINITE.fullmatch(text) is not None
-    if isinstance(node, cst.Attribute):
-        return OF_MATH.fullmatch(made.text) is not None
-    is_bool = isinstance(node, cst.Name) and node.value in ("True", "False")
-    return is_bool or isinstance(node, cst.Integer | cst.Float)
 
 
 def number_of(at: View) -> float | None:

@@ -89,7 +89,7 @@ def finding_on_dtype(
         fix, help, group: as `View.finding` takes them.
     """
     places = (*because, tensor.dtype_evidence)
-    return at.finding(message, places, fix, help, group, anywhere=is_chosen_by_flag(tensor))
+    return at.finding(message, places, fix, help, group, anywhere=_is_chosen_by_flag(tensor))
 
 
 def tensor_on_a_path(at: View | None) -> Tensor | None:
@@ -105,7 +105,7 @@ def tensor_on_a_path(at: View | None) -> Tensor | None:
     return atom if is_sure or not any(map(PRECISION.search, at.tested_around)) else None
 
 
-def is_chosen_by_flag(tensor: Tensor) -> bool:
+def _is_chosen_by_flag(tensor: Tensor) -> bool:
     """Whether a tensor is half where a cast says so, on one path, and not where a region does."""
     evidence = evidence_of(tensor.dtype_evidence)
     cast = evidence is not None and evidence.kind is Shows.DTYPE
@@ -155,7 +155,7 @@ def operation(call: View) -> Operation | None:
     if call.op != "call":
         return None
     function, *arguments = call.operands
-    given = tuple(part for each in arguments for part in parts_of(each))
+    given = tuple(part for each in arguments for part in _parts_of(each))
     called = only(function.value)
     if isinstance(called, Object):
         return Operation(called.type, given, called)
@@ -166,7 +166,7 @@ def operation(call: View) -> Operation | None:
     return Operation(call.callee, given) if call.callee is not None else None
 
 
-def parts_of(at: View) -> Sequence[View]:
+def _parts_of(at: View) -> Sequence[View]:
     """The parts of a list or a tuple, or the one that is none."""
     return at.operands if at.op in ("list", "tuple") else (at,)
 
@@ -237,16 +237,3 @@ def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
 def first(places: Iterable[View]) -> View | None:
     """The first one in the text."""
     return min(places, key=lambda at: at.span, default=None)
-
-
-def is_decided_within(tensor: Tensor, at: View) -> bool:
-    """Whether what decides a tensor's dtype stands in the function around.
-
-    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
-    """
-    evidence, src = evidence_of(tensor.dtype_evidence), at.source
-    function = src.function(at.cst)
-    if evidence is None or evidence.place.path != src.path or function is None:
-        return False
-    span = src.span(function.body)
-    return span.start.row <= evidence.place.row <= span.end.row

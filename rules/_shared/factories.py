@@ -11,9 +11,9 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .local_values import is_local, is_surely_int, is_surely_number, shaped
+from .local_values import is_local, is_surely_int, is_surely_number, resolved, shaped
 from .moves import is_beside, is_only_read
-from .tensors import is_surely_dtype
+from .tensors import is_surely_tensor
 
 if TYPE_CHECKING:
     from amplint import View
@@ -138,7 +138,7 @@ def built(
         return None if None in made or made[0] is None else replace(made[0], alone=False)
     step = operand_alone(at)
     found = built(step.operand, refused, steps - 1) if step is not None else None
-    if step is None or found is None or is_bound(at):
+    if step is None or found is None or isinstance(at.cst, cst.NamedExpr):
         return None
     word = step.word
     return replace(
@@ -214,12 +214,7 @@ def _factory(call: View, refused: Collection[str] = ()) -> str | None:
     made = call.tensor if "device" not in keywords else None
     if made is not None and made.device.kind != CPU.kind:
         return None  # `torch.normal(mean, std)` draws where these are
-    return name if not is_bound(call) else None
-
-
-def is_bound(at: View) -> bool:
-    """Whether a variable is bound to an expression in passing: `(x := torch.zeros(3))`."""
-    return isinstance(at.cst, cst.NamedExpr)
+    return name if not isinstance(call.cst, cst.NamedExpr) else None  # `(x := torch.zeros(3))`
 
 
 def operand_alone(at: View) -> _TensorStep | None:
@@ -269,7 +264,7 @@ def _called_on(call: View) -> _TensorStep | None:
     if name in VARIABLES:
         return _TensorStep(operand, "view", sure) if not others else None
     if word in ("type", "to") and len(others) == 1 and _is_dtype(others[0]):
-        return _TensorStep(operand, "type", is_surely_dtype(others[0]))
+        return _TensorStep(operand, "type", _is_surely_dtype(others[0]))
     if word == "type":
         return _TensorStep(operand, word, placed=True)
     if word == "view" and len(others) == 1 and not starred:
@@ -380,3 +375,12 @@ def _is_host_atom(atom: Atom) -> bool:
         inner = atom.items if atom.items is not None else (atom.element,)
         return all(_is_host_atom(a) for value in inner for a in value)
     return isinstance(atom, Host | DType)
+
+
+def _is_surely_dtype(at: View) -> bool:
+    """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
+    made = resolved(at)
+    if made.op == "attr" and made.method == "dtype":
+        return is_surely_tensor(made.operands[0])
+    are_dtypes = bool(at.value) and all(isinstance(each, DType) for each in at.value)
+    return are_dtypes and is_local(at)

@@ -84,20 +84,6 @@ def is_kept(variable: View) -> bool:
     return variable.is_joined or variable.op in ("attr", "name", "subscript")
 
 
-def growths(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
-    """The places where the variable grows, in the order of the text."""
-    growth = growth_of(block, src)
-    if growth is not None and src.text(growth.variable) == name:
-        yield block
-    for child in block.children:
-        yield from growths(name, child, src)
-
-
-def begins_anew(name: str, block: cst.CSTNode, src: Source) -> bool:
-    """Whether the variable is given another value within the block than one that grew."""
-    return next(beginnings(name, block, src), None) is not None
-
-
 def beginnings(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
     """The places of a block where the variable is given another value than one that grew."""
     targets: list[cst.BaseExpression] = []

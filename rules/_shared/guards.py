@@ -315,17 +315,6 @@ def _stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
                     yield src.text(written.value if isinstance(written, cst.Subscript) else written)
 
 
-def is_probe(at: View) -> bool:
-    """Whether the node is there to see whether it raises.
-
-    Ex) try: _ = torch.zeros(1).to(device) except RuntimeError: return False
-    """
-    node, src = at.cst, at.source
-    statement = src.parent(node)
-    thrown = isinstance(statement, cst.Expr) or src.assigned_name(node) == "_"
-    return thrown and is_caught(at)
-
-
 def meets_mismatch(at: View) -> bool:
     """Whether the node runs only where two tensors differ in device or dtype, as they should not.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +23,9 @@ from amplint import constant as python_value
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
-from .constants import PLAIN_NUMBERS, is_literal
-from .factories import MAX_STEPS, is_bound, operand_alone
+from .constants import PLAIN_NUMBERS
+from .factories import MAX_STEPS, operand_alone
+from .local_values import resolved
 from .moves import is_only_read, move_of, without_move
 from .tensors import has_other_layouts, has_own_classes, is_surely_tensor
 
@@ -44,6 +46,8 @@ UNTOUCHED = "nothing happens to it before the move"
 PLACED = "the move names a device alone, and certainly one"
 LEAF = "no gradient is required before the move"
 OF_FILL = (LITERAL, FITS, UNTOUCHED, PLACED, LEAF)
+INFINITE = re.compile(r"""(["'])[+-]?(inf|infinity|nan)\1""", re.IGNORECASE)
+OF_MATH = re.compile(r"(math|np|numpy|torch)\.(pi|e|inf|nan)")
 LARGEST = 3.4e38  # beyond it, float32 overflows: `torch.tensor` makes inf, `torch.full` raises
 
 
@@ -120,7 +124,7 @@ def _built_from(at: View, steps: int = MAX_STEPS) -> View | None:
         made = _built_from(at.origin, steps - 1)
         return made if made is not None and is_only_read(at, at.origin) else None
     if not _is_new_tensor(at) and _data_of(at) is not None:
-        return at if not is_bound(at) else None
+        return at if not isinstance(at.cst, cst.NamedExpr) else None
     step = operand_alone(at)
     return _built_from(step.operand, steps - 1) if step is not None else None
 
@@ -176,7 +180,7 @@ def constant_of(data: View) -> RepeatedNumber | None:
     if data.op in ("list", "tuple"):
         numbers = [element.value for element in data.cst.elements]
         texts = {data.source.text(number) for number in numbers}
-        if len(texts) != 1 or not is_literal(data.of(numbers[0])):
+        if len(texts) != 1 or not _is_literal(data.of(numbers[0])):
             return None
         return RepeatedNumber(f"({len(numbers)},)", data.of(numbers[0]))
     if repeats_number(data):
@@ -185,7 +189,7 @@ def constant_of(data: View) -> RepeatedNumber | None:
         if not isinstance(count, Host) or count.kind != "int":
             return None
         return RepeatedNumber(f"({times.text},)", repeated.operands[0], is_counted=False)
-    return RepeatedNumber("()", data) if is_literal(data) and is_number(data) else None
+    return RepeatedNumber("()", data) if _is_literal(data) and is_number(data) else None
 
 
 def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
@@ -202,7 +206,7 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
     if not is_scalar and "dtype" in keywords and not _fits(value, HALF_MAX):
         return None  # of a list, `torch.tensor` makes inf of what is beyond a dtype; this raises
     conditions = {
-        LITERAL: constant.is_counted and is_literal(number),
+        LITERAL: constant.is_counted and _is_literal(number),
         FITS: _fits(value, LARGEST),
     }
     function = f"{torch.text}.full"
@@ -219,7 +223,7 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
         if place is None:
             return None
         arguments, conditions[PLACED] = place
-        conditions[UNTOUCHED] = is_bare(move.receiver, made)
+        conditions[UNTOUCHED] = move.receiver.origin.cst is made.cst
         conditions[LEAF] = "requires_grad" not in keywords
         done += [edits.add_argument(call, *arguments), without_move(move)]
     whole = tuple(edit for edit in done if edit is not None)
@@ -229,11 +233,6 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
     fix = Fix.safe_if(title, (*whole, *torch.edits), conditions)
     # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
     return fix.demoted() if "requires_grad" in keywords and made.mentions("jit") else fix
-
-
-def is_bare(at: View, made: View) -> bool:
-    """Whether an expression is the tensor as it was built, by whatever names."""
-    return at.origin.cst is made.cst
 
 
 def _placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
@@ -258,3 +257,21 @@ def _fits(number: object, most: float) -> bool:
     if not isinstance(number, int | float) or not math.isfinite(number):
         return True
     return abs(number) <= most
+
+
+def _is_literal(at: View) -> bool:
+    """Whether the expression is a number as it is written, or a variable that holds nothing else.
+
+    Ex) 1e-3, -1, True, float("inf"), math.pi
+    """
+    made = resolved(at)
+    node = made.cst
+    if isinstance(node, cst.UnaryOperation):
+        return _is_literal(made.of(node.expression))
+    if isinstance(node, cst.Call):
+        text = made.source.text(node.args[0]) if len(node.args) == 1 else ""
+        return made.callee == "builtins.float" and INFINITE.fullmatch(text) is not None
+    if isinstance(node, cst.Attribute):
+        return OF_MATH.fullmatch(made.text) is not None
+    is_bool = isinstance(node, cst.Name) and node.value in ("True", "False")
+    return is_bool or isinstance(node, cst.Integer | cst.Float)

@@ -139,10 +139,3 @@ def shaped(at: View) -> View | None:
     is_shape = whole.op == "attr" and whole.method == "shape"
     is_size = whole.op == "call" and whole.method == "size" and len(whole.operands) == 1
     return whole.receiver if is_shape or is_size else None
-
-
-def is_dotted(node: cst.BaseExpression) -> bool:
-    """Ex) x, self.weight"""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return isinstance(node, cst.Name)

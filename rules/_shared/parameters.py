@@ -5,30 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint import libcst as cst
-from amplint import reachable
 
 if TYPE_CHECKING:
     from amplint import View
-
-
-def is_given(named: View) -> bool:
-    """Whether a dotted name begins with a parameter, or a variable that was made of one: then
-    callers that are not seen may have it be something else.
-
-    Ex) amp.autocast of `def embed(x, amp): ...`, self.scaler_class, getattr(amp, "autocast")
-    """
-    return any(each.op == "param" for each in reachable([named.origin], _parts))
-
-
-def _parts(at: View) -> list[View]:
-    """Ex) amp of amp.autocast and of getattr(amp, "autocast")"""
-    made_of = {"attr": at.operands[:1], "call": at.operands[1:]}
-    return [each.origin for each in made_of.get(at.op, ())]
-
-
-def holds_argument(at: View) -> bool:
-    """Whether a variable may hold what callers pass, be it on one path alone."""
-    return _own_parameter(at) is not None
 
 
 def holds_unannotated(at: View) -> bool:

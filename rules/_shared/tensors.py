@@ -5,19 +5,17 @@ A value rests on the calls that are seen; a fix that is safe must hold for those
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from amplint import READ, DType, Host, NoGrad, Object, View, only, reachable
+from amplint import READ, Host, NoGrad, Object, View, only, reachable
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
-from .classes import constructor_around
-from .local_values import is_local, resolved, shaped
+from .local_values import is_local
 from .parameters import holds_unannotated
 
 if TYPE_CHECKING:
@@ -51,25 +49,9 @@ LAYOUTS = r"\b(to_sparse|sparse_\w+_tensor|sparse_tensor|to_mkldnn)"
 NESTED = r"\bnested_tensor"
 
 
-def has_nested(at: View) -> bool:
-    return at.matches(NESTED, "nested_tensor")
-
-
 def has_other_layouts(at: View) -> bool:
     """Whether the project has tensors that are not strided: sparse ones, nested ones."""
     return at.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
-
-
-def is_registered(at: View) -> bool:
-    """Whether it is an attribute that the constructor of the class around registers as a buffer."""
-    return at.op == "attr" and any(
-        isinstance(each, ast.Call)
-        and isinstance(each.func, ast.Attribute)
-        and each.func.attr == "register_buffer"
-        and any(isinstance(arg, ast.Constant) and arg.value == at.method for arg in each.args)
-        for statement in constructor_around(at)
-        for each in ast.walk(statement)
-    )
 
 
 def is_surely_tensor(at: View, *, annotated: bool = True) -> bool:
@@ -154,27 +136,3 @@ def is_under_no_grad(at: View) -> bool:
         for item in around.items
         for atom in at.of(item.item).value
     )
-
-
-def is_surely_shape(at: View) -> bool:
-    """Whether the expression is a `torch.Size`; the shape of an array is a tuple.
-
-    Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
-    """
-    receiver = shaped(at)
-    return receiver is not None and is_surely_tensor(receiver)
-
-
-def is_surely_vector(at: View) -> bool:
-    """Whether an expression is a tensor with at least one dimension."""
-    tensor = at.tensor
-    return tensor is not None and tensor.rank == 1 and is_local(at)
-
-
-def is_surely_dtype(at: View) -> bool:
-    """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
-    made = resolved(at)
-    if made.op == "attr" and made.method == "dtype":
-        return is_surely_tensor(made.operands[0])
-    are_dtypes = bool(at.value) and all(isinstance(each, DType) for each in at.value)
-    return are_dtypes and is_local(at)

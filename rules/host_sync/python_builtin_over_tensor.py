@@ -52,7 +52,7 @@ from amplint import (
 )
 from amplint.knowledge.host_reads import ELEMENT_READS
 
-from .._shared.parameters import holds_argument
+from .._shared.parameters import holds_unannotated
 from .._shared.reads import device_tensor, hot_tensor, read_of_batches
 from .._shared.tensors import is_surely_tensor, operands_of_tensor
 
@@ -160,7 +160,7 @@ def is_made_here(at: View) -> bool:
     """Whether a call makes a tensor, and of no argument of the function: that may be a Python
     number on another path, which has no `clamp`."""
     return is_surely_tensor(at) or any(
-        part.op == "call" and not any(map(holds_argument, operands_of_tensor(part)))
+        part.op == "call" and not any(map(holds_unannotated, operands_of_tensor(part)))
         for part in reachable([at], operands_of_tensor)
         if at.tensor is not None
     )

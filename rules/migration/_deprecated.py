@@ -19,11 +19,11 @@ from amplint import (
     calls,
     in_functions_with,
     nodes,
+    reachable,
 )
 from amplint import libcst as cst
 
 from .._shared.guards import is_fallback
-from .._shared.parameters import is_given
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -248,3 +248,18 @@ def without(statement: cst.ImportFrom, gone: list[cst.ImportAlias], src: Source)
     kept = ", ".join(src.text(alias).rstrip(", ") for alias in left)
     new = f"from {src.text(statement.module)} import {kept}"
     return Fix(title, (src.edits.replace(statement, new),), Safety.UNSAFE)
+
+
+def is_given(named: View) -> bool:
+    """Whether a dotted name begins with a parameter, or a variable that was made of one: then
+    callers that are not seen may have it be something else.
+
+    Ex) amp.autocast of `def embed(x, amp): ...`, self.scaler_class, getattr(amp, "autocast")
+    """
+    return any(each.op == "param" for each in reachable([named.origin], _parts))
+
+
+def _parts(at: View) -> list[View]:
+    """Ex) amp of amp.autocast and of getattr(amp, "autocast")"""
+    made_of = {"attr": at.operands[:1], "call": at.operands[1:]}
+    return [each.origin for each in made_of.get(at.op, ())]

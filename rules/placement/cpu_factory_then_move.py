@@ -63,7 +63,7 @@ from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.vocabulary import LOADS_STATE
 
 from .._shared.factories import Built, built, changes_default_device, same_numbers
-from .._shared.guards import is_kept, is_probe
+from .._shared.guards import is_caught, is_kept
 from .._shared.host_copies import LEAF, OF_DATA, OF_FILL, Copy, constant_of, filling, moved_copy
 from .._shared.moves import Move, is_only_read, move_of, without_move
 
@@ -199,3 +199,14 @@ def conditions(made: Built, move: Move) -> dict[str, bool]:
         DTYPE: move.dtype is None or made.name in CONVERTIBLE,
         CERTAIN: move.certain,
     }
+
+
+def is_probe(at: View) -> bool:
+    """Whether the node is there to see whether it raises.
+
+    Ex) try: _ = torch.zeros(1).to(device) except RuntimeError: return False
+    """
+    node, src = at.cst, at.source
+    statement = src.parent(node)
+    thrown = isinstance(statement, cst.Expr) or src.assigned_name(node) == "_"
+    return thrown and is_caught(at)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from amplint import Finding, Fix, Group, Rule, Same, Tensor, TensorTree, Unknown, View, calls
 
-from .._shared.host_copies import OF_DATA, constant_of, is_bare, moved_copy
+from .._shared.host_copies import OF_DATA, constant_of, moved_copy
 from .._shared.moves import Move, move_of, without_move
 
 CERTAIN = "the target of the move is certainly a device"
@@ -54,7 +54,7 @@ def built_there(made: View, call: View, move: Move) -> Fix | None:
     """Ex) torch.tensor(ids).to(d) -> torch.tensor(ids, device=d)"""
     if move.device is None or move.dtype is not None or call.receiver is None:
         return None
-    if not is_bare(call.receiver, made):
+    if call.receiver.origin.cst is not made.cst:
         return None
     if made.arg("requires_grad") is not None:
         return None  # the moved tensor is not a leaf, the one that is built there would be

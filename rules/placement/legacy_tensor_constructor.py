@@ -68,9 +68,7 @@ from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, 
 from .._shared.moves import move_of
 from .._shared.tensors import (
     has_own_classes,
-    is_surely_shape,
     is_surely_tensor,
-    is_surely_vector,
 )
 
 if TYPE_CHECKING:
@@ -362,3 +360,18 @@ def with_dtype(given: View, name: str, before: str = "") -> tuple[Edit, ...]:
 def given_to(call: View) -> list[View]:
     """The arguments of a call, in whatever way they are given."""
     return [argument for _, _, argument in call.arguments]
+
+
+def is_surely_shape(at: View) -> bool:
+    """Whether the expression is a `torch.Size`; the shape of an array is a tuple.
+
+    Ex) x.shape, x.size(), x.shape[1:] of a tensor; a variable that holds it
+    """
+    receiver = shaped(at)
+    return receiver is not None and is_surely_tensor(receiver)
+
+
+def is_surely_vector(at: View) -> bool:
+    """Whether an expression is a tensor with at least one dimension."""
+    tensor = at.tensor
+    return tensor is not None and tensor.rank == 1 and is_local(at)

@@ -57,9 +57,8 @@ from amplint.knowledge.factories import FACTORIES
 
 from .._shared.factories import Built, built, same_numbers
 from .._shared.host_copies import OF_DATA, constant_of, copy_by, filling
-from .._shared.local_values import is_dotted
 from .._shared.moves import without_move
-from .._shared.tensors import has_nested, has_other_layouts, has_own_classes, is_surely_tensor
+from .._shared.tensors import has_other_layouts, has_own_classes, is_surely_tensor
 
 VALUES = "every device and dtype gets the same values"
 OPERANDS = "its arguments are the same for every caller"
@@ -220,9 +219,15 @@ def conditions(call: View, made: Built, target: View) -> dict[str, bool]:
         NOT_SHARED: not made.expanded,
         WHOLE: not made.sliced,
         PLAIN: not has_own_classes(call),
-        # `x.type_as(sparse)` raises; `x.to(sparse)` makes a dense tensor, `new_zeros` a sparse one.
-        # Of a nested tensor, either makes a dense one, and `new_zeros` raises.
-        DENSE: not (has_nested(call) if is_type_as else has_other_layouts(call)),
+        # `x.to(sparse)` makes a dense tensor, `new_zeros` a sparse one; of a nested one, it raises.
+        DENSE: not has_other_layouts(call),
         # Not a dtype or a device on a path that is not seen.
         CAST: is_type_as or is_surely_tensor(target),
     }
+
+
+def is_dotted(node: cst.BaseExpression) -> bool:
+    """Ex) x, self.weight"""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name)

@@ -47,7 +47,6 @@ from .._shared.dtypes import (
     dtype_evidence,
     may_default_to_half,
     operation,
-    parts_of,
     taken_by,
 )
 from ._buffers import buffers, half_holds, written_into
@@ -147,7 +146,8 @@ def grows(at: View, read: View) -> bool:
 def joined(call: View) -> tuple[View, ...]:
     """Ex) half, buffer of torch.cat([half, buffer], 1)"""
     tensors = call.arg("tensors", 0)
-    return tuple(parts_of(tensors)) if tensors is not None else ()
+    is_written = tensors is not None and tensors.op in ("list", "tuple")
+    return tuple(tensors.operands) if tensors is not None and is_written else ()
 
 
 def given_to_strict(call: View) -> tuple[View, ...]:

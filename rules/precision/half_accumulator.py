@@ -23,6 +23,7 @@ parameters is rarely known; neither are sums whose tensor comes from a caller.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from amplint import (
     EVALUATED,
@@ -47,8 +48,11 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import half_on_a_path
 from amplint.knowledge.vocabulary import MAKES_LASTING
 
-from .._shared.dtypes import is_chosen_by_flag
-from .._shared.growth import begins_anew, growth_of, growths, is_kept, loop_of_batches
+from .._shared.dtypes import finding_on_dtype
+from .._shared.growth import beginnings, growth_of, is_kept, loop_of_batches
+
+if TYPE_CHECKING:
+    from amplint import Source
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}
 
@@ -85,8 +89,7 @@ def check(at: View) -> Iterator[Finding]:
         message = (
             f"`{name}` adds up batches in {dtype}: adding 1 has no effect from {LIMITS[dtype]} on"
         )
-    because = (tensor.dtype_evidence, *heat.chain)
-    yield variable.finding(message, because, anywhere=is_chosen_by_flag(tensor))
+    yield finding_on_dtype(variable, tensor, message, because=heat.chain)
 
 
 def may_grow(at: View) -> Iterator[View]:
@@ -132,6 +135,15 @@ def over_batches(node: cst.CSTNode | None, variable: View, tensor: Tensor) -> bo
     else:
         return False
     name = variable.text
-    if block is None or begins_anew(name, block, src):
+    if block is None or any(True for _ in beginnings(name, block, src)):
         return False
     return next(growths(name, block, src), None) is node  # what follows is the same sum
+
+
+def growths(name: str, block: cst.CSTNode, src: Source) -> Iterator[cst.CSTNode]:
+    """The places where the variable grows, in the order of the text."""
+    growth = growth_of(block, src)
+    if growth is not None and src.text(growth.variable) == name:
+        yield block
+    for child in block.children:
+        yield from growths(name, child, src)

@@ -25,6 +25,7 @@ reported.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from amplint import (
@@ -40,6 +41,7 @@ from amplint import (
     Tensor,
     View,
     calls,
+    evidence_of,
     nodes,
     only,
 )
@@ -47,15 +49,15 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
+from .._shared.classes import constructor_around
 from .._shared.dtypes import (
     differ,
     dtype_evidence,
-    is_decided_within,
     may_default_to_half,
 )
 from .._shared.guards import is_caught
 from .._shared.parameters import holds_unannotated
-from .._shared.tensors import is_registered, is_surely_tensor
+from .._shared.tensors import is_surely_tensor
 
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 
@@ -185,3 +187,28 @@ def cast(buffer: View, to: Tensor, source: View) -> Fix | None:
         UNCAUGHT: not is_caught(source),
     }
     return Fix.safe_if(f"Cast the source to the dtype of `{buffer.brief}`", (edit,), conditions)
+
+
+def is_decided_within(tensor: Tensor, at: View) -> bool:
+    """Whether what decides a tensor's dtype stands in the function around.
+
+    What callers pass may have another dtype in calls that nobody sees, or be no tensor.
+    """
+    evidence, src = evidence_of(tensor.dtype_evidence), at.source
+    function = src.function(at.cst)
+    if evidence is None or evidence.place.path != src.path or function is None:
+        return False
+    span = src.span(function.body)
+    return span.start.row <= evidence.place.row <= span.end.row
+
+
+def is_registered(at: View) -> bool:
+    """Whether it is an attribute that the constructor of the class around registers as a buffer."""
+    return at.op == "attr" and any(
+        isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr == "register_buffer"
+        and any(isinstance(arg, ast.Constant) and arg.value == at.method for arg in each.args)
+        for statement in constructor_around(at)
+        for each in ast.walk(statement)
+    )

@@ -36,7 +36,7 @@ from amplint.values import atoms as values
 from amplint.values.atoms import NONE, UNKNOWN, Autocast, Evidence, Host, Shows, is_autocast, one
 from amplint.values.lattice import only
 from amplint.view.view import FileCode, View
-from rules._shared.parameters import is_given
+from rules.migration._deprecated import is_given
 
 
 def source(text: str) -> Source:
