@@ -86,8 +86,7 @@ def elsewhere(call: View, named: View, device: str) -> tuple[Edit, ...]:
     where = (
         edits.insert_argument(call.cst, device) if index is None else edits.replace(index, device)
     )
-    moved = edits.replace(call.cst.func.attr, "to")
-    return (moved, where) if where is not None else (moved,)
+    return edits.replace(call.cst.func.attr, "to"), where
 
 
 def input_of(call: View) -> str | None:

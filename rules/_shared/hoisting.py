@@ -32,11 +32,10 @@ def above_loops(at: View) -> tuple[Edit, ...] | None:
         return None
     if not src.variables.bound_once(name):
         return None
-    removed = src.edits.remove_statement(assign)
     comment = line.trailing_whitespace.comment if len(line.body) == 1 else None
     behind = f"  {comment.value}" if comment is not None else ""
     above = src.edits.insert_statement_before(loop, src.text(assign) + behind)
-    return (above, removed) if above is not None and removed is not None else None
+    return above, src.edits.remove_statement(assign)
 
 
 def outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:

@@ -198,7 +198,7 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
     call, source = made.cst, made.source
     torch, edits = source.imports.spell("torch"), source.edits
     keywords = {keyword for _, keyword, _ in made.arguments if keyword is not None}
-    if torch is None or len(call.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
+    if len(call.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
         return None
     if any(isinstance(atom, Host) and atom.kind == "bool" for atom in number.value):
         return None  # `torch.jit.trace` cannot record `torch.full` of a bool
@@ -226,11 +226,8 @@ def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
         conditions[UNTOUCHED] = move.receiver.origin.cst is made.cst
         conditions[LEAF] = "requires_grad" not in keywords
         done += [edits.add_argument(call, *arguments), without_move(move)]
-    whole = tuple(edit for edit in done if edit is not None)
-    if len(whole) < len(done):
-        return None
     title = f"Create the {'scalar' if is_scalar else 'tensor'} on the device"
-    fix = Fix.safe_if(title, (*whole, *torch.edits), conditions)
+    fix = Fix.safe_if(title, (*done, *torch.edits), conditions)
     # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
     return fix.demoted() if "requires_grad" in keywords and made.mentions("jit") else fix
 

@@ -125,7 +125,7 @@ def is_beside(one: View, other: View) -> bool:
     return source.parent(source.statement(one.cst)) is source.parent(source.statement(other.cst))
 
 
-def without_move(move: View) -> Edit | None:
+def without_move(move: View) -> Edit:
     """Ex) x.to(d) -> x, and nothing for `x = x.to(d)`"""
     source, call = move.source, move.cst
     moved = call.func.value

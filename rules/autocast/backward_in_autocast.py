@@ -130,15 +130,14 @@ def leave(call: View, support: Support) -> Fix | None:
     moved = lines_to_leave(outermost(own, src), call)
     if not ends_forward(call) or not all(holds_no_forward(line, call) for line in moved):
         return None
-    edits = src.edits.dedent(moved) if moved else ()
-    if not edits:
-        return None
     conditions = {
         ALONE: moved == [own] and not src.layout.value_used(call.cst),
         KNOWN: support.complete,
         NOT_WIDER: support.wide is None,
     }
-    return Fix.safe_if("End the autocast region before the backward pass", tuple(edits), conditions)
+    return Fix.safe_if(
+        "End the autocast region before the backward pass", src.edits.dedent(moved), conditions
+    )
 
 
 def outermost(statement: cst.BaseStatement | None, src: Source) -> cst.BaseStatement | None:

@@ -168,8 +168,6 @@ def take_logits(call: View) -> Fix | None:
         rename = (edits.replace(called.attr, function.rpartition(".")[2]),)
     else:
         spelled = call.source.imports.spell(function)
-        if spelled is None:
-            return None
         rename = (edits.replace(called, spelled.text), *spelled.edits)
     replaced = edits.replace(given.cst, logits.text, parentheses=True)
     return Fix("Compute the loss of the logits", (*rename, replaced), Safety.UNSAFE)

@@ -84,10 +84,9 @@ def leave(call: View) -> Fix | None:
     """End the region just before the step."""
     src = call.source
     moved = lines_to_leave(src.statement(call.cst), call)
-    if not moved or not all(is_step(line, call) for line in moved):
+    if not all(is_step(line, call) for line in moved):
         return None
-    edits = src.edits.dedent(moved)
-    return unsafe("End the region before the step", *edits) if edits else None
+    return unsafe("End the region before the step", *src.edits.dedent(moved))
 
 
 def is_step(line: cst.BaseStatement, at: View) -> bool:

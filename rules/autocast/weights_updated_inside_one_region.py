@@ -102,6 +102,4 @@ def keep_no_casts(context: View) -> Fix | None:
     if context.callee not in AUTOCASTS or context.has_star:
         return None
     edit = context.source.edits.add_argument(context.cst, "cache_enabled=False")
-    if edit is None:
-        return None
     return Fix("Do not cache casts of the weights", (edit,), Safety.UNSAFE)

@@ -111,9 +111,9 @@ def placed(call: View, given: View) -> Fix | None:
     device, named = SCALERS[call.callee or ""].device, constant(given.value)
     if isinstance(named, str) and named.partition(":")[0] != device:
         return None
-    spelled = src.imports.spell(NEW)
     newer = None
-    if spelled is not None and not is_fallback(call):
+    if not is_fallback(call):
+        spelled = src.imports.spell(NEW)
         # The old class was for one kind of device, whichever the variable holds.
         value = () if named == device else (src.edits.replace(given.cst, f'"{device}"'),)
         edits = (*spelled.edits, src.edits.replace(call.cst.func, spelled.text), *value)

@@ -63,10 +63,9 @@ def scale_in_backward(call: View) -> Fix | None:
     block = src.parent(src.statement(assign))
     if names != {loss.text} or block is not src.parent(src.statement(scaled.cst)):
         return None
-    removal = src.edits.remove_statement(assign)
-    if scaled.text != loss.text or removal is None:
+    if scaled.text != loss.text:
         return None
-    edits = (removal, src.edits.replace(scaled.cst, call.text))
+    edits = (src.edits.remove_statement(assign), src.edits.replace(scaled.cst, call.text))
     return Fix("Scale in the statement of the backward pass", edits, Safety.UNSAFE)
 
 

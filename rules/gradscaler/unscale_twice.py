@@ -47,9 +47,9 @@ def once(call: View, misuse: Misuse) -> Fix | None:
     before = own_line(first) if first is not None else None
     if line is None or before is None or src.parent(before) is not src.parent(line):
         return None
-    edit = src.edits.remove_statement(line.body[0])
-    if edit is None or is_caught(call):
+    if is_caught(call):
         return None
+    edit = src.edits.remove_statement(line.body[0])
     return Fix.safe_if("Unscale once", (edit,), {DOMINATED: True, UNCAUGHT: True})
 
 

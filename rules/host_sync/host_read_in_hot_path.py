@@ -118,9 +118,9 @@ def keep_on_device(call: View) -> Fix | None:
     if loop is None or loop.orelse is not None or src.layout.occurrences(name, loop) != 1:
         return None
     kind = kind_of_sum(only(call.of(add.target).value), only(read.value))
-    after = src.edits.insert_statement_after(loop, f"{name} = {kind}({name})") if kind else None
-    if after is None:
+    if kind is None:
         return None
+    after = src.edits.insert_statement_after(loop, f"{name} = {kind}({name})")
     edits = (src.edits.replace(call.cst, without_graph(read)), after)
     return Fix("Add up on the device and read the sum after the loop", edits, Safety.UNSAFE)
 

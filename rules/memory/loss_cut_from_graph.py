@@ -108,11 +108,8 @@ def kept(call: View, term: View) -> Fix | None:
     edits = call.source.edits
     if any(keyword not in (None, "data", "requires_grad") for _, keyword, _ in call.arguments):
         return None
-    stack = call.source.imports.spell("torch.stack") if term.tensor is None else None
-    if stack is not None:
-        made = (edits.replace(call.cst, f"{stack.text}({term.text})"), *stack.edits)
-    elif term.tensor is not None:
-        made = (edits.replace(call.cst, edits.as_receiver(term.cst)),)
-    else:
-        return None
-    return Fix("Keep the graph of the term", made, Safety.UNSAFE)
+    made = [edits.replace(call.cst, edits.as_receiver(term.cst))]
+    if term.tensor is None:
+        stack = call.source.imports.spell("torch.stack")
+        made = [edits.replace(call.cst, f"{stack.text}({term.text})"), *stack.edits]
+    return Fix("Keep the graph of the term", tuple(made), Safety.UNSAFE)

@@ -40,7 +40,7 @@ def check(call: View) -> Iterator[Finding]:
     if move is None:
         return
     argument = call.source.edits.add_argument(call.cst, "pin_memory=True")
-    fix = Fix("Pin the batches", (argument,), Safety.SUGGEST) if argument is not None else None
+    fix = Fix("Pin the batches", (argument,), Safety.SUGGEST)
     loader = call.operands[0].brief
     message = f"`{loader}` does not pin its batches: copying them makes the host wait"
     yield call.finding(message, (move,), fix)

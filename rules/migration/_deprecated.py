@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -72,17 +72,14 @@ def report(rule: Rule, successors: Successors, migrate: Migrate, *, at_name: boo
 def renamed(
     function: View,
     new: str,
-    edits: Sequence[Edit | None],
+    edits: Iterable[Edit],
     conditions: Mapping[str, bool],
     also: str = "",
-) -> Fix | None:
-    """The fix that names another function and makes these edits too; None where one cannot be."""
+) -> Fix:
+    """The fix that names another function and makes these edits too."""
     spelled = function.source.imports.spell(new)
-    made = tuple(edit for edit in edits if edit is not None)
-    if spelled is None or len(made) < len(edits):
-        return None
     rename = function.source.edits.replace(function.cst, spelled.text)
-    return Fix.safe_if(f"Use `{new}`{also}", (*spelled.edits, rename, *made), conditions)
+    return Fix.safe_if(f"Use `{new}`{also}", (*spelled.edits, rename, *edits), conditions)
 
 
 def of_class(named: View, cls: str) -> dict[str, bool]:
@@ -241,8 +238,7 @@ def without(statement: cst.ImportFrom, gone: list[cst.ImportAlias], src: Source)
     left = [alias for alias in statement.names if alias not in gone]
     title = "Remove the import"
     if not left:
-        edit = src.edits.remove_statement(statement)
-        return Fix(title, (edit,), Safety.UNSAFE) if edit is not None else None
+        return Fix(title, (src.edits.remove_statement(statement),), Safety.UNSAFE)
     if statement.lpar is not None or statement.module is None:
         return None  # its lines, and the comments on them, are not for amplint to set anew
     kept = ", ".join(src.text(alias).rstrip(", ") for alias in left)

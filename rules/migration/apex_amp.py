@@ -147,7 +147,7 @@ def migration(call: View, others: Sequence[View]) -> Fix | None:
     calls of apex is not understood."""
     src, line = call.source, call.source.statement(call.cst)
     function, torch = src.function(call.cst), src.imports.spell("torch")
-    if not isinstance(function, cst.FunctionDef) or torch is None:
+    if not isinstance(function, cst.FunctionDef):
         return None
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return None
@@ -155,36 +155,36 @@ def migration(call: View, others: Sequence[View]) -> Fix | None:
     if named is None or any(name.value == "scaler" for name in src.layout.names(function)):
         return None
     model, optimizer = named["model"], named["optimizer"]
-    made = f'scaler = {torch.text}.amp.GradScaler("cuda")'
-    edits: list[Edit | None] = [*torch.edits, src.edits.replace(line.body[0], made)]
+    scaler = f'scaler = {torch.text}.amp.GradScaler("cuda")'
+    edits = [*torch.edits, src.edits.replace(line.body[0], scaler)]
     for other in others:
-        if other.callee == SCALE_LOSS:
-            edits += scaled(other, model, optimizer, torch.text)
-        elif other.callee == MASTER_PARAMS and other.text.endswith(f"({optimizer})"):
-            edits.append(inserted(other, f"scaler.unscale_({optimizer})", after=False))
-            edits.append(src.edits.replace(other.cst, f"{model}.parameters()"))
-        elif other.callee in STATES:
-            edits.append(src.edits.replace(other.cst.func, f"scaler.{other.method}"))
-        else:
+        made = adapted(other, model, optimizer, torch.text)
+        if not made:
             return None
+        edits += made
     steps = [each for each in src.calls(function) if src.text(each) == f"{optimizer}.step()"]
     for step in steps:
         edits.append(src.edits.replace(step, f"scaler.step({optimizer})"))
-        edits.append(inserted(call.of(step), "scaler.update()", after=True))
-    whole = tuple(edit for edit in edits if edit is not None)
-    scales = any(each.callee == SCALE_LOSS for each in others)
-    if len(whole) < len(edits) or not steps or not scales:
+        edits.append(src.edits.insert_statement_after(step, "scaler.update()"))
+    if not steps or all(each.callee != SCALE_LOSS for each in others):
         return None
-    return Fix("Use torch.amp in this function", whole, Safety.UNSAFE)
+    return Fix("Use torch.amp in this function", tuple(edits), Safety.UNSAFE)
 
 
-def inserted(at: View, text: str, *, after: bool) -> Edit | None:
-    edits, line = at.source.edits, at.source.statement(at.cst)
-    insert = edits.insert_statement_after if after else edits.insert_statement_before
-    return insert(line, text) if line is not None else None
+def adapted(call: View, model: str, optimizer: str, torch: str) -> Sequence[Edit]:
+    """The edits of a call that belongs to it; none where it is not understood."""
+    edits = call.source.edits
+    if call.callee == SCALE_LOSS:
+        return scaled(call, model, optimizer, torch)
+    if call.callee == MASTER_PARAMS and call.text.endswith(f"({optimizer})"):
+        unscale = edits.insert_statement_before(call.cst, f"scaler.unscale_({optimizer})")
+        return unscale, edits.replace(call.cst, f"{model}.parameters()")
+    if call.callee in STATES:
+        return [edits.replace(call.cst.func, f"scaler.{call.method}")]
+    return []
 
 
-def scaled(call: View, model: str, optimizer: str, torch: str) -> Sequence[Edit | None]:
+def scaled(call: View, model: str, optimizer: str, torch: str) -> Sequence[Edit]:
     """Ex) with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()
 
     The forward pass goes into a region: from the first statement that runs the model on, and up to
@@ -194,18 +194,18 @@ def scaled(call: View, model: str, optimizer: str, torch: str) -> Sequence[Edit 
     opened = src.parent(src.parent(call.cst))
     block = src.parent(opened)
     if not isinstance(opened, cst.With) or not isinstance(block, cst.IndentedBlock):
-        return [None]
+        return []
     found = BACKWARD.fullmatch(src.text(opened))
     before = list(block.body)[: block.body.index(opened)]
     while before and not runs(before[0], model, call):
         del before[0]
     if found is None or found["optimizer"] != optimizer or not before:
-        return [None]
+        return []
     while goes_behind(before[-1], call):
         del before[-1]
     text = f"scaler.scale({found['loss']}).backward{found['given']}"
     region = src.edits.indent(before, f'with {torch}.autocast("cuda"):')
-    return [src.edits.replace(opened, text), *(region or [None])]
+    return [src.edits.replace(opened, text), *region]
 
 
 def runs(statement: cst.BaseStatement, model: str, at: View) -> bool:

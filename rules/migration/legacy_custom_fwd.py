@@ -46,10 +46,10 @@ rule = Rule(
 def migrate(at: View, function: View, name: str) -> Fix | None:
     """Ex) @custom_fwd -> @torch.amp.custom_fwd(device_type="cuda")"""
     edits = at.source.edits
-    if at.op == "call":
-        device = edits.add_argument(at.cst, DEVICE)
-    else:
-        device = edits.insert_after(at.cst, f"({DEVICE})")
+    is_call = at.op == "call"
+    device = (
+        edits.add_argument(at.cst, DEVICE) if is_call else edits.insert_after(at.cst, f"({DEVICE})")
+    )
     return renamed(function, LEGACY_CUSTOM[name], [device], {SAME: True})
 
 

@@ -101,7 +101,7 @@ def widen(named: View) -> Fix | None:
     one of the old is for type checkers."""
     imports = named.source.imports
     spelled = imports.spell(NEW)
-    if spelled is None or (spelled.edits and imports.bound_as(named.name or "") is None):
+    if spelled.edits and imports.bound_as(named.name or "") is None:
         return None
     return renamed(named, NEW, [], of_class(named, "GradScaler"))
 

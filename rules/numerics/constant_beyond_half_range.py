@@ -183,8 +183,6 @@ def within(value: View, tensor: View | None, number: float) -> Fix | None:
     if tensor is None or not isinstance(tensor.cst, cst.Name):
         return None
     spelled = value.source.imports.spell("torch.finfo")
-    if spelled is None:
-        return None
     end = "max" if number > 0 else "min"
     limit = f"{spelled.text}({tensor.cst.value}.dtype).{end}"
     edit = value.source.edits.replace(value.cst, limit)

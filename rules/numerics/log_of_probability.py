@@ -132,7 +132,7 @@ def logarithm_of_sigmoid(call: View, probability: Probability) -> Fix | None:
     if probability.function == "Tensor.sigmoid":
         given = [] if given or probability.call.receiver is None else [probability.call.receiver]
     spelled = src.imports.spell("torch.nn.functional.logsigmoid")
-    if spelled is None or len(given) != 1:
+    if len(given) != 1:
         return None
     logits = given[0].cst
     negative = f"-{src.edits.as_receiver(logits)}"

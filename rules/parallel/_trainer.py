@@ -93,12 +93,12 @@ def removed_arguments(call: View) -> list[Removed]:
             message = f"`{name}=` is gone since Lightning {release}{instead}"
         else:
             continue
-        edits = tuple(each for each in successor(call, name, argument) if each is not None)
+        edits = tuple(successor(call, name, argument))
         found.append(Removed(name, message, release, edits))
     return found
 
 
-def successor(call: View, name: str, argument: View) -> Iterator[Edit | None]:
+def successor(call: View, name: str, argument: View) -> Iterator[Edit]:
     """Ex) gpus=2 -> accelerator="gpu", devices=2"""
     arg = call.source.keyword(call.cst, name)
     if call.has_star or arg is None:

@@ -116,7 +116,7 @@ def without_waiting(call: View, value: Tensor | TensorTree) -> Fix | None:
     """Ex) x.to(device) -> x.to(device, non_blocking=True)"""
     added = call.source.edits.add_argument(call.cst, "non_blocking=True")
     batch = call.receiver
-    if added is None or batch is None:
+    if batch is None:
         return None
     while batch.op == "subscript":
         batch = batch.operands[0]

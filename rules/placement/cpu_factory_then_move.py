@@ -45,7 +45,6 @@ from amplint import (
     READ,
     Change,
     DType,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -167,17 +166,11 @@ def create_there(call: View, made: Built, move: Move) -> Fix | None:
         return None  # what names the device may have another value up there
     if move.dtype is not None and not made.shaped:
         return None  # the cast belongs after what was done to the values
-    device, removal = add_device(made.call, move), without_move(call)
-    if device is None or removal is None:
-        return None
-    return Fix.safe_if(title(made.name), (device, removal), conditions(made, move))
-
-
-def add_device(made: View, move: Move) -> Edit | None:
-    if move.device is None or (move.dtype is not None and made.arg("dtype") is not None):
+    if move.device is None or (move.dtype is not None and made.call.arg("dtype") is not None):
         return None
     dtype = () if move.dtype is None else (f"dtype={move.dtype.text}",)
-    return made.source.edits.add_argument(made.cst, f"device={move.device}", *dtype)
+    device = source.edits.add_argument(made.call.cst, f"device={move.device}", *dtype)
+    return Fix.safe_if(title(made.name), (device, without_move(call)), conditions(made, move))
 
 
 def title(name: str) -> str:

@@ -61,7 +61,5 @@ def built_there(made: View, call: View, move: Move) -> Fix | None:
     if not made.source.variables.same_meaning(call.cst, made.cst):
         return None  # what names the device may have another value where the tensor is made
     given = made.source.edits.add_argument(made.cst, f"device={move.device}")
-    removal = without_move(call)
-    if given is None or removal is None:
-        return None
-    return Fix.safe_if("Build it on the device", (given, removal), {CERTAIN: move.certain})
+    edits = (given, without_move(call))
+    return Fix.safe_if("Build it on the device", edits, {CERTAIN: move.certain})

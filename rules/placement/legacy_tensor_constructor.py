@@ -195,15 +195,13 @@ def factory(call: View, name: str) -> Fix | None:
     """Ex) torch.cuda.FloatTensor(n) -> torch.empty(n, dtype=torch.float32, device="cuda")"""
     what, source = kind_of_arguments(call), call.source
     torch, (dtype, place) = source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
-    if what is None or torch is None:
+    if what is None:
         return None
     function = "empty" if what.sizes else "tensor"
     is_placed = place != "cpu" or changes_default_device(call)
     device = (f'device="{place}"',) if is_placed else ()
     size = () if call.cst.args else ("0",)
     added = source.edits.add_argument(call.cst, *size, f"dtype={torch.text}.{dtype}", *device)
-    if added is None:
-        return None
     conditions = {**what.conditions, SAME_TYPE: is_local(call.called)}
     renamed = source.edits.replace(call.cst.func, f"{torch.text}.{function}")
     return Fix.safe_if(f"Call `torch.{function}`", (renamed, added, *torch.edits), conditions)
@@ -233,8 +231,7 @@ def new_of(call: View, receiver: View) -> Fix | None:
         return None
     edits = call.source.edits
     name = "new_empty" if what.sizes else "new_tensor"
-    added = edits.add_argument(call.cst, "0") if not given else None
-    last = (added,) if added is not None else ()
+    last = () if given else (edits.add_argument(call.cst, "0"),)
     conditions = {**what.conditions, TENSOR: is_surely_tensor(receiver)}
     if what.sizes:
         conditions[PLAIN] = not has_own_classes(call)  # a DTensor's `new` makes a plain tensor
@@ -311,15 +308,13 @@ def is_written_list(at: View) -> bool:
 # ---------------------------------------------------------------------------- casts and defaults
 
 
-def conversion(call: View, receiver: View, given: View, name: str) -> Fix | None:
+def conversion(call: View, receiver: View, given: View, name: str) -> Fix:
     """Ex) x.type(torch.LongTensor) -> x.to("cpu", torch.int64)"""
     _, place = LEGACY_CONSTRUCTORS[name]
     tensor = receiver.tensor
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
     stays = place == "cuda" and tensor is not None and tensor.device.kind == ACCELERATOR
     edits = with_dtype(given, name, "" if stays else f'"{place}", ')
-    if not edits:
-        return None
     conditions = {
         TO_CPU: place == "cpu",
         TENSOR: is_surely_tensor(receiver),
@@ -337,7 +332,7 @@ def default_dtype(call: View) -> Fix | None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[types[0]]
     torch, edits = source.imports.spell("torch"), with_dtype(given, types[0])
-    if torch is None or not edits or place != "cpu" or dtype not in FLOATS:
+    if place != "cpu" or dtype not in FLOATS:
         return None
     # It also makes the CPU the default device; where another one was, that is undone.
     conditions = {
@@ -349,10 +344,8 @@ def default_dtype(call: View) -> Fix | None:
 
 
 def with_dtype(given: View, name: str, before: str = "") -> tuple[Edit, ...]:
-    """The edits that put a dtype in the place of a type; none where torch cannot be named."""
+    """The edits that put a dtype in the place of a type."""
     torch, (dtype, _) = given.source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
-    if torch is None:
-        return ()
     replaced = given.source.edits.replace(given.cst, f"{before}{torch.text}.{dtype}")
     return replaced, *torch.edits
 

@@ -37,7 +37,6 @@ from amplint import (
     Change,
     Device,
     DType,
-    Edit,
     Finding,
     Fix,
     Group,
@@ -184,24 +183,17 @@ def build_like(call: View, made: Built, target: View) -> Fix | None:
     keywords = {keyword for _, keyword, _ in made.call.arguments if keyword is not None}
     if not keywords <= KNOWN_ARGUMENTS:
         return None
-    edits = edits_of(call, made, like, keywords)
-    done = tuple(edit for edit in edits if edit is not None)
-    if not edits or len(done) < len(edits):
+    if made.name in NEW:
+        gone = (src.keyword(factory, name) for name in ("dtype", "device"))
+        given = [arg for arg in gone if arg is not None]
+        edits = src.edits.remove_arguments(factory, given) if given else ()
+        new = src.edits.replace(factory.func, f"{like}.{NEW[made.name]}")
+        edits = (*edits, new, without_move(call))
+    elif "device" in keywords:
         return None
-    return Fix.safe_if(title(made, like), done, conditions(call, made, target))
-
-
-def edits_of(call: View, made: Built, like: str, keywords: set[str]) -> list[Edit | None]:
-    """The edits that build a tensor like another one; none where it cannot be built so."""
-    edits, factory = call.source.edits, made.call.cst
-    if made.name not in NEW:
-        device = f"device={like}.device"
-        return [] if "device" in keywords else [edits.add_argument(factory, device)]
-    gone = [call.source.keyword(factory, name) for name in ("dtype", "device")]
-    given = [arg for arg in gone if arg is not None]
-    done: list[Edit | None] = [*edits.remove_arguments(factory, given)] if given else []
-    new = edits.replace(factory.func, f"{like}.{NEW[made.name]}")
-    return [*done, new, without_move(call)]
+    else:
+        edits = (src.edits.add_argument(factory, f"device={like}.device"),)
+    return Fix.safe_if(title(made, like), edits, conditions(call, made, target))
 
 
 def title(made: Built, like: str) -> str:

@@ -174,6 +174,4 @@ def follow(call: View, meeting: Meeting) -> Fix | None:
     if not half_holds(call):
         return None
     edit = src.edits.add_argument(call.cst, f"dtype={half.value}.dtype")
-    if edit is None:
-        return None
     return Fix(f"Use the dtype of `{half.value}`", (edit,), Safety.UNSAFE)

@@ -192,7 +192,7 @@ def rename(code: str, old: str, new: str, safety: Safety = Safety.SAFE) -> Rule:
 def spelled(code: str, old: str, new: str) -> Rule:
     def build(call: cst.Call, src: Source) -> Sequence[Edit | None]:
         name = src.imports.spell(new)
-        return [*name.edits, src.edits.replace(call.func, name.text)] if name else []
+        return [*name.edits, src.edits.replace(call.func, name.text)]
 
     return on_calls(code, old, build)
 

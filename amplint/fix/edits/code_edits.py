@@ -30,7 +30,7 @@ ATOMS = (
 
 
 class Edits:
-    """The edits that can be made in a file."""
+    """The edits that can be made in a file. A fix with one that cannot be made is not offered."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -74,13 +74,13 @@ class Edits:
 
     # ---------------------------------------------------------------------------- arguments
 
-    def add_argument(self, call: cst.Call, *texts: str) -> Edit | None:
+    def add_argument(self, call: cst.Call, *texts: str) -> Edit:
         """Add arguments at the end of a call, in its layout.
 
-        None after `**kwargs`, which may hold the argument already.
+        Refused after `**kwargs`, which may hold the argument already.
         """
         if any(arg.star == "**" for arg in call.args):
-            return None
+            return REFUSED
         if not call.args:
             return self.insert_argument(call, *texts)
         texts = _spaced(call, texts)
@@ -107,27 +107,25 @@ class Edits:
             return Edit(end, line_end, f",{tail}{between}{text}{',' if alone else ''}")
         return Edit(line_end, line_end, f"{between}{text},")
 
-    def insert_argument(self, call: cst.Call, *texts: str) -> Edit | None:
-        """Insert arguments before all others, in the layout of the call; None where the first one
-        is a bare generator."""
+    def insert_argument(self, call: cst.Call, *texts: str) -> Edit:
+        """Insert arguments before all others, in the layout of the call; refused where the first
+        one is a bare generator."""
         if not call.args:
             opening = self._layout.offsets(call.whitespace_before_args)
             return self._edit(opening and (opening[0], opening[0]), ", ".join(texts))
         first = call.args[0]
         span = self._layout.offsets(first)
-        if span is None:
+        if span is None or _is_bare_generator(first):
             return REFUSED
-        if _is_bare_generator(first):
-            return None
         texts = _spaced(call, texts)
         start = span[0]
         between = self._line_break(start) if self._one_per_line(call) else " "
         return Edit(start, start, "".join(f"{text},{between}" for text in texts))
 
-    def name_argument(self, arg: cst.Arg, name: str) -> Edit | None:
-        """Give an argument by keyword, or by another one; None for `*args` and `**kwargs`."""
+    def name_argument(self, arg: cst.Arg, name: str) -> Edit:
+        """Give an argument by keyword, or by another one; refused for `*args` and `**kwargs`."""
         if arg.star:
-            return None
+            return REFUSED
         if arg.keyword is not None:
             return self.replace(arg.keyword, name)
         if isinstance(arg.value, (cst.GeneratorExp, cst.NamedExpr)) and not arg.value.lpar:
@@ -209,25 +207,23 @@ class Edits:
 
     # ---------------------------------------------------------------------------- statements
 
-    def insert_statement_before(
-        self, statement: cst.BaseStatement, text: str, header: str = ""
-    ) -> Edit | None:
-        """Insert a line above a statement, with its indentation; with a header, in a block that
-        this line opens."""
-        rows = self._rows(statement)
+    def insert_statement_before(self, statement: cst.CSTNode, text: str, header: str = "") -> Edit:
+        """Insert a line above the statement that holds a node, with its indentation; with a header,
+        in a block that this line opens."""
+        rows = self._rows(self._layout.statement(statement))
         if rows is None:
-            return None
+            return REFUSED
         start, newline = self._content.start(rows[0]), self._content.newline
         indentation = self._indent(rows[0])
         if header:
             text = f"{header}{newline}{indentation}{_unit(indentation)}{text}"
         return Edit(start, start, f"{indentation}{text}{newline}")
 
-    def insert_statement_after(self, statement: cst.BaseStatement, text: str) -> Edit | None:
-        """Insert a line below a statement, with its indentation."""
-        rows = self._rows(statement)
+    def insert_statement_after(self, statement: cst.CSTNode, text: str) -> Edit:
+        """Insert a line below the statement that holds a node, with its indentation."""
+        rows = self._rows(self._layout.statement(statement))
         if rows is None:
-            return None
+            return REFUSED
         first, last = rows
         line = f"{self._indent(first)}{text}{self._content.newline}"
         if last == self._content.rows:  # the file ends without a line end
@@ -238,7 +234,7 @@ class Edits:
 
     def branch(
         self, line: cst.CSTNode, test: str, branches: tuple[Sequence[str], Sequence[str]]
-    ) -> Edit | None:
+    ) -> Edit:
         """Put an `if` with two branches in the place of what is all of a line.
 
         Args:
@@ -246,30 +242,28 @@ class Edits:
         """
         rows = self._rows(line)
         if rows is None:
-            return None
+            return REFUSED
         indentation, newline = self._indent(rows[0]), self._content.newline
         inside = f"{newline}{indentation}{_unit(indentation)}"
         body, other = (inside.join(("", *lines)) for lines in branches)
         text = f"if {test}:{body}{newline}{indentation}else:{other}"
         return self._edit(self._layout.offsets(line), text)
 
-    def remove_statement(
-        self, statement: cst.BaseStatement | cst.BaseSmallStatement
-    ) -> Edit | None:
+    def remove_statement(self, statement: cst.BaseStatement | cst.BaseSmallStatement) -> Edit:
         """Remove a statement with its line; where it is the only one of its block, it is replaced
         by `pass`. A comment on its line goes with it."""
         line: cst.CSTNode | None = statement
         if isinstance(statement, cst.BaseSmallStatement):
             line = self._layout.parent(statement)
             if not isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-                return None
+                return REFUSED
             if len(line.body) > 1:
                 return self._remove_from_line(statement, line.body)
         if line is None or self._is_all_of_its_block(line):
             return self._edit(self._decorated(statement), "pass")
         rows = self._rows(line)
         if rows is None:
-            return None
+            return REFUSED
         return Edit(self._content.start(rows[0]), self._content.start(rows[1] + 1), "")
 
     def _is_all_of_its_block(self, line: cst.CSTNode) -> bool:
@@ -300,7 +294,7 @@ class Edits:
     ) -> tuple[Edit, ...]:
         """Move the statements that end the block of a `with` out of it.
 
-        No edits where nothing would stay in the block, or the statements do not end it.
+        Refused where nothing would stay in the block, or the statements do not end it.
         """
         block = self._layout.parent(statements[0]) if statements else None
         if isinstance(block, cst.SimpleStatementLine):
@@ -310,16 +304,16 @@ class Edits:
             return self._split_line(statements, block.body, region)
         region = self._layout.parent(block)
         if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
-            return ()
+            return (REFUSED,)
         if not _ends(statements, block.body):
-            return ()
-        return self._dedent_lines(statements, region) or ()
+            return (REFUSED,)
+        return self._dedent_lines(statements, region)
 
     def indent(self, statements: Sequence[cst.BaseStatement], header: str) -> tuple[Edit, ...]:
         """Put whole lines into a block of their own, below a line that opens it."""
         first, last = self._rows(statements[0]), self._rows(statements[-1])
         if first is None or last is None:
-            return ()
+            return (REFUSED,)
         indentation = self._indent(first[0])
         unit = _unit(indentation)
         strings = set(self._rows_within_strings(statements))
@@ -341,16 +335,16 @@ class Edits:
         block = self._layout.parent(line)
         region = self._layout.parent(block)
         if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
-            return ()
+            return (REFUSED,)
         small = [each for each in statements if isinstance(each, cst.BaseSmallStatement)]
         lines = [each for each in statements if isinstance(each, cst.BaseStatement)]
         if [*small, *lines] != list(statements) or not _ends(
             [line, *lines], block.body, whole_may_go=True
         ):
-            return ()
+            return (REFUSED,)
         split = self._split_line(small, line.body, region)
         moved = self._dedent_lines(lines, region) if lines else ()
-        return (*split, *moved) if split and moved is not None else ()
+        return (*split, *moved)
 
     def _split_line(
         self,
@@ -361,25 +355,25 @@ class Edits:
         """Put the statements that end a line on the next one, indented as the `with` is."""
         rows = self._rows(region) if isinstance(region, cst.With) else None
         if rows is None or not _ends(statements, line):
-            return ()
+            return (REFUSED,)
         stays, first = (
             self._layout.offsets(line[-len(statements) - 1]),
             self._layout.offsets(line[-len(statements)]),
         )
         if stays is None or first is None:
-            return ()
+            return (REFUSED,)
         return (Edit(stays[1], first[0], self._content.newline + self._indent(rows[0])),)
 
     def _dedent_lines(
         self, statements: Sequence[cst.CSTNode], region: cst.With
-    ) -> tuple[Edit, ...] | None:
+    ) -> tuple[Edit, ...]:
         first, last = self._rows(statements[0]), self._rows(statements[-1])
         outside = self._rows(region)
         if first is None or last is None or outside is None:
-            return None
+            return (REFUSED,)
         outer, inner = self._indent(outside[0]), self._indent(first[0])
         if not inner.startswith(outer) or len(inner) == len(outer):
-            return None
+            return (REFUSED,)
         strings = set(self._rows_within_strings(statements))
         rows = range(self._first_comment_row(first[0], inner), last[1] + 1)
         return tuple(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from amplint.claim.finding import Edit
 from amplint.cst.scopes import Scopes
+from amplint.fix.edits.code_edits import REFUSED
 from amplint.util.text import Text
 from amplint.values.lattice import agreed
 
@@ -49,8 +50,9 @@ class Imports:
         target = agreed(each.target for each in self.scopes.bindings(root))
         return None if target is None else f"{target}{dot}{rest}"
 
-    def spell(self, dotted: str) -> Spelling | None:
-        """A way to write a library name, with an import if need be; None if it would clash."""
+    def spell(self, dotted: str) -> Spelling:
+        """A way to write a library name, with an import if need be; its edits are refused if it
+        would clash."""
         bound = self.bound_as(dotted)
         if bound is not None:
             return Spelling(bound)
@@ -64,7 +66,7 @@ class Imports:
             return Spelling(dotted, (self._insert(f"import {root}"),))
         if parent and not self.scopes.bindings(name):
             return Spelling(name, (self._insert(f"from {parent} import {name}"),))
-        return None
+        return Spelling(dotted, (REFUSED,))
 
     def _available(self) -> Iterator[tuple[str, str]]:
         for statement in self.module.body:
