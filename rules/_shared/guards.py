@@ -24,7 +24,7 @@ CATCHES = re.compile(r"\b(suppress|raises|assertRaises\w*)\(")
 MISSING_NAME = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
 )
-# What a new argument raises where only its name was known: also much else does.
+# What a new argument _raises where only its name was known: also much else does.
 MISSING_ARGUMENT = frozenset({"TypeError", "RuntimeError"})
 # The names of mixed precision, old and new.
 OF_AMP = re.compile(r"autocast|GradScaler|\bcustom_[fb]wd\b|\bamp\b")
@@ -132,7 +132,7 @@ def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     Ex) try: return torch.amp.autocast("cuda") except AttributeError: pass
     """
     if isinstance(statement, cst.If):
-        return leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
+        return _leaves(statement.body) and _asks_version(statement.test, ASKS_TORCH, src)
     if isinstance(statement, cst.Try):
         caught = any(_catches_missing(each, statement, src) for each in statement.handlers)
     elif isinstance(statement, cst.With):
@@ -143,10 +143,10 @@ def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
     else:
         return False
     body = statement.body
-    return caught and leaves(body) and NEW_NAME.search(src.text(body)) is not None
+    return caught and _leaves(body) and NEW_NAME.search(src.text(body)) is not None
 
 
-def leaves(body: cst.BaseSuite) -> bool:
+def _leaves(body: cst.BaseSuite) -> bool:
     """Whether a block ends by leaving what it stands in, for another reason than an error."""
     last = body.body[-1] if body.body else None
     if isinstance(last, cst.SimpleStatementLine):
@@ -188,7 +188,7 @@ def tests_before(at: View) -> Iterator[View]:
     Ex) if device.type != "cuda": return model(x); <node>
     """
     for each in _statements_before(at):
-        if isinstance(each, cst.If) and (leaves(each.body) or raises(each.body, at.source)):
+        if isinstance(each, cst.If) and (_leaves(each.body) or _raises(each.body, at.source)):
             yield at.of(each.test)
 
 
@@ -214,7 +214,7 @@ def _statements_before(at: View) -> Iterator[cst.CSTNode]:
         inner = ancestor
 
 
-def raises(body: cst.BaseSuite, src: Source) -> bool:
+def _raises(body: cst.BaseSuite, src: Source) -> bool:
     """Whether a block ends with an error, or with the process."""
     last = body.body[-1] if body.body else None
     if not isinstance(last, cst.SimpleStatementLine):
@@ -224,7 +224,7 @@ def raises(body: cst.BaseSuite, src: Source) -> bool:
 
 
 def is_caught(at: View) -> bool:
-    """Whether the function goes on where the node raises.
+    """Whether the function goes on where the node _raises.
 
     Ex) try: <node> except RuntimeError: ...; with suppress(RuntimeError): <node>
     """

@@ -18,6 +18,10 @@ finding is at the call that runs for every batch, because that is what has to ch
 loops are AMP102. Code under an interval (`if step % 50 == 0`), under a flag that is off, or on an
 error path does not count as hot.
 
+Some reads are needed: lengths for `pack_padded_sequence`, a size, an array for a library of the
+host. Keep lengths on the host from the collator on; read an array once for the whole batch, or
+start its copy early with `non_blocking=True` and wait for its event.
+
 Fix safety: offered for an accumulator that is a number before the loop and is not read inside it.
 It is unsafe: the sum is then computed in the tensor's precision instead of Python's float64 (adding
 0.1 ten thousand times: 999.9029 in float32 instead of 1000.0). The accumulator becomes a Python
@@ -57,7 +61,6 @@ from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import LOGS, READS, read_of_batches, tensor_of_read
 from .._shared.tensors import without_graph
-from ._uses import ADVICE, use_of_read
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -81,7 +84,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     if call.ask(ReadBack) and isinstance(call.source.parent(call.cst), cst.Return):
         return  # the caller reads it anyway
-    yield call.finding(told(call), reasons, keep_on_device(call), ADVICE[use_of_read(call)])
+    yield call.finding(told(call), reasons, keep_on_device(call))
 
 
 @rule.on(calls_of(Function) & HOT)
@@ -93,7 +96,7 @@ def check_reader(call: View) -> Iterator[Finding]:
     (_, _, given), *_ = call.arguments
     reasons = read_of_batches(call, given.tensor)
     if reasons is not None:
-        yield call.finding(told(call), (read, *reasons), help=ADVICE[use_of_read(call)])
+        yield call.finding(told(call), (read, *reasons))
 
 
 def told(call: View) -> str:

@@ -57,7 +57,6 @@ from amplint.knowledge.host_reads import TAKE_NUMBERS, takes_number, takes_size
 
 from .._shared.reads import device_tensor, read_of_batches
 from ._counts import MASKS
-from ._uses import ADVICE, Use
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
@@ -79,6 +78,7 @@ class NumberUse(NamedTuple):
     help: str = ""
 
 
+TAKE_SIZE = "keep lengths on the host as a list from the collator, and take the size from it"
 INTEGER_BUILTINS = frozenset(f"builtins.{name}" for name in ("range", "bin", "chr", "hex", "oct"))
 # These take sequences of numbers, or any objects.
 NOT_OF_ONE_NUMBER = frozenset({"math.dist", "math.fsum", "math.prod", "math.sumprod"})
@@ -157,9 +157,7 @@ def in_brackets(container: View, index: View) -> Iterator[NumberUse]:
     for part in index.operands if index.op == "tuple" else (index,):
         if part.op == "slice":
             for bound in part.operands:
-                yield NumberUse(
-                    bound, integer_read(joined(bound)), "a slice bound", ADVICE[Use.SIZE]
-                )
+                yield NumberUse(bound, integer_read(joined(bound)), "a slice bound", TAKE_SIZE)
         elif (tensor := integer_read(joined(part))) is not None:
             yield NumberUse(part, index_read(tensor, container.value), "an index")
 
@@ -170,13 +168,11 @@ def in_arguments(call: View) -> Iterator[NumberUse]:
     for position, keyword, given in call.arguments:
         argument = given.operands[0] if given.op == "starred" else given
         if name in INTEGER_BUILTINS:
-            size = name == "builtins.range"
-            help = ADVICE[Use.SIZE if size else None]
+            help = TAKE_SIZE if name == "builtins.range" else ""
             yield NumberUse(argument, integer_read(joined(argument)), "a number", help)
         elif name in OF_ONE_NUMBER or takes_number(name, position, keyword):
             for number in argument.operands if argument.op in ("tuple", "list") else (argument,):
-                size = takes_size(name, position, keyword)
-                help = ADVICE[Use.SIZE if size else None]
+                help = TAKE_SIZE if takes_size(name, position, keyword) else ""
                 yield NumberUse(number, number_read(joined(number)), "a number", help)
 
 

@@ -14,6 +14,9 @@ is reported, because the condition has to change as a whole.
 `torch.equal`, `torch.allclose` and `is_nonzero` return a Python bool, whether or not it is tested,
 so they wait too.
 
+A test that a loss is finite waits as well. If the run ends where it is not, test every N steps; if
+the batch is skipped there, a scaler does that without a test: `scaler.step` skips the step.
+
 `t is None`, `len(t)`, `t.shape`, `t.is_cuda` and `torch.is_tensor(t)` read nothing back.
 
 Fix safety: none is offered, since the control flow of the program depends on the value.
@@ -44,7 +47,6 @@ from amplint.knowledge.host_reads import COMPARING
 
 from .._shared.reads import hot_tensor, last_operand, read_of_batches
 from ._conditions import BOOL, may_be_size, others_asked, tested_by_bool
-from ._uses import ADVICE, tests_finite, use_of_test
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
@@ -77,8 +79,7 @@ def check(at: View) -> Iterator[Finding]:
         return  # what has to be changed is the condition as a whole
     also = [each.related("and here") for each in later if reading(each) is not None]
     message = f"testing `{test.brief}` makes the host wait in every iteration"
-    advice = ADVICE[use_of_test(test) if tests_finite(test) else None]
-    yield test.finding(message, (*reasons, *also), help=advice)
+    yield test.finding(message, (*reasons, *also))
 
 
 @rule.on(calls(*COMPARING, *(f".{name[6:]}" for name in COMPARING)) & HOT)
