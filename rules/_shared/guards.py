@@ -24,7 +24,7 @@ CATCHES = re.compile(r"\b(suppress|raises|assertRaises\w*)\(")
 MISSING_NAME = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
 )
-# What a new argument _raises where only its name was known: also much else does.
+# What a new argument raises where only its name was known: also much else does.
 MISSING_ARGUMENT = frozenset({"TypeError", "RuntimeError"})
 # The names of mixed precision, old and new.
 OF_AMP = re.compile(r"autocast|GradScaler|\bcustom_[fb]wd\b|\bamp\b")
@@ -224,7 +224,7 @@ def _raises(body: cst.BaseSuite, src: Source) -> bool:
 
 
 def is_caught(at: View) -> bool:
-    """Whether the function goes on where the node _raises.
+    """Whether the function goes on where the node raises.
 
     Ex) try: <node> except RuntimeError: ...; with suppress(RuntimeError): <node>
     """
