@@ -59,7 +59,7 @@ class Claim:
             `Fix safety:` and `Known limits:`.
         group: strength of the claim; decides the default.
         other_groups: the groups of findings whose evidence is stronger or weaker than usual.
-        since: the version of its package that introduced the rule.
+        since: the version of its package that introduced the rule, if that was not the first.
         help: what to do about a finding, shown where it has no fix: a phrase in the imperative,
             such as "read it once after the loop".
         witness: what running the rule's fixture must show; only amplint's own rules are run.
@@ -88,7 +88,7 @@ class Claim:
     code: str
     doc: str
     group: Group
-    since: str
+    since: str = "0.1"
     witness: Witness = NOT_RUN
     supersedes: tuple[str, ...] = ()
     safe_if: tuple[str, ...] = ()

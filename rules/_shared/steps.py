@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from amplint import (
-    MISUSED,
-    Edit,
-    Finding,
-    Fix,
-    Misuse,
-    Related,
-    Rule,
-    Safety,
-    View,
-    Violation,
-)
+from amplint import MISUSED, Edit, Finding, Fix, Misuse, Related, Rule, Safety, View, Violation
 
 if TYPE_CHECKING:
     Message = str | Callable[[View, Misuse], str | None]

@@ -32,7 +32,6 @@ rule = Rule(
     "AMP310",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="open the region inside the function that the thread runs",
     witness=Dtype(bad="float32", good="bfloat16"),
     presumes=Presumes.AUDITED,

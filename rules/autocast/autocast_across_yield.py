@@ -44,7 +44,6 @@ rule = Rule(
     "AMP311",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="open the region inside the body, and close it before each `yield` or `await`",
     witness=Dtype(bad="bfloat16", good="float32"),
 )
@@ -54,20 +53,17 @@ rule = Rule(
 def check_with(context: View) -> Iterator[Finding]:
     if not (context.is_generator or context.function.is_async) or not opens_region(context):
         return
-    if any(opens_region(each) for each in context.contexts_around):
-        return
     block = context.source.parent(context.source.parent(context.cst))
     place = next(suspensions(block.body), None) if isinstance(block, cst.With) else None
-    if place is None:
+    if place is None or any(map(opens_region, context.contexts_around)):
         return
-    waits = isinstance(place, cst.Await | cst.For)
+    waits = not isinstance(place, cst.Yield)
     if not waits and (context.enabled_region is not None or makes_context(context)):
         return
     others = "another task runs" if waits else "the caller runs"
     message = f"`{context.brief}` is open while {others}: products there are half"
     opened = context.related("the autocast region is opened here")
-    at = place.iter if isinstance(place, cst.For) else place
-    yield context.finding(message, [opened], place=at)
+    yield context.finding(message, [opened], place=place)
 
 
 @rule.on(nodes("def"))
@@ -89,8 +85,7 @@ def check_decorators(definition: View) -> Iterator[Finding]:
 def makes_context(context: View) -> bool:
     """Whether the function around a node may be the generator of a context manager."""
     function = context.source.function(context.cst)
-    if not isinstance(function, cst.FunctionDef):
-        return True
+    assert isinstance(function, cst.FunctionDef)  # a `with` stands in no lambda
     if not all(map(is_plain, decorators_of(function, context))):
         return True
     name = rf"(\w+\.)*{function.name.value}\b"

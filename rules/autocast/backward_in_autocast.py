@@ -77,7 +77,6 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
-    since="0.1",
     help="end the region after the loss, and call `backward()` after it",
     witness=Differs(rtol=1e-3),
     safe_if=(ALONE, KNOWN, NOT_WIDER),

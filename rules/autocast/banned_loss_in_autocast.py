@@ -80,7 +80,6 @@ rule = Rule(
     "AMP304",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="use `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`) on the logits",
     witness=Raises("are unsafe to autocast", policy=True),
     changes=frozenset({Change.ROUNDING}),

@@ -57,7 +57,6 @@ rule = Rule(
     "AMP306",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="cast the results of the region with `.float()` before the float32 part uses them",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),

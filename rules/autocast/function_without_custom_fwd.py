@@ -84,7 +84,6 @@ rule = Rule(
     "AMP309",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="decorate `forward` with `torch.amp.custom_fwd`, `backward` with `torch.amp.custom_bwd`",
     witness=Raises("same dtype", backward=True),
     presumes=Presumes.ALWAYS,

@@ -66,7 +66,6 @@ rule = Rule(
     "AMP308",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="scale the loss with a GradScaler, or use bfloat16, which needs none",
     witness=Differs(rtol=0.5),
 )

@@ -83,7 +83,6 @@ rule = Rule(
     "AMP313",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="cast the operand with `.float()` before this operation",
     witness=Raises("low precision dtypes not supported"),
     safe_if=(CAST,),

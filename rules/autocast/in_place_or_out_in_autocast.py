@@ -29,18 +29,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from amplint import (
-    HALF,
-    IN_REGION,
-    Dtype,
-    Finding,
-    Group,
-    Presumes,
-    Rule,
-    Tensor,
-    View,
-    calls,
-)
+from amplint import HALF, IN_REGION, Dtype, Finding, Group, Presumes, Rule, Tensor, View, calls
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
@@ -57,7 +46,6 @@ rule = Rule(
     __doc__,
     group=Group.PRECISION,
     other_groups=(Group.CORRECTNESS,),
-    since="0.1",
     help="use the out-of-place operation, and assign its result",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=Presumes.AUDITED,

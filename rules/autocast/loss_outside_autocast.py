@@ -70,7 +70,6 @@ rule = Rule(
     "AMP305",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="move the loss into the region, or cast its inputs with `.float()`",
     witness=Dtype(bad="bfloat16", good="float32"),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),

@@ -73,7 +73,6 @@ rule = Rule(
     "AMP307",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help='write `with torch.autocast("cuda", dtype=..., enabled=...):`',
     witness=Raises("Expected `device_type` of type `str`"),
     supersedes=("AMP701",),

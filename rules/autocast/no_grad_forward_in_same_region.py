@@ -40,7 +40,6 @@ rule = Rule(
     "AMP314",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="give the pass under `no_grad` its own autocast region",
     witness=Unrun(
         "seen on the CPU with torch 2.4.1 and 2.10.0, fixed in 2.11.0",

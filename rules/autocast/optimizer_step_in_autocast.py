@@ -51,7 +51,6 @@ rule = Rule(
     "AMP303",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="end the region before the optimizer step",
     witness=Same(),
     changes=frozenset({Change.ROUNDING}),

@@ -60,7 +60,6 @@ rule = Rule(
     "AMP317",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="use `torch.utils.checkpoint`, or decorate with `torch.amp.custom_fwd` and `custom_bwd`",
     witness=Raises("must have the same dtype", backward=True),
     presumes=Presumes.ALWAYS,

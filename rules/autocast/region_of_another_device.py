@@ -44,7 +44,6 @@ rule = Rule(
     "AMP316",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="pass `device.type` instead of `cuda`",
     witness=Unrun(
         "it takes an accelerator that is not CUDA",

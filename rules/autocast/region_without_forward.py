@@ -50,7 +50,6 @@ rule = Rule(
     "AMP315",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="move the forward pass and the loss into the region",
     witness=Dtype(bad="float32", good="bfloat16"),
     supersedes=("AMP305",),

@@ -64,7 +64,6 @@ rule = Rule(
     "AMP302",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="open the region inside the loop, around the forward pass and the loss",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING, Change.TRAINING}),

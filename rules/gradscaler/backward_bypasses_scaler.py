@@ -31,7 +31,6 @@ rule = Rule(
     "AMP402",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `scaler.scale(loss).backward()`",
     witness=Raises("_scale is None"),
     changes=frozenset({Change.TRAINING}),

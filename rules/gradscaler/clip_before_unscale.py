@@ -31,7 +31,7 @@ from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
 from amplint import libcst as cst
 
 from .._shared.steps import report, unsafe
-from ._fixes import between, calls_around, loops_of, methods, other, scaler_of, starts, tests_of
+from ._fixes import between, calls_around, loops_of, methods, new, other, scaler_of, tests_of
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -40,7 +40,6 @@ rule = Rule(
     "AMP404",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `scaler.unscale_(optimizer)` before clipping",
     witness=Differs(1e-3),
     changes=frozenset({Change.TRAINING}),
@@ -60,12 +59,11 @@ def unscaled(call: View, misuse: Misuse) -> Fix | None:
     steps = [each.cst for each in methods(scaler.text, "step", call) if len(each.cst.args) == 1]
     optimizers = {src.text(step.args[0].value) for step in steps}
     line = line_above(clippings(call, misuse), src)
-    step = next((each for each in steps if line is not None and starts(line, each, src)), None)
+    step = next((each for each in steps if line and src.span(each) > src.span(line)), None)
     if len(optimizers) != 1 or line is None or step is None or not leads(line, step, call, misuse):
         return None
     # Where the scaler is used under a condition alone, it may be None without that.
-    around = tests_of(line, src)
-    tests = {key: test for key, test in tests_of(step, src).items() if key not in around}
+    tests = new(tests_of(step, src), tests_of(line, src))
     used = (scaler.cst, step.args[0].value, *tests.values())
     if len(tests) > 1 or not tests.keys() <= tests_of(backward.cst, src).keys():
         return None
@@ -80,7 +78,7 @@ def unscaled(call: View, misuse: Misuse) -> Fix | None:
 def clippings(call: View, misuse: Misuse) -> list[cst.Call]:
     """The calls around a call, and itself, that clip what the same backward pass has left."""
     found = ((each.cst, each.misuse(rule.violation)) for each in calls_around(call))
-    return [each for each, its in found if its and is_same(its, misuse)]
+    return [each for each, its in found if its and its.other.place == misuse.other.place]
 
 
 def line_above(calls: list[cst.Call], src: Source) -> cst.BaseStatement | None:
@@ -103,12 +101,8 @@ def leads(line: cst.BaseStatement, step: cst.Call, call: View, misuse: Misuse) -
     jumps = between(line, step, (cst.Break, cst.Continue, cst.Return), src)
     calls = between(line, step, (cst.Call,), src)
     found = (call.of(each).misuse(rule.violation) for each in calls)
-    return same_loops and not jumps and all(its is None or is_same(its, misuse) for its in found)
-
-
-def is_same(one: Misuse, other: Misuse) -> bool:
-    """Whether one backward pass has left what two calls clip."""
-    return one.other.place == other.other.place
+    places = (its.other.place for its in found if its is not None)
+    return same_loops and not jumps and all(place == misuse.other.place for place in places)
 
 
 report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

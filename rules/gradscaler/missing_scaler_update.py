@@ -44,7 +44,6 @@ rule = Rule(
     "AMP403",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `scaler.update()` once after the steps of each iteration",
     witness=Raises("step() has already been called"),
     changes=frozenset({Change.TRAINING}),

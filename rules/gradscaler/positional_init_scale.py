@@ -59,7 +59,6 @@ rule = Rule(
     "AMP417",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help='use `torch.amp.GradScaler("cuda", init_scale=..., enabled=...)`',
     witness=Differs(0.5),
     changes=frozenset({Change.TRAINING}),

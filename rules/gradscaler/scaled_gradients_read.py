@@ -32,7 +32,6 @@ rule = Rule(
     "AMP414",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `scaler.unscale_(optimizer)` before reading the gradients",
     witness=Differs(0.5),
     violation=Violation.SCALED_GRADIENTS_READ,

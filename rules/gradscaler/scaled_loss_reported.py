@@ -35,7 +35,6 @@ rule = Rule(
     "AMP419",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="write `scaler.scale(loss).backward()`, and report the loss itself",
     witness=Differs(0.5),
     supersedes=("AMP101",),

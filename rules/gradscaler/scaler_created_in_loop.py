@@ -36,7 +36,6 @@ rule = Rule(
     "AMP409",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="create the scaler once, before the loop",
     witness=Differs(0.5),
     changes=frozenset({Change.TRAINING}),

@@ -34,7 +34,6 @@ rule = Rule(
     "AMP416",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="scale the loss itself, not a number that was read from it",
     witness=Raises("outputs must be a Tensor or an iterable of Tensors"),
     safe_if=(SCALER, TENSOR, UNCAUGHT),

@@ -32,7 +32,6 @@ rule = Rule(
     "AMP413",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="save `scaler.state_dict()` in the checkpoint, and load it when resuming",
     witness=Differs(rtol=0.1),
     violation=Violation.STATE_NOT_SAVED,

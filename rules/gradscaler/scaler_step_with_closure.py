@@ -29,7 +29,6 @@ rule = Rule(
     "AMP415",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call the closure first, then `scaler.step(optimizer)`; train LBFGS without a scaler",
     witness=Raises("Closure use is not currently supported if GradScaler is enabled"),
 )

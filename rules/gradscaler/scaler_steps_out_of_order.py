@@ -34,7 +34,6 @@ rule = Rule(
     "AMP407",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="step every optimizer once, then call `scaler.update()` once",
     witness=Raises("step() has already been called"),
     violation=Violation.OUT_OF_ORDER,

@@ -29,7 +29,6 @@ rule = Rule(
     "AMP411",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="remove the scaler, or enable it only for float16",
     witness=Same(),
 )

@@ -37,7 +37,6 @@ rule = Rule(
     "AMP410",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="keep the parameters in float32, and let autocast compute in float16",
     witness=Raises("Attempting to unscale FP16 gradients"),
     violation=Violation.HALF_PARAMETERS,

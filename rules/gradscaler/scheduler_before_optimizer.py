@@ -29,7 +29,6 @@ rule = Rule(
     "AMP418",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="step the scheduler after the optimizer",
     witness=Differs(0.01),
     violation=Violation.SCHEDULER_BEFORE_OPTIMIZER,

@@ -51,7 +51,6 @@ rule = Rule(
     "AMP420",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `clip_grad_norm_` of the FSDP module, and create a `ShardedGradScaler`",
     witness=Unrun(
         "it takes several processes, each with an accelerator",

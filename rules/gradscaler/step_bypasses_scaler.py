@@ -48,7 +48,6 @@ rule = Rule(
     "AMP401",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `scaler.step(optimizer)`, then `scaler.update()`",
     witness=Differs(1e-3),
     changes=frozenset({Change.TRAINING}),

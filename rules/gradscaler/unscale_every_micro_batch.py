@@ -39,7 +39,6 @@ rule = Rule(
     "AMP412",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="unscale just before the step, under the test for the last micro-batch",
     witness=Raises("unscale_() has already been called"),
     violation=Violation.UNSCALED_EVERY_MICRO_BATCH,

@@ -28,7 +28,6 @@ rule = Rule(
     "AMP406",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="unscale and clip before `scaler.step(optimizer)`",
     witness=Raises("unscale_() is being called after step()"),
     violation=Violation.UNSCALED_OR_CLIPPED_AFTER_STEP,

@@ -33,7 +33,6 @@ rule = Rule(
     "AMP405",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="unscale an optimizer once between two updates of the scaler",
     witness=Raises("unscale_() has already been called"),
     safe_if=(DOMINATED, UNCAUGHT),

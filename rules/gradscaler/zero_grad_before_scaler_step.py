@@ -28,7 +28,6 @@ rule = Rule(
     "AMP408",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `zero_grad()` before the backward pass, or after the step",
     witness=Raises("No inf checks were recorded for this optimizer"),
     violation=Violation.CLEARED_BEFORE_STEP,

@@ -31,16 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import (
-    HOT,
-    Finding,
-    Group,
-    Rule,
-    Syncs,
-    View,
-    calls,
-    nodes,
-)
+from amplint import HOT, Finding, Group, Rule, Syncs, View, calls, nodes
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import DATA_DEPENDENT
 
@@ -51,7 +42,6 @@ rule = Rule(
     "AMP106",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="keep the shape (`torch.where`, a product with the mask), or pass the size as an argument",
     witness=Syncs(before=6, after=0),
 )

@@ -53,7 +53,6 @@ rule = Rule(
     "AMP111",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="remove the call, or make it only occasionally",
     witness=Syncs(before=8, after=0),
 )
@@ -88,23 +87,9 @@ def takes_model_away(call: View) -> bool:
 
 
 def leave_out(call: View) -> Fix | None:
-    """Remove the call, and the test for a device if there is nothing else under it."""
+    """Remove the call."""
     statement = call.source.parent(call.cst)
     if not isinstance(statement, cst.Expr):
         return None
-    removal = call.source.edits.remove_statement(test_for_it(statement, call) or statement)
+    removal = call.source.edits.remove_statement(statement)
     return Fix("Remove the empty_cache() call", (removal,), Safety.UNSAFE)
-
-
-def test_for_it(statement: cst.Expr, at: View) -> cst.If | None:
-    """Ex) if torch.cuda.is_available(): <the statement and nothing else>"""
-    parent = at.source.parent
-    block = parent(statement)
-    if isinstance(block, cst.SimpleStatementLine) and len(block.body) == 1:
-        block = parent(block)
-    test = parent(block)
-    if not isinstance(block, cst.BaseSuite) or len(block.body) != 1 or not isinstance(test, cst.If):
-        return None
-    alone = test.orelse is None and not isinstance(parent(test), cst.If)
-    asks = at.of(test.test).callee == "torch.cuda.is_available"
-    return test if alone and asks else None

@@ -37,7 +37,6 @@ rule = Rule(
     "AMP102",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="accumulate on the device, and read the result once after the loop",
     witness=Syncs(before=4, after=1),
     supersedes=("AMP113",),

@@ -69,7 +69,6 @@ rule = Rule(
     "AMP101",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="keep it on the device (`.detach()`), and read it once after the loop, or every N steps",
     witness=Syncs(before=8, after=1),
     supersedes=("AMP113",),

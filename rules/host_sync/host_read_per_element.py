@@ -78,7 +78,6 @@ rule = Rule(
     "AMP113",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="read all elements at once with `.tolist()`, before the loop",
     witness=Syncs(before=8, after=1),
     cost=Cost.ELEMENT,

@@ -67,7 +67,6 @@ rule = Rule(
     "AMP110",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="compute with the detached tensor itself, not with a number that is read from it",
     witness=Syncs(before=8, after=0),
     supersedes=("AMP101",),

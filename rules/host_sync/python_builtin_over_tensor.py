@@ -67,7 +67,6 @@ rule = Rule(
     "AMP107",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="let the device compare: `t.max()`, `t.clamp(min=1)`, `torch.stack(ts).max()`",
     witness=Syncs(before=21, after=0),
     supersedes=("AMP103", "AMP113"),

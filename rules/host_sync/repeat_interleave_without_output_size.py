@@ -36,7 +36,6 @@ rule = Rule(
     "AMP115",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="pass the size as an argument, computed from what the host knows",
     witness=Syncs(before=3, after=0),
     supersedes=("AMP106",),

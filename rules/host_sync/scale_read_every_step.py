@@ -34,7 +34,6 @@ rule = Rule(
     "AMP112",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="read the scale every N steps, not in each",
     witness=Syncs(before=16, after=8),  # `scaler.step` reads once per step in any case
 )

@@ -58,14 +58,7 @@ from amplint import (
     nodes,
 )
 from amplint import libcst as cst
-from amplint.knowledge.captures import (
-    COMPILER,
-    CUDA_GRAPH,
-    EXPORTER,
-    GRAPHER,
-    SCALARS,
-    SHAPES,
-)
+from amplint.knowledge.captures import COMPILER, CUDA_GRAPH, EXPORTER, GRAPHER, SCALARS, SHAPES
 from amplint.knowledge.host_reads import COUNTED, DATA_DEPENDENT
 
 from .._shared.reads import last_operand, operand_of_read
@@ -77,7 +70,6 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     other_groups=(Group.CORRECTNESS,),
-    since="0.1",
     help="decide on the device (`torch.where`), keep the tensor, or read it outside of the graph",
     witness=Unrun(
         "the back ends watch each operation, which prevents a capture",

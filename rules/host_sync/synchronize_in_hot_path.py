@@ -52,7 +52,6 @@ rule = Rule(
     "AMP108",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="remove the wait: whatever reads a result waits by itself",
     witness=Syncs(before=8, after=0),
 )

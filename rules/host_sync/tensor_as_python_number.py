@@ -89,7 +89,6 @@ rule = Rule(
     "AMP105",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="compute the number on the host, or use an operation that takes a tensor (`index_select`)",
     witness=Syncs(before=12, after=0),
     supersedes=("AMP113",),

@@ -27,13 +27,7 @@ from amplint import HOT, Finding, Group, Rule, Syncs, View, calls, nodes
 from amplint import libcst as cst
 
 from .._shared.reads import hot_tensor, read_of_batches
-from ._formatting import (
-    FORMATTING_BUILTINS,
-    FORMATTING_METHODS,
-    LOGGING,
-    in_call,
-    in_percent,
-)
+from ._formatting import FORMATTING_BUILTINS, FORMATTING_METHODS, LOGGING, in_call, in_percent
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons
@@ -46,7 +40,6 @@ rule = Rule(
     "AMP104",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="format it every N steps, not in each",
     witness=Syncs(before=4, after=1),
 )

@@ -30,19 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import (
-    HOT,
-    Finding,
-    Group,
-    Rule,
-    Sequence,
-    Syncs,
-    View,
-    calls,
-    constant,
-    nodes,
-    only,
-)
+from amplint import HOT, Finding, Group, Rule, Sequence, Syncs, View, calls, constant, nodes, only
 from amplint.knowledge.host_reads import COMPARING
 
 from .._shared.reads import hot_tensor, last_operand, read_of_batches
@@ -57,7 +45,6 @@ rule = Rule(
     "AMP103",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="decide on the device (`torch.where`, `torch._assert_async`), or test every N steps",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP113",),

@@ -67,7 +67,6 @@ rule = Rule(
     "AMP109",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="call `torch.cuda.synchronize()` before each read of the clock, or use `torch.cuda.Event`",
     witness=Unrun(
         "on the CPU, work is done when the call returns",

@@ -64,7 +64,6 @@ rule = Rule(
     "AMP913",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="return CPU tensors from the workers, and move the batch to the GPU in the loop",
     witness=Unrun(
         "it takes a GPU that the fork cannot use",

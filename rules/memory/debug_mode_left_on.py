@@ -35,7 +35,6 @@ rule = Rule(
     "AMP903",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="switch it on by an option, only while you search for a NaN",
     witness=Same(),
     cost=Cost.STEP,

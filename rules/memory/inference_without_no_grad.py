@@ -54,7 +54,6 @@ rule = Rule(
     "AMP902",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="run it under `torch.no_grad()` or `torch.inference_mode()`",
     witness=Same(),
 )

@@ -36,7 +36,6 @@ rule = Rule(
     "AMP912",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="set `num_workers` above 0, or remove the argument",
     witness=Raises("prefetch_factor option could only be specified in multiprocessing"),
 )

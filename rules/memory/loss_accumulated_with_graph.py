@@ -70,7 +70,6 @@ rule = Rule(
     "AMP901",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="accumulate `loss.detach()`, which has no graph",
     witness=Same(),
     safe_if=(NUMBERS,),

@@ -61,7 +61,6 @@ rule = Rule(
     "AMP904",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="use the tensor of the term itself, so that its gradient flows",
     witness=Differs(rtol=0.01),
     changes=frozenset({Change.TRAINING}),

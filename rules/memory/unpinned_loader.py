@@ -27,7 +27,6 @@ rule = Rule(
     "AMP911",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="pass `pin_memory=True` to the loader, and copy with `non_blocking=True`",
     witness=Same(),
     cost=Cost.STEP,

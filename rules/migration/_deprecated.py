@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     # The fix of a call or a decorator, by which expression it names what, and that name.
     Migrate = Callable[[View, View, str], Fix | None]
 
-CERTAIN = "no caller could pass something else"
-NOT_ASKED = "nothing checks the class, or replaces it"
+OF_CLASS = ("no caller could pass something else", "nothing checks the class, or replaces it")
 
 INIT = "__init__.py"
 MEANT = re.compile(r"#.*\b(noqa|pylint)\b")
@@ -85,7 +84,7 @@ def renamed(
 def of_class(named: View, cls: str) -> dict[str, bool]:
     """The conditions on which another class can be named in the place of a class of torch."""
     asked = named.matches(CHECKED.format(cls), cls)
-    return {CERTAIN: not is_given(named), NOT_ASKED: not asked}
+    return dict(zip(OF_CLASS, (not is_given(named), not asked), strict=True))
 
 
 # ------------------------------------------------------------------------ called, decorating
@@ -168,7 +167,7 @@ def _is_asked_for(named: View) -> bool:
 # ---------------------------------------------------------------------------------- imported
 
 
-def report_unused_imports(rule: Rule, names: frozenset[str]) -> None:
+def report_imports(rule: Rule, names: frozenset[str]) -> None:
     """Let a rule report the imports of these library names that nothing uses.
 
     An `__init__.py` imports for others, a cell of a notebook for what is typed in the next, and an

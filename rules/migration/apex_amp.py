@@ -91,7 +91,6 @@ rule = Rule(
     "AMP705",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     fixes_torch=SINCE["torch.amp.GradScaler"],
     help="use `torch.autocast` and `torch.amp.GradScaler`, or `torch.nn.parallel`",
     witness=Unrun(

@@ -34,15 +34,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 from amplint.knowledge.since import SINCE
 
-from ._deprecated import (
-    CERTAIN,
-    NOT_ASKED,
-    of_class,
-    renamed,
-    report,
-    report_handed_on,
-    report_unused_imports,
-)
+from ._deprecated import OF_CLASS, of_class, renamed, report, report_handed_on, report_imports
 
 NEW = "torch.amp.autocast"
 MEANT = "each argument has a known parameter"
@@ -72,10 +64,9 @@ rule = Rule(
     "AMP701",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     help="use `torch.amp.autocast(device_type, ...)`",
     witness=Warns("autocast(args...)` is deprecated"),
-    safe_if=(MEANT, CERTAIN, NOT_ASKED, INHERITS),
+    safe_if=(MEANT, *OF_CLASS, INHERITS),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),
     torch=SINCE[NEW],
 )
@@ -154,4 +145,4 @@ def is_handed_on(call: View) -> bool:
 
 report(rule, SUCCESSORS, migrate)
 report_handed_on(rule, SUCCESSORS)
-report_unused_imports(rule, frozenset(SUCCESSORS))
+report_imports(rule, frozenset(SUCCESSORS))

@@ -40,7 +40,6 @@ rule = Rule(
     "AMP704",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     help='use the function that takes the device type: `torch.get_autocast_dtype("cuda")`',
     witness=Warns("get_autocast_cpu_dtype() is deprecated"),
     safe_if=(SAME, UNSCRIPTED),

@@ -25,7 +25,7 @@ from amplint import Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 from amplint.knowledge.since import SINCE
 
-from ._deprecated import renamed, report, report_unused_imports
+from ._deprecated import renamed, report, report_imports
 
 SAME = "the old function calls the new one with this device type"
 DEVICE = 'device_type="cuda"'
@@ -35,7 +35,6 @@ rule = Rule(
     "AMP703",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     help="use `torch.amp.custom_fwd(device_type=...)` and `torch.amp.custom_bwd(device_type=...)`",
     witness=Warns("torch.cuda.amp.custom_fwd(args...)` is deprecated"),
     safe_if=(SAME,),
@@ -54,4 +53,4 @@ def migrate(at: View, function: View, name: str) -> Fix | None:
 
 
 report(rule, SUCCESSORS, migrate, at_name=True)
-report_unused_imports(rule, frozenset(SUCCESSORS))
+report_imports(rule, frozenset(SUCCESSORS))

@@ -48,15 +48,7 @@ from amplint.knowledge.since import SINCE
 
 from .._shared.guards import is_fallback
 from .._shared.scalers import misplaced_device
-from ._deprecated import (
-    CERTAIN,
-    NOT_ASKED,
-    of_class,
-    renamed,
-    report,
-    report_handed_on,
-    report_unused_imports,
-)
+from ._deprecated import OF_CLASS, of_class, renamed, report, report_handed_on, report_imports
 
 NEW = "torch.amp.GradScaler"
 SUCCESSORS = {
@@ -67,10 +59,9 @@ rule = Rule(
     "AMP702",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     help="use `torch.amp.GradScaler(device, ...)`",
     witness=Warns("GradScaler(args...)` is deprecated"),
-    safe_if=(CERTAIN, NOT_ASKED),
+    safe_if=OF_CLASS,
     torch=SINCE[NEW],
 )
 
@@ -108,4 +99,4 @@ def widen(named: View) -> Fix | None:
 
 report(rule, SUCCESSORS, migrate)
 report_handed_on(rule, SUCCESSORS)
-report_unused_imports(rule, frozenset(SUCCESSORS))
+report_imports(rule, frozenset(SUCCESSORS))

@@ -52,7 +52,6 @@ rule = Rule(
     "AMP806",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="keep the parameters in float32 and compute under autocast, or step on a float32 copy",
     witness=Differs(rtol=0.1),
     violation=Violation.STEPS_LOST,

@@ -40,7 +40,6 @@ rule = Rule(
     "AMP804",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="keep the parameters in float32 and compute under autocast, or use an `eps` of 1e-4",
     witness=Differs(rtol=0.1),
     violation=Violation.EPSILON_OF_ZERO,

@@ -79,7 +79,6 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
-    since="0.1",
     help="use the limit of the dtype: `torch.finfo(x.dtype).min` or `.max`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.ROUNDING}),

@@ -65,7 +65,6 @@ rule = Rule(
     "AMP802",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="compute this in float32, or use a limit that float16 can represent",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,

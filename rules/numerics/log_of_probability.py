@@ -62,7 +62,6 @@ rule = Rule(
     "AMP803",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="compute both in one step: `F.log_softmax`, `F.logsigmoid`",
     witness=Differs(rtol=0.1),
     changes=frozenset({Change.DTYPE, Change.ROUNDING}),

@@ -67,7 +67,6 @@ rule = Rule(
     "AMP805",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="multiply positions element by element in float32, and cast the result",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,

@@ -47,7 +47,6 @@ rule = Rule(
     "AMP601",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="use `DistributedDataParallel`, with one process for each device",
     witness=Unrun(
         "the cost shows on several devices only",

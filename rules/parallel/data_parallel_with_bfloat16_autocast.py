@@ -43,7 +43,6 @@ rule = Rule(
     "AMP602",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="open the region inside the module's `forward`, or use `DistributedDataParallel`",
     witness=Unrun(
         "replicas need two GPUs; that threads begin with the default dtype is tested on the CPU",

@@ -44,11 +44,8 @@ from .._shared.classes import constructor_around
 from .._shared.gpus import MAY_NAME_GPU, elsewhere, gpu_named, input_of, is_asked_for, mentions_gpu
 from .._shared.lightning import LIGHTNING_MODULES, in_lightning_module
 
-# What Lightning calls once the module is on its device.
-# Hooks that are there to move batches.
-TRANSFERS = frozenset(
-    {"on_after_batch_transfer", "on_before_batch_transfer", "transfer_batch_to_device"}
-)
+# Hooks that are there to move batches, and what Lightning calls once the module is on its device.
+TRANSFER = re.compile(r"on_(before|after)_batch_transfer|transfer_batch_to_device")
 HOOK = re.compile(
     r"forward|(training|validation|test|predict)_(step|step_end|epoch_end)|"
     r"on_(train|validation|test|predict|before|after|epoch)_(?!.*transfer)\w+"
@@ -59,7 +56,6 @@ rule = Rule(
     "AMP613",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="use `self.device`, and leave batches where Lightning put them",
     witness=Raises("cuda", devices=True),
     supersedes=("AMP501", "AMP502", "AMP508"),
@@ -81,7 +77,7 @@ def check(call: View) -> Iterator[Finding]:
 def run_by_lightning(call: View) -> Sequence[Evidence] | None:
     """The way from a LightningModule to the call; None where it does not lead there."""
     around = call.function.qualname.split(".")
-    if not TRANSFERS.isdisjoint(around):
+    if any(map(TRANSFER.fullmatch, around)):
         return None
     if any(map(HOOK.fullmatch, around)):
         return () if in_lightning_module(call) else None
@@ -95,12 +91,9 @@ def run_by_lightning(call: View) -> Sequence[Evidence] | None:
 
 def as_module(call: View, named: View) -> Fix | None:
     """Ex) torch.rand(8, device="cuda") -> torch.rand(8, device=self.device)"""
-    params = call.function.params
-    if in_lightning_module(call) and params and params[0].name == "self":
-        device = "self.device"
-    else:
-        tensor = input_of(call)
-        if tensor is None:
-            return None
-        device = f"{tensor}.device"
-    return Fix("Use the device of the module", elsewhere(call, named, device), Safety.UNSAFE)
+    is_own = in_lightning_module(call) and "self" in {p.name for p in call.function.params[:1]}
+    of = "self" if is_own else input_of(call)
+    if of is None:
+        return None
+    edits = elsewhere(call, named, f"{of}.device")
+    return Fix("Use the device of the module", edits, Safety.UNSAFE)

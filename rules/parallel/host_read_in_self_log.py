@@ -23,19 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import (
-    HOT,
-    Finding,
-    Fix,
-    Function,
-    Group,
-    Rule,
-    Safety,
-    Syncs,
-    View,
-    constant,
-    only,
-)
+from amplint import HOT, Finding, Fix, Function, Group, Rule, Safety, Syncs, View, constant, only
 from amplint import libcst as cst
 
 from .._shared.lightning import in_lightning_module
@@ -52,7 +40,6 @@ rule = Rule(
     "AMP614",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="pass the tensor itself to `self.log`",
     witness=Syncs(before=4, after=0),
     supersedes=("AMP101",),
@@ -75,11 +62,9 @@ def check(call: View) -> Iterator[Finding]:
 
 def converted(call: cst.Call, src: Source) -> cst.Call:
     """The whole of what is read and then converted: `x.cpu().item()` around `x.cpu()`."""
-    attribute = src.parent(call)
-    if isinstance(attribute, cst.Attribute) and attribute.attr.value in CONVERTING:
-        outer = src.parent(attribute)
-        if isinstance(outer, cst.Call) and outer.func is attribute:
-            return converted(outer, src)
+    outer = src.layout.call_on(call)
+    if outer is not None and src.text(outer.func).rpartition(".")[2] in CONVERTING:
+        return converted(outer, src)
     return call
 
 

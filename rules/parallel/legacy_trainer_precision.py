@@ -28,7 +28,6 @@ rule = Rule(
     "AMP612",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     help='write `precision="16-mixed"` or `precision="bf16-mixed"`',
     witness=Unrun(
         "Lightning is not installed here; seen with lightning 2.6.6",

@@ -57,7 +57,6 @@ rule = Rule(
     "AMP615",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="return the loss and let Lightning train, or set `self.automatic_optimization = False`",
     witness=Raises("backward through the graph a second time", backward=True),
 )

@@ -34,7 +34,6 @@ rule = Rule(
     "AMP603",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="open `no_sync()` around the forward pass, too",
     witness=Unrun(
         "it takes a process group of several processes",

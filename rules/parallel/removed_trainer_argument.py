@@ -19,20 +19,12 @@ from collections.abc import Iterator
 
 from amplint import Finding, Fix, Group, Rule, Safety, Unrun, View, calls, calls_with
 
-from ._trainer import (
-    ASKING,
-    SUCCESSORS,
-    TRAINER_REMOVED,
-    TRAINERS,
-    removed_arguments,
-    renewed,
-)
+from ._trainer import ASKING, SUCCESSORS, TRAINER_REMOVED, TRAINERS, removed_arguments, renewed
 
 rule = Rule(
     "AMP611",
     __doc__,
     group=Group.MIGRATION,
-    since="0.1",
     help="use its replacement in Lightning 2.0: `accelerator=`, `devices=`, `strategy=` and others",
     witness=Unrun(
         "Lightning is not installed here; seen with lightning 2.6.6",

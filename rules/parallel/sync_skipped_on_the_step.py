@@ -51,7 +51,6 @@ rule = Rule(
     "AMP604",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="use one variable for both decisions: `last = (i + 1) % n == 0`",
     witness=Unrun(
         "it takes a process group of several processes",

@@ -41,7 +41,6 @@ rule = Rule(
     "AMP506",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="leave out `non_blocking=True`, or synchronize before the copy is read",
     witness=Unrun(
         "a race with a device needs a device",

@@ -38,7 +38,6 @@ rule = Rule(
     "AMP511",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="copy into a pinned buffer that you reuse, and synchronize before the host reads it",
     witness=Unrun(
         "on the CPU, a copy is done when the call returns",

@@ -68,7 +68,6 @@ rule = Rule(
     "AMP505",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="copy with `non_blocking=True`",
     witness=Same(),
     safe_if=(FRESH, UNWRITTEN, COLLATED),

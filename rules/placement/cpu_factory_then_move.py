@@ -81,7 +81,6 @@ rule = Rule(
     "AMP501",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="build it on the device: pass `device=` to the factory, or to the function that calls it",
     witness=Same(),
     safe_if=(VALUES, STEPS, OPERANDS, NOT_SHARED, WHOLE, DTYPE, CERTAIN, *OF_FILL),

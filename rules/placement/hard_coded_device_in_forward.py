@@ -37,7 +37,6 @@ rule = Rule(
     "AMP508",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="take the device of the input or of a parameter, as in `x.device`",
     witness=Raises("cuda", devices=True),
 )

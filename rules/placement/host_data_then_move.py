@@ -29,7 +29,6 @@ rule = Rule(
     "AMP510",
     __doc__,
     group=Group.PEDANTIC,
-    since="0.1",
     help="pass `device=` to the call that builds the tensor",
     witness=Same(),
     safe_if=(CERTAIN,),

@@ -108,7 +108,6 @@ rule = Rule(
     "AMP502",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="build it once before the loop, register it as a buffer, or use a Python number",
     witness=Same(),
     safe_if=(*OF_FILL, LIKE, DENSE, PLAIN),

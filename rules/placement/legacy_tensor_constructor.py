@@ -66,10 +66,7 @@ from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarr
 from .._shared.guards import is_fallback
 from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
 from .._shared.moves import move_of
-from .._shared.tensors import (
-    has_own_classes,
-    is_surely_tensor,
-)
+from .._shared.tensors import has_own_classes, is_surely_tensor
 
 if TYPE_CHECKING:
     from amplint import Reason
@@ -89,7 +86,6 @@ rule = Rule(
     __doc__,
     group=Group.MIGRATION,
     other_groups=(Group.PEDANTIC,),
-    since="0.1",
     help="name the dtype and the device: `torch.tensor`, `torch.empty`, `x.to(...)`",
     witness=Warns("torch.set_default_tensor_type() is deprecated"),
     # What it is rewritten to may be another mistake.

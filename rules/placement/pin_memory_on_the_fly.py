@@ -58,7 +58,6 @@ rule = Rule(
     __doc__,
     group=Group.PERFORMANCE,
     other_groups=(Group.PEDANTIC,),
-    since="0.1",
     help="copy straight to the device, or let the loader pin (`pin_memory=True`)",
     witness=Unrun(
         "pinned memory needs an accelerator",

@@ -67,7 +67,6 @@ rule = Rule(
     "AMP509",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="register it: `self.register_buffer(name, tensor, persistent=False)`",
     witness=Same(),
     supersedes=("AMP508", "AMP613"),

@@ -69,7 +69,6 @@ rule = Rule(
     "AMP503",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="use `x.detach().clone()` for a tensor, `torch.stack` for a list of tensors",
     witness=Warns("To copy construct from a tensor"),
     safe_if=(TENSOR, PLAIN, SAME_DEFAULT, CALLED),

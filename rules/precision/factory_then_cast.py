@@ -81,7 +81,6 @@ rule = Rule(
     "AMP202",
     __doc__,
     group=Group.PERFORMANCE,
-    since="0.1",
     help="build it like the other tensor directly, for example with `x.new_zeros(...)`",
     witness=Same(),
     safe_if=(VALUES, OPERANDS, NOT_SHARED, WHOLE, PLAIN, DENSE, CAST),

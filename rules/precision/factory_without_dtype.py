@@ -42,13 +42,7 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.dtypes import WIDE_FLOATS
 
-from .._shared.dtypes import (
-    ARITHMETIC,
-    dtype_evidence,
-    may_default_to_half,
-    operation,
-    taken_by,
-)
+from .._shared.dtypes import ARITHMETIC, dtype_evidence, may_default_to_half, operation, taken_by
 from ._buffers import buffers, half_holds, written_into
 
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
@@ -62,7 +56,6 @@ rule = Rule(
     "AMP201",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="use `x.new_zeros(...)` and similar methods, or pass `dtype=x.dtype`",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),

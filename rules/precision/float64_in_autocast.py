@@ -54,7 +54,6 @@ rule = Rule(
     __doc__,
     group=Group.CORRECTNESS,
     other_groups=(Group.PRECISION,),
-    since="0.1",
     help="cast it to float32 where it is made, as in `torch.from_numpy(a).float()`",
     witness=Raises("must have the same dtype"),
     changes=frozenset({Change.DTYPE}),

@@ -47,14 +47,7 @@ from amplint import (
 )
 from amplint.knowledge.casts import CAST_WITHIN_ON_CPU, EQUAL_DTYPES
 
-from .._shared.dtypes import (
-    ARITHMETIC,
-    SAME_DTYPE,
-    dtype_evidence,
-    dtype_of_cast,
-    made_of,
-    takers,
-)
+from .._shared.dtypes import ARITHMETIC, SAME_DTYPE, dtype_evidence, dtype_of_cast, made_of, takers
 from ._region_casts import cast_product, is_cast_by, is_hard_coded
 
 BY_REGION = frozenset({Shows.AUTOCAST, Shows.SIGN, Shows.SETTINGS, Shows.ACTIVATION})
@@ -63,7 +56,6 @@ rule = Rule(
     "AMP211",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="remove the cast, or disable autocast around what needs float32",
     witness=Dtype(bad="bfloat16", good="float32"),
     presumes=Presumes.ALWAYS,

@@ -51,7 +51,6 @@ rule = Rule(
     "AMP210",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="keep it in float32 with an `_apply` of the module, or compute it where it is used",
     witness=Differs(rtol=0.1),
 )

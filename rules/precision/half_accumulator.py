@@ -60,7 +60,6 @@ rule = Rule(
     "AMP209",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="keep the sum in float32: start with a float32 tensor, or add `x.float()`",
     witness=Differs(rtol=0.1),
     presumes=Presumes.ALWAYS,

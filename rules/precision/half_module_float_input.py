@@ -86,7 +86,6 @@ rule = Rule(
     "AMP206",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="cast inputs and states to the dtype of the parameters",
     witness=Raises("must have the same dtype", on_gpu="are not the same dtype"),
     changes=frozenset({Change.DTYPE}),

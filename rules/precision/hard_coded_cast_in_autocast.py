@@ -37,16 +37,15 @@ from amplint import (
     calls,
     region_dtype,
 )
-from amplint import libcst as cst
 
 from .._shared.dtypes import SAME_DTYPE, dtype_of_cast, first, takers
+from .._shared.guards import tests_around
 from ._region_casts import is_cast_by, is_hard_coded
 
 rule = Rule(
     "AMP205",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="remove the cast: autocast casts to half where it should",
     witness=Dtype(bad="float32", good="bfloat16"),
     presumes=Presumes.ALWAYS,
@@ -63,7 +62,7 @@ def check(call: View) -> Iterator[Finding]:
         return  # integers are another matter
     against = contradicted(dtype, region)
     used = first(uses_in_products(call)) or mixed(call, region_dtype(region)) if against else None
-    if used is None or is_conditional(call):
+    if used is None or any(True for _ in tests_around(call)):
         return
     message = f"`{cast.brief}` is cast to {dtype} {against}"
     yield call.finding(message, (used.related("used here"), region.evidence))
@@ -77,16 +76,6 @@ def contradicted(dtype: str, region: Region) -> str | None:
     if low == "half":
         return "whatever dtype the region has"
     return "even where the region is off" if region.enabled is None else None
-
-
-def is_conditional(at: View) -> bool:
-    """Whether it runs only under a condition of its own function."""
-    for around in at.source.ancestors(at.cst):
-        if isinstance(around, cst.If | cst.IfExp):
-            return True
-        if isinstance(around, cst.FunctionDef | cst.Lambda):
-            return False
-    return False
 
 
 def uses_in_products(at: View) -> Iterator[View]:

@@ -56,7 +56,6 @@ rule = Rule(
     "AMP207",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="cast only floating-point tensors: test `t.is_floating_point()` first",
     witness=Differs(rtol=1e-5),
     presumes=Presumes.AUDITED,

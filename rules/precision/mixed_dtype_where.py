@@ -46,7 +46,6 @@ rule = Rule(
     "AMP203",
     __doc__,
     group=Group.PRECISION,
-    since="0.1",
     help="cast both branches to the dtype that the result should have",
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),

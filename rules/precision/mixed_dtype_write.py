@@ -50,11 +50,7 @@ from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
 from .._shared.classes import constructor_around
-from .._shared.dtypes import (
-    differ,
-    dtype_evidence,
-    may_default_to_half,
-)
+from .._shared.dtypes import differ, dtype_evidence, may_default_to_half
 from .._shared.guards import is_caught
 from .._shared.parameters import holds_unannotated
 from .._shared.tensors import is_surely_tensor
@@ -73,7 +69,6 @@ rule = Rule(
     "AMP204",
     __doc__,
     group=Group.CORRECTNESS,
-    since="0.1",
     help="cast the source with `.to(buffer.dtype)`, or build the buffer in the dtype of the source",
     witness=Raises("source and destination dtypes match", on_gpu="expected scalar type"),
     safe_if=(RAISES, TENSOR, BUFFER, UNCAUGHT),

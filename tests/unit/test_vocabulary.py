@@ -152,7 +152,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/host_sync/_formatting.py": "POSTFIX_METHODS",
         "rules/parallel/_trainer.py": "ASKING STRATEGIES WITHOUT_SUCCESSOR",
         "rules/migration/apex_amp.py": "PUBLIC",
-        "rules/parallel/hard_coded_device_in_lightning_module.py": "HOOK TRANSFERS",
+        "rules/parallel/hard_coded_device_in_lightning_module.py": "HOOK TRANSFER",
     },
     "the grammar: identifiers, imports, strings, comments": {
         "rules/migration/apex_amp.py": "BACKWARD INITIALIZED OPTIONAL",
