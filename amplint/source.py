@@ -17,7 +17,6 @@ import libcst as cst
 from amplint.analyses.fact import Answer_co, NodeFact, PlaceFact
 from amplint.analyses.hotness import TRAINING, Hotness
 from amplint.analyses.inferred import Regions
-from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim
 from amplint.claim.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
@@ -240,10 +239,6 @@ class Source:
             return None
         kept = replace(fix, edits=self._comments.kept(edits))
         return kept.demoted() if presumes and kept.safety is Safety.SAFE else kept
-
-    def never_runs(self, finding: Finding, node: cst.CSTNode) -> bool:
-        """Whether a finding claims what comes of running a place that no call is seen to run."""
-        return finding.group is Group.CORRECTNESS and self.ask(NeverGiven, node) is not None
 
 
 def former_rule(rule: Claim, code: str) -> RuleName | None:

@@ -103,16 +103,6 @@ class DataFlow:
             return True
         return at.node in self._joined_in(at.function)
 
-    def written(self, node: ast.expr) -> ast.Subscript | None:
-        """The target of the write whose outcome an expression reads: x[0] of `x[0] = 1`."""
-        at = self.at(node)
-        if at is None or self._inference.states[at.function].graph.nodes[at.node].op != ops.PUT:
-            return None
-        for each, place in self._placed.within(at.function).items():
-            if place.node == at.node and isinstance(each, ast.Subscript):
-                return each if isinstance(each.ctx, ast.Store) else None
-        return None
-
     def same(self, node: ast.expr) -> tuple[str, int] | None:
         """Facts that all expressions share which read one value within its function."""
         at = self.at(node)

@@ -61,13 +61,6 @@ class Variables:
         node = self._layout.node_for(origins[0])
         return node if isinstance(node, cst.BaseExpression) else None
 
-    def written(self, name: cst.Name) -> cst.Subscript | None:
-        """The target of the write after which a variable is read: x[0] of `x[0] = 1`."""
-        thing = self._layout.ast_of(name)
-        target = self._flow.written(thing) if isinstance(thing, ast.Name) else None
-        node = self._layout.node_for(target) if target is not None else None
-        return node if isinstance(node, cst.Subscript) else None
-
     def parameter(self, name: cst.Name) -> cst.Param | None:
         """The parameter of its function whose value a variable certainly has where it is read."""
         thing, function = self._layout.ast_of(name), self._layout.function(name)
@@ -159,13 +152,6 @@ class Variables:
         """Whether its function writes into what a variable holds, at any time: `w.mul_(2)`."""
         thing = self._layout.ast_of(name)
         return thing is None or self._scopes.written_into(name.value, thing)
-
-    def bound_before(self, name: cst.Name, node: cst.CSTNode) -> bool:
-        """Whether a variable, read somewhere below `node`, has the same value at `node` already."""
-        later, earlier = self._layout.ast_of(name), self._layout.ast_around(node)
-        if not isinstance(later, ast.Name) or earlier is None:
-            return False
-        return self._scopes.same_value(later.id, earlier, later)
 
     def same_meaning(self, node: cst.CSTNode, earlier: cst.CSTNode) -> bool:
         """Whether the arguments of a call (or any other expression) would mean the same at an

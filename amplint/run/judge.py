@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim, Presumes
-from amplint.claim.finding import Finding
+from amplint.claim.finding import Finding, Group
 from amplint.cst.navigation import Layout
 from amplint.cst.segments import RefusedUnitError, Unit, Units
 from amplint.rule.rule import Judge, Rule
@@ -93,7 +94,8 @@ def lacking(finding: Finding, at: View) -> str:
     """The condition without which a finding of a check is not reported; "" where it holds."""
     if finding.presumed and not speaks(at):
         return "that this runs in an autocast region is presumed, and not certain"
-    if at.source.never_runs(finding, at.cst):
+    claims_effect = finding.group is Group.CORRECTNESS
+    if claims_effect and at.source.ask(NeverGiven, at.cst) is not None:
         return "no visible call runs this"
     return ""
 

@@ -162,7 +162,7 @@ def follow(call: View, meeting: Meeting) -> Fix | None:
     """Give the buffer the dtype of the half tensor, where that has a name by then, and rounds
     nothing that is written into it."""
     half, src = meeting.half.cst, call.source
-    if not isinstance(half, cst.Name) or not src.variables.bound_before(half, call.cst):
+    if not isinstance(half, cst.Name) or not src.variables.same_at(half, call.cst):
         return None
     if not half_holds(call):
         return None

@@ -421,15 +421,6 @@ def test_a_statement_in_a_block_of_its_own() -> None:
     assert after(src, edit) == "if a:\n\tif c:\n\t\tnew\n\tb\n"
 
 
-def test_bound_before() -> None:
-    src = source("def f(a):\n    b = a\n    here()\n    c = a\n    g(a, b, c)\n")
-    bound = {}
-    for arg in call_in(src, "g").args:
-        assert isinstance(arg.value, cst.Name)
-        bound[arg.value.value] = src.variables.bound_before(arg.value, call_in(src, "here"))
-    assert bound == {"a": True, "b": True, "c": False}
-
-
 def test_bindings_belong_to_their_scopes() -> None:
     module = ast.parse(
         "import a.b\nfrom c import d as e\nclass f:\n    g = 1\n"
