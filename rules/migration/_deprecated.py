@@ -1,10 +1,8 @@
-"""Deprecated names of torch: called, used as decorators, passed on, imported without a use."""
+"""Deprecated names of torch: called, used as decorators, passed on."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from amplint import (
@@ -14,7 +12,6 @@ from amplint import (
     Finding,
     Fix,
     Rule,
-    Safety,
     View,
     calls,
     in_functions_with,
@@ -26,8 +23,6 @@ from amplint import libcst as cst
 from .._shared.guards import is_fallback
 
 if TYPE_CHECKING:
-    from amplint import Source
-
     # By deprecated name: what to use, as messages say it.
     Successors = Mapping[str, str]
     # The fix of a call or a decorator, by which expression it names what, and that name.
@@ -35,8 +30,6 @@ if TYPE_CHECKING:
 
 OF_CLASS = ("no caller could pass something else", "nothing checks the class, or replaces it")
 
-INIT = "__init__.py"
-MEANT = re.compile(r"#.*\b(noqa|pylint)\b")
 NAMING = (READ, "name", "attr")
 # What asks about a class, or names it for a check, and calls it not.
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "is_instance", "type"})
@@ -162,87 +155,6 @@ def _is_asked_for(named: View) -> bool:
         isinstance(around, cst.Call) and src.text(around.func).rpartition(".")[2] in ASKING
         for around in src.ancestors(named.cst)
     )
-
-
-# ---------------------------------------------------------------------------------- imported
-
-
-def report_imports(rule: Rule, names: frozenset[str]) -> None:
-    """Let a rule report the imports of these library names that nothing uses.
-
-    An `__init__.py` imports for others, a cell of a notebook for what is typed in the next, and an
-    import in a `try` may be there to see whether it fails. A comment for another linter says that
-    the import is meant.
-    """
-
-    @rule.on(nodes("import") & in_functions_with(names))
-    def check_import(at: View) -> Iterator[Finding]:
-        """Ex) from torch.cuda.amp import autocast, and nothing that uses it"""
-        if at.name not in names:
-            return
-        statement, src = at.cst, at.source
-        unused = [] if _is_meant(at) else _unused_names(at, names)
-        fix = without(statement, unused, src) if unused else None
-        for alias in unused:
-            module, name = src.text(statement.module), alias.evaluated_name
-            if f"{module}.{name}" == at.name:
-                said = f"`{name}` of `{module}` is deprecated, and nothing uses this import"
-                yield at.finding(said, fix=fix, place=alias)
-
-
-def _is_meant(at: View) -> bool:
-    """Whether an import may be there for other files, or to see whether it fails."""
-    src, statement = at.source, at.cst
-    if not src.path.endswith(".py") or src.path.rpartition("/")[2] == INIT:
-        return True
-    if is_fallback(at) or any(isinstance(each, cst.Try) for each in src.ancestors(statement)):
-        return True
-    line = src.statement(statement)
-    return line is None or MEANT.search(cst.Module([]).code_for_node(line)) is not None
-
-
-def _unused_names(at: View, names: Container[str]) -> list[cst.ImportAlias]:
-    """Those of some library names that a statement imports, and that nothing seems to use."""
-    statement, src = at.cst, at.source
-    if not isinstance(statement, cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
-        return []
-    module = src.text(statement.module) if statement.module is not None else ""
-    imported = [] if statement.relative else statement.names
-    return [
-        alias
-        for alias in imported
-        if f"{module}.{alias.evaluated_name}" in names and _is_unused(_bound_by(alias), at)
-    ]
-
-
-def _bound_by(alias: cst.ImportAlias) -> str:
-    """Ex) old of `autocast as old`"""
-    return alias.evaluated_alias or alias.evaluated_name
-
-
-def _is_unused(name: str, at: View) -> bool:
-    """Whether a name stands once in the file, and no other file seems to take it from there."""
-    again = rf"(?<![.\w]){name}\b[\s\S]*(?<![.\w]){name}\b"
-    if at.source.says(re.compile(again)):
-        return False
-    # As `exported` in fix/unused_imports.py, by lines: what is asked of other files are lines.
-    stem = PurePosixPath(at.source.path).stem
-    taken = rf"\b{re.escape(stem)}\s+import\b.*([*(\\]|\b{name}\b)|\b{re.escape(stem)}\.{name}\b"
-    return not at.matches(taken, stem)
-
-
-def without(statement: cst.ImportFrom, gone: list[cst.ImportAlias], src: Source) -> Fix | None:
-    """Import the rest, if there is any. Unsafe: who is out of sight may take the name from here."""
-    assert not isinstance(statement.names, cst.ImportStar)
-    left = [alias for alias in statement.names if alias not in gone]
-    title = "Remove the import"
-    if not left:
-        return Fix(title, (src.edits.remove_statement(statement),), Safety.UNSAFE)
-    if statement.lpar is not None or statement.module is None:
-        return None  # its lines, and the comments on them, are not for amplint to set anew
-    kept = ", ".join(src.text(alias).rstrip(", ") for alias in left)
-    new = f"from {src.text(statement.module)} import {kept}"
-    return Fix(title, (src.edits.replace(statement, new),), Safety.UNSAFE)
 
 
 def is_given(named: View) -> bool:

@@ -18,8 +18,7 @@ region. Inside a region that is known to have another dtype, the fix is unsafe a
 that region: the old name switches back to float16 there, which is hardly ever intended. If the
 region may be inside another one, the fix writes out `dtype=` as it was, unless the region is
 switched off and nothing in the project reads its dtype. It also writes out `cache_enabled=True` if
-it may be inside a region without a cache. Removing an unused import is unsafe: code outside the
-project may import the name from this file.
+it may be inside a region without a cache.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a version test, are not reported. `autocast(*arguments)` and a bare decorator are reported
@@ -34,7 +33,7 @@ from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, AutocastApi
 from amplint.knowledge.since import SINCE
 
-from ._deprecated import OF_CLASS, of_class, renamed, report, report_handed_on, report_imports
+from ._deprecated import OF_CLASS, of_class, renamed, report, report_handed_on
 
 NEW = "torch.amp.autocast"
 MEANT = "each argument has a known parameter"
@@ -145,4 +144,3 @@ def is_handed_on(call: View) -> bool:
 
 report(rule, SUCCESSORS, migrate)
 report_handed_on(rule, SUCCESSORS)
-report_imports(rule, frozenset(SUCCESSORS))

@@ -11,8 +11,7 @@ Using one as a decorator warns (FutureWarning) when the module is imported. The 
     @torch.amp.custom_fwd(device_type="cuda")
     def forward(ctx, x): ...
 
-Fix safety: safe: the old function calls the new one with this very device type. Removing an unused
-import is unsafe: code outside the project may import the name from this file.
+Fix safety: safe: the old function calls the new one with this very device type.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), and code
 under a version test, are not reported; neither is a function that is passed on without a call
@@ -25,7 +24,7 @@ from amplint import Fix, Group, Rule, View, Warns
 from amplint.knowledge.libraries import LEGACY_CUSTOM
 from amplint.knowledge.since import SINCE
 
-from ._deprecated import renamed, report, report_imports
+from ._deprecated import renamed, report
 
 SAME = "the old function calls the new one with this device type"
 DEVICE = 'device_type="cuda"'
@@ -53,4 +52,3 @@ def migrate(at: View, function: View, name: str) -> Fix | None:
 
 
 report(rule, SUCCESSORS, migrate, at_name=True)
-report_imports(rule, frozenset(SUCCESSORS))

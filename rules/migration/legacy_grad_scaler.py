@@ -18,8 +18,7 @@ Fix safety: safe for torch 2.3 and later, which have the new name: the old class
 the new one that only fills in the device. Unsafe if the project tests `isinstance(scaler,
 torch.cuda.amp.GradScaler)`, since the new object is not an instance of the old class; if it
 replaces the class (`torch.cuda.amp.GradScaler = Other`); and if the class, or its module, is a
-parameter, and only the visible calls show that it is the old one. Removing an unused import is
-unsafe: code outside the project may import the name from this file.
+parameter, and only the visible calls show that it is the old one.
 
 Known limits: a name that may be the old or the new one (`try: ... except ImportError:`), code under
 a version test, and annotations in quotes are not reported. The class itself, if it is passed on to
@@ -48,7 +47,7 @@ from amplint.knowledge.since import SINCE
 
 from .._shared.guards import is_fallback
 from .._shared.scalers import misplaced_device
-from ._deprecated import OF_CLASS, of_class, renamed, report, report_handed_on, report_imports
+from ._deprecated import OF_CLASS, of_class, renamed, report, report_handed_on
 
 NEW = "torch.amp.GradScaler"
 SUCCESSORS = {
@@ -99,4 +98,3 @@ def widen(named: View) -> Fix | None:
 
 report(rule, SUCCESSORS, migrate)
 report_handed_on(rule, SUCCESSORS)
-report_imports(rule, frozenset(SUCCESSORS))

@@ -164,7 +164,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/file_index.py": "IDENTIFIER",
         "amplint/ir/file_set.py": "STAR",
         "amplint/ir/ssa.py": "LEAVES",
-        "rules/migration/_deprecated.py": "MEANT",
     },
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "amplint/analyses/backward_support.py": "STEPPING",
