@@ -115,7 +115,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/constants.py": {
         "number_of": SYNTAX,
     },
-    "rules/_shared/factories.py": {"built _built_under": STEPS, "_is_host_atom": VALUES},
+    "rules/_shared/factories.py": {"built _built_under _padded": STEPS, "_is_host_atom": VALUES},
     "rules/_shared/growth.py": {"beginnings": SYNTAX, "_names_in": SYNTAX},
     "rules/_shared/guards.py": {"_operands_of": SYNTAX},
     "rules/_shared/host_copies.py": {"_built_from": STEPS, "_is_literal": ONE_PATH},
@@ -124,10 +124,10 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/versioned_calls.py": {"_Calls._in": SYNTAX},
     "rules/autocast/backward_in_autocast.py": {"multiplies_matrices": SYNTAX},
     "rules/host_sync/host_value_fed_back.py": {"beyond fed_back": ONE_PATH},
-    "rules/memory/loss_accumulated_with_graph.py": {"deletions": SYNTAX},
     "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},
     "rules/placement/host_data_to_device_in_hot_path.py": {"is_shape": SYNTAX},
     "rules/placement/tensor_attribute_not_buffer.py": {"kept_tensor": STEPS},
+    "rules/precision/half_accumulator.py": {"growths": SYNTAX},
     "rules/precision/mixed_dtype_write.py": {"is_advanced": SYNTAX},
 }
 
