@@ -17,7 +17,7 @@ Fix safety: safe for zeros, ones and empty, and for an integer arange, which kee
 for rand and similar functions (another generator: other random numbers), for linspace and float
 arange (the last bit may differ), for full and eye, after `expand` (the copy has separate memory for
 each element), for a slice (`[::2]`; the copy has no gaps between its elements), if the project
-defines tensor subclasses, for `.to(x)` if the project has sparse tensors or only the visible calls
+defines tensor subclasses or has sparse or nested tensors, for `.to(x)` if only the visible calls
 show that `x` is a tensor, and for a constant, which is rounded once instead of twice. None with
 `requires_grad=`, or if `x` is more than a name or an attribute.
 
