@@ -91,6 +91,9 @@ WEIGHT = re.compile(
 
 # --------------------------------------------------------------------------- training
 
+PLACES_OF_BATCHES = frozenset({"batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx"})
+"""Numbers that a training step is given besides its batch."""
+
 TRAINING_METHODS = frozenset({"forward", "training_step"})
 """The methods of a module that run for every batch of training."""
 

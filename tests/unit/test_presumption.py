@@ -128,6 +128,41 @@ def test_what_the_settings_ask_for_is_the_region_that_torch_opens(text: str, dty
     assert region.dtype == dtype
 
 
+APEX = """
+from apex import amp
+from net import Net
+
+def main(optimizer, loader, level):
+    model = Net().cuda()
+    model, optimizer = amp.initialize(model, optimizer{level})
+    for x in loader:
+        model(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "is_presumed"),
+    [
+        (', opt_level="O1"', True),
+        ("", True),
+        (', opt_level="O0"', False),
+        (', opt_level="O2"', False),
+        (", opt_level=level", False),
+    ],
+)
+def test_apex_casts_what_is_called_where_it_is_initialized(level: str, is_presumed: bool) -> None:
+    train = APEX.replace("{level}", level)
+    found = regions({"net.py": NET, "train.py": train})
+    inside = {name for name, around in found.items() if around == REGION}
+    expected = {"main", "Net.forward", "Inner.forward", "Net.helper", "Net.__init__"}
+    assert inside - {"Inner.__init__"} == (expected if is_presumed else set())
+
+
+def test_other_functions_of_that_name_cast_nothing() -> None:
+    train = APEX.replace("from apex import", "from engine import").replace("{level}", "")
+    assert set(regions({"net.py": NET, "train.py": train}).values()) == {None}
+
+
 def test_the_settings_may_rule_it_out() -> None:
     files = {"net.py": NET, "train.py": "import torch\ntorch.autocast('cuda')\n"}
     assert set(regions(files, assumes=False).values()) == {None}
@@ -348,6 +383,12 @@ class Attention(nn.Module):
 def findings(tmp_path: Path, **files: str) -> list[Finding]:
     written = {f"{name}.py": text.encode() for name, text in files.items()}
     return list(lint(written, tmp_path, select=("AMP3", "AMP8")).findings)
+
+
+def test_a_lambda_where_apex_is_initialized_is_no_fault(tmp_path: Path) -> None:
+    """It becomes known while the functions of its file are gone through."""
+    train = APEX.replace("{level}", "") + "    return sorted(loader, key=lambda each: -each)\n"
+    assert findings(tmp_path, a="x = 1\n", train=train) == []
 
 
 def test_a_finding_says_what_it_presumes_and_why(tmp_path: Path) -> None:

@@ -107,8 +107,7 @@ class Evaluation(FramePart):
             state.regions.clear()
             state.around = regions.around
             # What it calls in other regions than before says so itself: see `Store.write_region`.
-            if self.inference.unseen.presumption.region is not None:
-                # It may be of a training, or call one.
+            if self.inference.unseen.presumption.is_any:  # it may be of a training, or call one
                 self.exchange.regions_may_change()
         regions.known = state.regions
         self.scope = scope

@@ -16,7 +16,7 @@ from amplint.inference.state import Key
 from amplint.ir.model import Node, Param
 from amplint.knowledge import libraries
 from amplint.knowledge.operations import INDEX_ARGUMENTS
-from amplint.knowledge.vocabulary import TRAINING_METHODS, TRAINING_STEPS
+from amplint.knowledge.vocabulary import PLACES_OF_BATCHES, TRAINING_METHODS, TRAINING_STEPS
 from amplint.values.atoms import (
     BOTTOM,
     NONE,
@@ -42,8 +42,6 @@ from amplint.values.lattice import is_unknown, join, known, only
 
 FLOAT = one(Host("float"))
 MOVING = frozenset({"to", "cuda"})
-# What a training step is given besides its batch.
-NUMBERED = frozenset({"batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx"})
 
 
 class ParameterValues(FramePart):
@@ -135,7 +133,9 @@ class ParameterValues(FramePart):
         text = f"`{node.data}` is a parameter of `{facts.name}`"
         device = self.frame.accelerator(node, text)
         if step:
-            is_data = node.data == "batch" or (not has_default and node.data not in NUMBERED)
+            is_data = node.data == "batch" or (
+                not has_default and node.data not in PLACES_OF_BATCHES
+            )
             return one(TensorTree(device)) if is_data else None
         if any(isinstance(a, Tensor) for a in declared):
             return join(

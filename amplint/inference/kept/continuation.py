@@ -279,7 +279,7 @@ class HandingOver:
 
     def _take_regions(self) -> None:
         inference, regions = self._inference, self._inference.regions
-        is_presumed = inference.unseen.presumption.region or inference.files.observed
+        is_presumed = inference.unseen.presumption.is_any or bool(inference.files.observed)
         if self._edit.gone or (self._edit.grafts and is_presumed):
             regions.are_stale = True
         for calls in regions.of_functions.values():

@@ -8,17 +8,21 @@ names the sign.
 A call that is seen in a training ends the presumption: see `inference/training.py`. Where the
 settings ask for it, as authors of libraries do, nothing ends it, and what is handed to such a
 function by callers out of sight is half, if it is an activation (see `activations.py`).
+
+A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
+called or not: apex replaces the functions of torch by ones that cast, as autocast does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from re import Pattern
 
 from amplint.frameworks.models import Sign
+from amplint.ir import ops
 from amplint.ir.file_set import Files
-from amplint.ir.model import FunctionFacts
+from amplint.ir.model import FunctionFacts, Graph, Node, path_of
 from amplint.knowledge.libraries import DEFAULT_DTYPES
 from amplint.knowledge.vocabulary import (
     CALLED_FROM_OUTSIDE,
@@ -34,6 +38,11 @@ from amplint.knowledge.vocabulary import (
 )
 from amplint.util.positions import Place
 from amplint.values.atoms import Evidence, Region, Shows
+
+# Calls of `apex.amp.initialize`, as they are written; and the words in them.
+INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})
+PATCHING = frozenset({"amp", "initialize"})
+PATCHED = Region("cuda", "float16", True, inherited=True, presumed=True)
 
 
 class Presumption:
@@ -54,6 +63,11 @@ class Presumption:
         if self._wished is False or (self._wished is None and self.sign is None):
             return None
         return Region("cuda", self._dtype, True, inherited=True, presumed=True)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a region is presumed around any function."""
+        return self.region is not None or bool(self.patching)
 
     @property
     def is_audited(self) -> bool:
@@ -77,7 +91,7 @@ class Presumption:
     def told(self) -> tuple[str, ...]:
         """All that decides what is presumed, besides the functions themselves."""
         dtype = self.region.dtype if self.region is not None else None
-        return str(self._wished), str(dtype)
+        return str(self._wished), str(dtype), *sorted(self.patching)
 
     @cached_property
     def sign(self) -> Evidence | None:
@@ -86,10 +100,31 @@ class Presumption:
 
     def evidence(self, function: FunctionFacts) -> Evidence:
         """Why a region is presumed around a function."""
+        if function.id in self.patching:
+            return self.patching[function.id]
         if self.sign is not None and not self.is_audited:
             return self.sign
         text = "`assume-autocast` assumes a region here"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
+
+    @cached_property
+    def patching(self) -> Mapping[str, Evidence]:
+        """The functions that have apex replace the functions of torch, and where."""
+        found: dict[str, Evidence] = {}
+        for path in self._paths:
+            file = self._files.own[path]
+            if "apex" not in file.text:
+                continue
+            # A graph adds the lambdas in it to the functions of the file.
+            for identity, facts in list(file.facts.functions.items()):
+                if facts.kind == "lambda" or not facts.words >= PATCHING:
+                    continue
+                graph = file.graph(identity)
+                for call in graph.nodes:
+                    if patches(graph, call):
+                        place = Place(path, *call.location)
+                        found[identity] = Evidence(place, "this suggests it", Shows.SIGN)
+        return found
 
     def covers(self, function: FunctionFacts) -> bool:
         """Whether somebody out of sight may call a function, by its name."""
@@ -150,3 +185,14 @@ def place_of(path: str, text: str, start: int, end: int) -> Place:
         for count in (before.count("\n") + 1, len(before.rpartition("\n")[2].encode()))
     )
     return Place(path, row, column, end_row, end_column)
+
+
+def patches(graph: Graph, call: Node) -> bool:
+    """Whether apex replaces the functions of torch here: at the level O1, its default.
+
+    https://nvidia.github.io/apex/amp.html#opt-levels
+    """
+    if call.op != ops.CALL or path_of(graph, call.operands[0]) not in INITIALIZING:
+        return False
+    level = call.argument(3, "opt_level")
+    return level < 0 or graph.nodes[level].data == "O1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amplint.inference.project.definitions import Definitions
 from amplint.inference.project.hierarchy import ClassHierarchy
 from amplint.inference.project.observed import ObservedFunctions, region_of, values
-from amplint.inference.project.presumption import Presumption
+from amplint.inference.project.presumption import PATCHED, Presumption
 from amplint.inference.store import Store
 from amplint.ir.model import FunctionFacts, Graph
 from amplint.knowledge import libraries
@@ -41,6 +41,8 @@ class UnseenCallers:
         Args:
             is_ended: whether a call that is seen ends the presumption.
         """
+        if function in self.presumption.patching:
+            return PATCHED
         facts = self._functions[function]
         region = self.presumption.region
         if is_ended or region is None or not self._is_run_from_outside(facts):

@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from amplint.inference.project import accumulators
 from amplint.inference.project.number_uses import configured, used_as_numbers
+from amplint.inference.transfer.arguments import HOST_DEVICES
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Graph, Node, path_of
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import RETURNING_ITSELF
 from amplint.knowledge.vocabulary import (
     CONFIGURATION,
+    DEVICE_NAME,
     MODEL,
     OPTIMIZER,
     SCALER,
@@ -283,6 +285,8 @@ def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Itera
         if names & ONLY_OF_TENSORS and is_given_by_call(graph, number):
             yield number
     for node in graph.nodes:
+        if node.op in (ops.BINOP, ops.COMPARE):
+            yield from (n for n in met_on_device(graph, node) if is_given_by_call(graph, n))
         if node.op != ops.CALL:
             continue
         callee = graph.nodes[node.operands[0]]
@@ -294,6 +298,46 @@ def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Itera
         number = node.argument(0) if functional else callee.operands[0]
         if (functional or reduced) and is_given_by_call(graph, number):
             yield number
+
+
+def met_on_device(graph: Graph, node: Node) -> Iterator[int]:
+    """The nodes that are sliced along several dimensions, and computed or compared with a tensor
+    that is moved to a device: no array can be, for that raises there.
+
+    Ex) x of `x[:, :-1] == y[:, 1:]`, after `y = y.to(device)`
+    """
+    if node.op == ops.COMPARE and (len(node.data) > 1 or NO_VALUES.intersection(node.data)):
+        return
+    for part, other in (node.operands, node.operands[::-1]):
+        if is_sliced(graph, part) and moves_to_device(graph, graph.behind(other, PARTS)):
+            yield graph.narrowed(graph.nodes[part].operands[0])
+
+
+def is_sliced(graph: Graph, number: int) -> bool:
+    """Ex) x[:, 0], which is an array or a tensor with a dimension: no list takes two indices"""
+    node = graph.nodes[number]
+    index = graph.nodes[node.second] if node.op == ops.SUBSCRIPT else node
+    parts = index.operands if node.op == ops.SUBSCRIPT and index.op == ops.TUPLE else ()
+    return len(parts) > 1 and any(graph.nodes[each].op == ops.SLICE for each in parts)
+
+
+def moves_to_device(graph: Graph, number: int) -> bool:
+    """Whether a call moves something to what is no CPU, as it is written.
+
+    Ex) x.cuda(), x.to("cuda"), x.to(self.device)
+    """
+    node = graph.nodes[number]
+    callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
+    if node.op != ops.CALL or callee.op != ops.ATTR:
+        return False
+    target = node.argument(0, "device")
+    if callee.data != "to" or target < 0:
+        return bool(callee.data == "cuda")
+    name = graph.nodes[target].data if graph.nodes[target].op == ops.CONST else None
+    if isinstance(name, str):
+        return not name.startswith(HOST_DEVICES)
+    path = path_of(graph, target) or ""
+    return DEVICE_NAME.match(path.rpartition(".")[2]) is not None
 
 
 def is_given_by_call(graph: Graph, number: int) -> bool:
@@ -312,6 +356,7 @@ def by_name(graph: Graph, key: int) -> bool:
 
 # Comparisons that compute nothing of what is compared.
 NO_VALUES = frozenset({"Is", "IsNot", "In", "NotIn"})
+PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})  # what has the device of its first operand
 # Comparisons that say nothing of what is compared.
 NO_ARITHMETIC = NO_VALUES | {"Eq", "NotEq"}
 TORCH = frozenset({"torch", "F", "th"})
