@@ -12,7 +12,7 @@ from amplint.gradscaler.certainty import CertainPair, Certainty, innermost
 from amplint.gradscaler.checkpoints import Unsaved
 from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.control_flow import ControlFlow
-from amplint.gradscaler.event_index import EventIndex, FunctionEvents, Part, calls
+from amplint.gradscaler.event_index import EventIndex, FunctionEvents, TrainingPart, calls
 from amplint.gradscaler.events import divides_by_zero
 from amplint.gradscaler.gathered import find_gathered
 from amplint.gradscaler.interpreter import Interpreter
@@ -91,9 +91,9 @@ class Misuses:
         checked: list[Certainty] = []
         leading = index.leading
         for function in sorted(
-            leading[Part.SCALES]
-            | (leading[Part.HALVES] & leading[Part.DIVIDES])
-            | (leading[Part.ROUNDS] & leading[Part.ADAM])
+            leading[TrainingPart.SCALES]
+            | (leading[TrainingPart.HALVES] & leading[TrainingPart.DIVIDES])
+            | (leading[TrainingPart.ROUNDS] & leading[TrainingPart.ADAM])
         ):
             if not self._is_entry(index, function):
                 continue

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
-from amplint.gradscaler.event_index import EventIndex, Part
+from amplint.gradscaler.event_index import EventIndex, TrainingPart
 from amplint.gradscaler.events import Role, TrainingEventKind, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
@@ -57,7 +57,7 @@ class Unsaved:
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
         """The calls that save, or that give the optimizer's part of what is saved elsewhere, each
         with the step of a scaler."""
-        if not self._index.leading[Part.SCALES] or not self._is_resumed():
+        if not self._index.leading[TrainingPart.SCALES] or not self._is_resumed():
             return
         found: dict[SiteId, SiteId] = {}
         for site, optimizer in self._checkpoints():

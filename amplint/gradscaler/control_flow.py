@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from amplint.gradscaler.event_index import EventIndex, Part
+from amplint.gradscaler.event_index import EventIndex, TrainingPart
 from amplint.gradscaler.events import Role, TrainingEvent, TrainingEventKind, is_scaler_step
 from amplint.inference import SiteId
 from amplint.ir import ops
@@ -74,9 +74,9 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
             carried.setdefault(node.block, []).append(number)
         callees = index.inference.calls.edges.get(site, set())
         each = found if found is not None and found.kind is TrainingEventKind.BACKWARD else None
-        if callees & index.leading[Part.BACKWARD] or each is not None:
+        if callees & index.leading[TrainingPart.BACKWARD] or each is not None:
             add_around(training, graph, block_of_backward(index, site, each))
-        if callees & index.leading[Part.STEPS] or (
+        if callees & index.leading[TrainingPart.STEPS] or (
             found is not None
             and is_scaler_step(index.inference, index.inference.states[function], found)
         ):

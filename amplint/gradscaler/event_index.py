@@ -30,7 +30,7 @@ WORD = re.compile(r"\w+")
 MOST_PARTS = 300  # of a value that a function returns
 
 
-class Part(Enum):
+class TrainingPart(Enum):
     """The parts that a function may have in training."""
 
     TRAINS = "makes any event"
@@ -45,11 +45,11 @@ class Part(Enum):
 
 # The parts that some events are, whatever they are called on.
 PARTS = {
-    TrainingEventKind.BACKWARD: Part.BACKWARD,
-    TrainingEventKind.SCALED_BACKWARD: Part.BACKWARD,
-    TrainingEventKind.ELSEWHERE: Part.BACKWARD,
-    TrainingEventKind.HALF: Part.HALVES,
-    TrainingEventKind.BFLOAT16: Part.ROUNDS,
+    TrainingEventKind.BACKWARD: TrainingPart.BACKWARD,
+    TrainingEventKind.SCALED_BACKWARD: TrainingPart.BACKWARD,
+    TrainingEventKind.ELSEWHERE: TrainingPart.BACKWARD,
+    TrainingEventKind.HALF: TrainingPart.HALVES,
+    TrainingEventKind.BFLOAT16: TrainingPart.ROUNDS,
 }
 
 
@@ -57,7 +57,7 @@ class FunctionEvents(NamedTuple):
     """The calls of one function that are events, by node, and the parts that it has by them."""
 
     events: Mapping[int, TrainingEvent]
-    parts: frozenset[Part]
+    parts: frozenset[TrainingPart]
 
 
 class EventIndex:
@@ -91,7 +91,7 @@ class EventIndex:
         self._stored: dict[str, frozenset[str]] = {}
         self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
         self._telling: dict[str, bool] = {}
-        self.leading = {part: self._leading_to(part) for part in Part}
+        self.leading = {part: self._leading_to(part) for part in TrainingPart}
 
     def callers(self, function: str) -> Iterator[str]:
         """The functions that call a function."""
@@ -101,7 +101,7 @@ class EventIndex:
         """The calls that may run a function."""
         return self._sites.get(function, ())
 
-    def _leading_to(self, part: Part) -> frozenset[str]:
+    def _leading_to(self, part: TrainingPart) -> frozenset[str]:
         """The functions that have a part, and those that call them, directly or by others."""
         having = (each for each, found in self.functions.items() if part in found.parts)
         return frozenset(reachable(having, self.callers))
@@ -119,7 +119,7 @@ class EventIndex:
     def callees(self, site: SiteId) -> set[str]:
         """The functions that a call runs, if any of them leads to an event."""
         callees = self.inference.calls.edges.get(site, set())
-        return callees if callees & self.leading[Part.TRAINS] else set()
+        return callees if callees & self.leading[TrainingPart.TRAINS] else set()
 
     def is_of_remainder(self, site: SiteId) -> bool:
         """Whether a call asks functions which all compute whether a number is a multiple of
@@ -189,18 +189,18 @@ class EventIndex:
         events = dict(self._events(function, state))
         parts = {PARTS[found.kind] for found in events.values() if found.kind in PARTS}
         for number, found in events.items():
-            parts.add(Part.TRAINS)
+            parts.add(TrainingPart.TRAINS)
             if found.kind is TrainingEventKind.SCALED_BACKWARD or acts_as_scaler(
                 self.inference, state, number, found
             ):
-                parts.add(Part.SCALES)
+                parts.add(TrainingPart.SCALES)
             if is_scaler_step(self.inference, state, found):
-                parts.add(Part.STEPS)
+                parts.add(TrainingPart.STEPS)
         for number in calls(state):
             if divides_by_zero(state, number):
-                parts.add(Part.DIVIDES)
+                parts.add(TrainingPart.DIVIDES)
             if is_adam(state.values[number]):
-                parts.add(Part.ADAM)
+                parts.add(TrainingPart.ADAM)
         return FunctionEvents(events, frozenset(parts))
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.gradscaler.checkpoints import HARMLESS, is_harmless, symbols
-from amplint.gradscaler.event_index import EventIndex, Part, calls
+from amplint.gradscaler.event_index import EventIndex, TrainingPart, calls
 from amplint.gradscaler.events import surely_scaler, unknown_event
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.function.origins import origins
@@ -82,7 +82,7 @@ class NeverUpdated:
 
     def _fields_of_scalers(self) -> Iterator[Field]:
         """The fields that scalers are read from when their methods are called."""
-        for function in sorted(self._index.leading[Part.SCALES]):
+        for function in sorted(self._index.leading[TrainingPart.SCALES]):
             state = self._inference.states[function]
             if TEST_PATH.search(self._inference.functions[function].path):
                 continue

@@ -48,10 +48,10 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/provenance.py": "MOVING",
         "amplint/analyses/scaled_losses.py": "CUTS PRINTS",
         "amplint/gradscaler/events.py": (
-            "ASKS_FINITE CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL"
-            " SAME_NORM SAME_VALUE VISITING VISITS"
+            "CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
         ),
         "amplint/gradscaler/parameter_lists.py": "ASKED EACH_PARAMETER",
+        "amplint/gradscaler/symbolic_values.py": "ASKED_OF_NORMS",
         "amplint/inference/function/attributes.py": "MODULE_CONVERSIONS MODULE_METHODS REGISTRIES",
         "amplint/inference/function/calls.py": "MOVES",
         "amplint/inference/function/parameters.py": "MOVING",
