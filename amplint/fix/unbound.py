@@ -101,9 +101,9 @@ class _Paths(Builder):
         return {name: merged[name] for name in set.intersection(*reached)}
 
     def loop_phis(self, _body: Sequence[ast.stmt], _place: Location) -> dict[str, int]:
-        """What a loop binds is not bound when it begins."""
+        """None: the names that a loop binds are not bound when it begins."""
         return {}
 
     def interrupted(self, start: Env | None, _bound: int, _place: Location) -> Env | None:
-        """What a `try` binds may not be bound where it fails."""
+        """The names where a `try` fails, which may be before it has bound any."""
         return start

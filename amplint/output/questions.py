@@ -38,7 +38,7 @@ SENTENCES: dict[str, str] = {
     "LoopInvariance": "{it} is the same in every iteration",
     "LossTerms": "{it} is a part of a loss",
     "LostGradients": "a later pass loses its gradients because of {it}",
-    "NeverGiven": "no call gives the argument that would run this",
+    "NeverGiven": "no call passes the argument that would run this",
     "NotGuessed": "{it} is a tensor for sure",
     "OncePerEpoch": "{it} runs once an epoch",
     "OutsideRegions": "no autocast region is around {it}",
