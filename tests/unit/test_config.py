@@ -105,18 +105,6 @@ def test_a_file_that_cannot_be_read_is_reported_unless_amp000_itself_is_ignored(
 # ---------------------------------------------------------------------------------- the file
 
 
-def test_the_nearest_pyproject_with_a_table_counts(tmp_path: Path) -> None:
-    settings(tmp_path, '[tool.amplint]\nselect = ["AMP1"]')
-    inner = tmp_path / "pkg" / "sub"
-    inner.mkdir(parents=True)
-    (tmp_path / "pkg" / "pyproject.toml").write_text('[project]\nname = "pkg"')
-
-    found = checked(inner)
-
-    assert found.select == ("AMP1",)
-    assert found.root == tmp_path
-
-
 def test_all_keys_are_read(tmp_path: Path) -> None:
     found = settings(
         tmp_path,
@@ -150,13 +138,6 @@ def test_an_option_replaces_the_same_key_of_the_file(tmp_path: Path) -> None:
     toml = '[tool.amplint]\nselect = ["AMP1"]\nignore = ["AMP103"]'
     found = settings(tmp_path, toml, select=["AMP6"])
     assert (found.select, found.ignore) == (("AMP6",), ("AMP103",))
-
-
-def test_config_names_the_file_to_read(tmp_path: Path) -> None:
-    settings(tmp_path, '[tool.amplint]\nselect = ["AMP1"]')
-    strict = tmp_path / "strict.toml"
-    strict.write_text('[tool.amplint]\nselect = ["ALL"]')
-    assert checked(tmp_path, config=strict).select == ("ALL",)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def at_a_terminal(*arguments: str, **environment: str) -> str:
         ("never", {"FORCE_COLOR": "1"}, False),
         ("auto", {}, False),
         ("auto", {"FORCE_COLOR": "1"}, True),
+        ("auto", {"FORCE_COLOR": ""}, False),
         ("auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ("auto", {"FORCE_COLOR": "1", "NO_COLOR": ""}, True),
     ],
 )
 def test_an_option_decides_on_colors(
@@ -75,6 +77,7 @@ def test_an_option_decides_on_colors(
         ["--color", "never", "check", f"--color={when}"],
         ["fix", "--color", when],
         ["explain", "--color", when, "AMP701"],
+        *([["check"], ["fix"]] if when == "auto" else []),
     ):
         assert ("\x1b[" in amplint(*arguments).out) == colored, arguments
     for arguments in (["check", "gone.py"], ["check", "--select", "AMP7O1"], ["check", "--sort=x"]):
