@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 
 from amplint.cli import main as cli
 
 
-@dataclass(frozen=True)
-class Ran:
+class Ran(NamedTuple):
     status: int
     out: str
     err: str

@@ -21,6 +21,7 @@ from amplint.run.cache import NAME, OWN, TAG, Cache, key_of
 from amplint.run.request import AnalysisResult
 from amplint.run.seal import key_of_user, seal
 from amplint.util.replacing import beside, left_in
+from tests.command import Amplint, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
@@ -52,23 +53,23 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-def check(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capfd.readouterr()
-    status = cli.main(["check", "--format", "concise", *arguments])
-    return (status, *capfd.readouterr())
+Check = Callable[..., Ran]
+
+
+@pytest.fixture
+def check(amplint: Amplint) -> Check:
+    return lambda *arguments: amplint("check", "--format", "concise", *arguments)
 
 
 def entries(root: Path) -> list[Path]:
     return [file for file in (root / NAME).iterdir() if file.name not in (TAG, ".gitignore")]
 
 
-def test_the_second_run_says_the_same_and_analyses_nothing(
-    capfd: pytest.CaptureFixture[str], runs: list[int]
-) -> None:
+def test_the_second_run_says_the_same_and_analyses_nothing(check: Check, runs: list[int]) -> None:
     for format_ in FORMATS:
-        first = check(capfd, "--format", format_)
+        first = check("--format", format_)
         runs.clear()
-        assert check(capfd, "--format", format_) == first
+        assert check("--format", format_) == first
         assert not runs
 
 
@@ -81,94 +82,88 @@ def test_the_second_run_says_the_same_and_analyses_nothing(
     ],
 )
 def test_other_questions_are_other_runs(
-    capfd: pytest.CaptureFixture[str], runs: list[int], arguments: list[str]
+    check: Check, runs: list[int], arguments: list[str]
 ) -> None:
-    check(capfd)
-    check(capfd, *arguments)
+    check()
+    check(*arguments)
     assert len(runs) == 2
-    check(capfd, *arguments)
+    check(*arguments)
     assert len(runs) == 2
 
 
-def test_a_check_of_all_files_answers_for_some(
-    capfd: pytest.CaptureFixture[str], runs: list[int], tree: Path
-) -> None:
+def test_a_check_of_all_files_answers_for_some(check: Check, runs: list[int], tree: Path) -> None:
     """As a hook asks, which is given the files of a commit."""
     (tree / "c.py").write_text(LEGACY)
-    alone = [check(capfd, "--no-cache", *paths) for paths in (["a.py"], ["b.py", "c.py"])]
-    check(capfd)
+    alone = [check("--no-cache", *paths) for paths in (["a.py"], ["b.py", "c.py"])]
+    check()
     runs.clear()
-    assert [check(capfd, "a.py"), check(capfd, "b.py", "c.py")] == alone
+    assert [check("a.py"), check("b.py", "c.py")] == alone
     assert not runs
     (tree / "b.py").write_text("x = 2\n")
-    assert check(capfd, "a.py") == alone[0]
+    assert check("a.py") == alone[0]
     assert runs
 
 
-def test_an_answer_for_some_files_is_none_for_all(
-    capfd: pytest.CaptureFixture[str], tree: Path
-) -> None:
+def test_an_answer_for_some_files_is_none_for_all(check: Check, tree: Path) -> None:
     (tree / "c.py").write_text(LEGACY)
-    check(capfd, "a.py")
-    assert check(capfd)[1].count("AMP701") == 2
+    check("a.py")
+    assert check()[1].count("AMP701") == 2
 
 
-def test_a_change_and_its_undoing(
-    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int]
-) -> None:
-    first = check(capfd)
+def test_a_change_and_its_undoing(tree: Path, check: Check, runs: list[int]) -> None:
+    first = check()
     (tree / "a.py").write_text(MODERN)
-    assert check(capfd)[0] == 0
+    assert check()[0] == 0
     assert len(runs) == 2
     (tree / "a.py").write_text(LEGACY)
-    assert check(capfd) == first
+    assert check() == first
     assert len(runs) == 2
 
 
 def test_a_new_file_and_one_that_is_gone_are_changes(
-    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int]
+    tree: Path, check: Check, runs: list[int]
 ) -> None:
-    check(capfd)
+    check()
     (tree / "c.py").write_text("x = 1\n")
-    check(capfd)
+    check()
     (tree / "b.py").unlink()
-    check(capfd)
+    check()
     assert len(runs) == 3
 
 
 def test_no_cache_takes_nothing_and_keeps_nothing(
-    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int]
+    tree: Path, check: Check, runs: list[int]
 ) -> None:
-    check(capfd, "--no-cache")
+    check("--no-cache")
     assert not (tree / NAME).exists()
-    check(capfd)
-    check(capfd, "--no-cache")
+    check()
+    check("--no-cache")
     assert len(runs) == 3
 
 
 def test_another_amplint_takes_nothing_of_this_one(
-    capfd: pytest.CaptureFixture[str], runs: list[int], monkeypatch: pytest.MonkeyPatch
+    check: Check, runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(capfd)
+    check()
     monkeypatch.setattr(caching, "environment", lambda: ["another"])
-    check(capfd)
+    check()
     assert len(runs) == 2
 
 
-def test_a_wrong_setting_is_an_error_each_time(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_setting_is_an_error_each_time(check: Check) -> None:
     for _ in range(2):
-        status, _, err = check(capfd, "--select", "AMP999")
+        status, _, err = check("--select", "AMP999")
         assert status == 2
         assert "there is no rule `AMP999`" in err
 
 
 def test_a_directory_may_be_carried_elsewhere(
-    tree: Path, capfd: pytest.CaptureFixture[str], runs: list[int], monkeypatch: pytest.MonkeyPatch
+    tree: Path, check: Check, runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = check(capfd)
+    first = check()
     tree.rename(tree.with_name("elsewhere"))
     monkeypatch.chdir(tree.with_name("elsewhere"))
-    assert check(capfd) == first
+    assert check() == first
     assert len(runs) == 1
 
 
@@ -193,34 +188,32 @@ def sealed(name: str, body: bytes) -> bytes:
 )
 def test_a_damaged_or_foreign_entry_is_ignored_with_a_word(
     tree: Path,
-    capfd: pytest.CaptureFixture[str],
+    check: Check,
     runs: list[int],
     content: Callable[[str, bytes], bytes],
 ) -> None:
-    status, out, _ = check(capfd)
+    status, out, _ = check()
     (entry,) = entries(tree)
     entry.write_bytes(content(entry.name, entry.read_bytes()))
-    again = check(capfd)
+    again = check()
     assert again[:2] == (status, out)
     assert f"{NAME}/{entry.name} is ignored" in again[2]
     assert len(runs) == 2
-    assert check(capfd) == (status, out, "")  # it was written anew
+    assert check() == (status, out, "")  # it was written anew
     assert len(runs) == 2
 
 
-def test_a_place_that_cannot_be_written_is_no_error(
-    tree: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_that_cannot_be_written_is_no_error(tree: Path, check: Check) -> None:
     (tree / NAME).write_text("a file, where the directory would be")
-    status, _, err = check(capfd)
+    status, _, err = check()
     assert status == 1
     assert "cannot be written" in err
 
 
-def test_problems_are_told_each_time(capfd: pytest.CaptureFixture[str]) -> None:
-    first = check(capfd, "a.py", "gone.py")
+def test_problems_are_told_each_time(check: Check) -> None:
+    first = check("a.py", "gone.py")
     assert first[0] == 2
-    assert check(capfd, "a.py", "gone.py") == first
+    assert check("a.py", "gone.py") == first
 
 
 def test_entries_of_no_use_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,20 +252,18 @@ def test_an_entry_of_the_future_is_no_newer_than_others(
 
 
 @pytest.mark.parametrize("days", [0, 7, -7])
-def test_times_of_files_say_nothing(
-    tree: Path, capfd: pytest.CaptureFixture[str], days: int
-) -> None:
+def test_times_of_files_say_nothing(tree: Path, check: Check, days: int) -> None:
     """The content has changed, its size has not, and the time is as it was, or is set back."""
     (tree / "a.py").write_text(MODERN + "x = 1\n" * 9)
     before = (tree / "a.py").stat()
-    assert check(capfd)[0] == 0
+    assert check()[0] == 0
     (tree / "a.py").write_text(LEGACY.ljust(before.st_size))
     then = before.st_mtime + days * 24 * 3600
     os.utime(tree / "a.py", (then, then))
     assert (tree / "a.py").stat().st_size == before.st_size
-    cached = check(capfd)
+    cached = check()
     assert cached[0] == 1
-    assert check(capfd, "--no-cache") == cached
+    assert check("--no-cache") == cached
 
 
 def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
@@ -293,7 +284,7 @@ def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
 
 
 def test_a_directory_that_was_made_and_not_marked_is_taken_up_and_can_be_cleaned(
-    tree: Path, capfd: pytest.CaptureFixture[str]
+    tree: Path, check: Check
 ) -> None:
     """The run was killed before it wrote into it."""
     (tree / NAME).mkdir()
@@ -301,13 +292,13 @@ def test_a_directory_that_was_made_and_not_marked_is_taken_up_and_can_be_cleaned
     assert not (tree / NAME).exists()
     (tree / NAME).mkdir()
     beside(tree / NAME / TAG).write_text("Signa")
-    check(capfd)
+    check()
     assert {name: (tree / NAME / name).read_bytes() for name in OWN} == OWN
     assert not left_in(tree / NAME)
 
 
 def test_clean_of_a_link_says_that_there_is_none(
-    tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tree: Path, tmp_path: Path, amplint: Amplint
 ) -> None:
     place = tmp_path / "elsewhere"
     place.mkdir()
@@ -315,41 +306,39 @@ def test_clean_of_a_link_says_that_there_is_none(
     left = beside(place / "entry")
     left.touch()
     (tree / NAME).symlink_to(place)
-    assert cli.main(["clean"]) == 0
-    assert "there is no" in capfd.readouterr().err
+    ran = amplint("clean")
+    assert ran.status == 0 and "there is no" in ran.err
     assert sorted(place.iterdir()) == sorted([left, place / TAG])
 
 
 def test_clean_leaves_a_directory_that_another_tool_has_marked(
-    tree: Path, capfd: pytest.CaptureFixture[str]
+    tree: Path, amplint: Amplint
 ) -> None:
     (tree / NAME).mkdir()
     (tree / NAME / TAG).write_text(
         "Signature: 8a477f597d28d172789f06886806bc55\n# Made by cargo.\n"
     )
-    assert cli.main(["clean"]) == 0
-    assert "there is no" in capfd.readouterr().err
+    ran = amplint("clean")
+    assert ran.status == 0 and "there is no" in ran.err
     assert (tree / NAME / TAG).exists()
 
 
 def test_a_directory_that_cannot_be_deleted_is_2(
-    tree: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tree: Path, check: Check, amplint: Amplint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(capfd)
+    check()
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "rmdir", refuse)
-    assert cli.main(["clean"]) == 2
-    assert f"{tree / NAME}: cannot be deleted: Permission denied" in capfd.readouterr().err
+    ran = amplint("clean")
+    assert ran.status == 2 and f"{tree / NAME}: cannot be deleted: Permission denied" in ran.err
 
 
-def test_clean_deletes_what_amplint_has_made_and_nothing_else(
-    tree: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_clean_deletes_what_amplint_has_made_and_nothing_else(tree: Path, check: Check) -> None:
     assert cli.main(["clean"]) == 0
-    check(capfd)
+    check()
     assert (tree / NAME / ".gitignore").read_text() == "*\n"
     (tree / "inner").mkdir()
     assert cli.main(["clean", "inner"]) == 0

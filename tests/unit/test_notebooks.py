@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.cli import main as cli
 from amplint.project.notebooks import NotANotebookError, Notebook, notebook, undone
 from amplint.util.positions import Position
 from amplint.util.text import LINE_END, Text, UndecodableError, UnencodableError
+from tests.command import Amplint
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT = "import torch"
@@ -283,48 +283,36 @@ def test_an_empty_file_is_a_notebook_without_cells() -> None:
 # ------------------------------------------------------------------------------- as a user has it
 
 
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pyproject.toml").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("project")
 
 
-def amplint(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capfd.readouterr()
-    status = cli.main(arguments)
-    return (status, *capfd.readouterr())
-
-
-def test_a_report_names_the_cell_and_the_line_in_it(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_names_the_cell_and_the_line_in_it(amplint: Amplint, project: Path) -> None:
     (project / "a.ipynb").write_text(
         document(markdown("# x"), code(IMPORT), code(f"%time x = 1\n{LEGACY}"))
     )
-    status, out, _ = amplint(capfd, "check")
+    status, out, _ = amplint("check")
     assert status == 1
     assert out.startswith(
         'a.ipynb:cell 3:2:6 AMP701 legacy-autocast: `torch.cuda.amp.autocast` is deprecated: '
         'use `torch.amp.autocast("cuda", ...)`\n'
         "  2 | with torch.cuda.amp.autocast():\n"
     )  # fmt: skip
-    status, out, _ = amplint(capfd, "check", "--format", "concise")
+    status, out, _ = amplint("check", "--format", "concise")
     assert out.startswith("a.ipynb:cell 3:2:6: AMP701 [*] legacy-autocast")
-    _, out, _ = amplint(capfd, "check", "--format", "github")
+    _, out, _ = amplint("check", "--format", "github")
     # In the JSON, of which GitHub shows the lines.
     assert "file=a.ipynb,line=20,endLine=20,col=33,endColumn=58," in out
     assert "a.ipynb:cell 3:2:6: AMP701" in out
-    ((found),) = json.loads(amplint(capfd, "check", "--format", "json")[1])
+    ((found),) = json.loads(amplint("check", "--format", "json")[1])
     assert (found["filename"], found["cell"]) == ("a.ipynb", 3)
     assert found["location"] == {"row": 2, "column": 6}
     assert [edit["cell"] for edit in found["fix"]["edits"]] == [3] * len(found["fix"]["edits"])
-    log = json.loads(amplint(capfd, "check", "--format", "sarif")[1])
+    log = json.loads(amplint("check", "--format", "sarif")[1])
     (result,) = log["runs"][0]["results"]
     region = result["locations"][0]["physicalLocation"]["region"]
     assert region == {"startLine": 20, "startColumn": 33, "endLine": 20, "endColumn": 58}
     text = (project / "a.ipynb").read_text()
-    assert amplint(capfd, "fix", "--apply")[0] == 0
+    assert amplint("fix", "--apply")[0] == 0
     assert (project / "a.ipynb").read_text() == after_fix(text, result)
 
 
@@ -341,19 +329,17 @@ def after_fix(text: str, result: Any) -> str:
     return "".join(lines)
 
 
-def test_sarif_has_no_fix_that_a_notebook_does_not_take(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_sarif_has_no_fix_that_a_notebook_does_not_take(amplint: Amplint, project: Path) -> None:
     cells = ("from torch.cuda.amp import autocast", "with autocast():\n    pass", "import torch")
     (project / "a.ipynb").write_text(document(*map(code, cells)))
-    log = json.loads(amplint(capfd, "check", "--format", "sarif")[1])
+    log = json.loads(amplint("check", "--format", "sarif")[1])
     (result,) = log["runs"][0]["results"]
     assert result["ruleId"] == "AMP701"
     assert "fixes" not in result
 
 
 def test_findings_of_a_file_name_the_cell_that_makes_it_hot(
-    project: Path, capfd: pytest.CaptureFixture[str]
+    amplint: Amplint, project: Path
 ) -> None:
     (project / "helpers.py").write_text("def log(loss):\n    print(loss.item())\n")
     loop = (
@@ -363,13 +349,13 @@ def test_findings_of_a_file_name_the_cell_that_makes_it_hot(
     imports = f"{IMPORT}\nfrom torch.utils.data import DataLoader\nfrom helpers import log"
     (project / "a.ipynb").write_text(document(code(imports), code(loop)))
     for _ in range(2):  # the second time from the cache
-        status, out, _ = amplint(capfd, "check", "helpers.py")
+        status, out, _ = amplint("check", "helpers.py")
         assert status == 1
         assert "helpers.py:2:11 AMP101" in out
         assert "  a.ipynb:cell 2:2:1: the training loop, once per batch" in out
 
 
-def test_fixes_leave_all_else_as_it_was(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_fixes_leave_all_else_as_it_was(amplint: Amplint, project: Path) -> None:
     file = project / "a.ipynb"
     outputs = [{"output_type": "stream", "name": "stdout", "text": ["torch.cuda.amp.autocast"]}]
     text = document(
@@ -381,7 +367,7 @@ def test_fixes_leave_all_else_as_it_was(project: Path, capfd: pytest.CaptureFixt
         indent="\t",
     )
     file.write_bytes(text.encode().replace(b"\n", b"\r\n"))
-    status, out, err = amplint(capfd, "fix")
+    status, out, err = amplint("fix")
     assert status == 1
     assert (
         err
@@ -393,7 +379,7 @@ def test_fixes_leave_all_else_as_it_was(project: Path, capfd: pytest.CaptureFixt
         '+with torch.amp.autocast("cuda"):\n     pass\n--- a/a.ipynb:cell 5\n'
     )
 
-    status, out, err = amplint(capfd, "fix", "--apply")
+    status, out, err = amplint("fix", "--apply")
     assert status == 1
     assert err == "fixed 2 findings in 1 file\n"
     assert "a.ipynb:cell 4:1:1 AMP000 unparsable-file: Python" in out
@@ -406,9 +392,7 @@ def test_fixes_leave_all_else_as_it_was(project: Path, capfd: pytest.CaptureFixt
     assert file.read_bytes() == expected.encode().replace(b"\n", b"\r\n")
 
 
-def test_a_new_import_goes_to_the_first_cell_with_imports(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_import_goes_to_the_first_cell_with_imports(amplint: Amplint, project: Path) -> None:
     file = project / "a.ipynb"
     file.write_text(
         document(
@@ -417,7 +401,7 @@ def test_a_new_import_goes_to_the_first_cell_with_imports(
             code(["import os"]),
         )
     )
-    assert amplint(capfd, "fix", "--apply")[0] == 0
+    assert amplint("fix", "--apply")[0] == 0
     cells = json.loads(file.read_text())["cells"]
     assert [cell["source"] for cell in cells] == [
         ["%autoreload\n", "import torch"],
@@ -426,13 +410,11 @@ def test_a_new_import_goes_to_the_first_cell_with_imports(
     ]
 
 
-def test_an_import_of_a_cell_keeps_its_style(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_import_of_a_cell_keeps_its_style(amplint: Amplint, project: Path) -> None:
     file = project / "a.ipynb"
     first, second = "%matplotlib inline\nfrom torch.cuda.amp import autocast", "with autocast():\n"
     file.write_text(document(code(first), code(f"{second}    pass")))
-    assert amplint(capfd, "fix", "--apply")[0] == 0
+    assert amplint("fix", "--apply")[0] == 0
     cells = json.loads(file.read_text())["cells"]
     assert ["".join(cell["source"]) for cell in cells] == [
         "%matplotlib inline\nfrom torch.amp import autocast",
@@ -441,7 +423,7 @@ def test_an_import_of_a_cell_keeps_its_style(
 
 
 def test_a_name_that_a_later_cell_imports_is_not_used_before(
-    project: Path, capfd: pytest.CaptureFixture[str]
+    amplint: Amplint, project: Path
 ) -> None:
     file = project / "a.ipynb"
     text = document(
@@ -450,42 +432,38 @@ def test_a_name_that_a_later_cell_imports_is_not_used_before(
         code("import torch"),
     )
     file.write_text(text)
-    status, _, err = amplint(capfd, "fix", "--apply")
+    status, _, err = amplint("fix", "--apply")
     assert (status, file.read_text()) == (2, text)
     place = "a.ipynb:cell 2:1: AMP701 not fixed"
     assert f"{place}: `torch` would be used above its import" in err
 
 
 @pytest.mark.parametrize("user", ["%prun autocast()", "print autocast()", "%%mine\nautocast()"])
-def test_imports_that_ipython_may_use_stay(
-    project: Path, capfd: pytest.CaptureFixture[str], user: str
-) -> None:
+def test_imports_that_ipython_may_use_stay(amplint: Amplint, project: Path, user: str) -> None:
     file = project / "a.ipynb"
     first = f"{IMPORT}\nfrom torch.cuda.amp import autocast"
     file.write_text(document(code(first), code("with autocast():\n    pass"), code(user)))
-    amplint(capfd, "fix", "--apply")
+    amplint("fix", "--apply")
     cells = [cell["source"] for cell in json.loads(file.read_text())["cells"]]
     assert cells == [first, 'with torch.amp.autocast("cuda"):\n    pass', user]
 
 
-def test_comments_suppress_in_cells(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_comments_suppress_in_cells(amplint: Amplint, project: Path) -> None:
     ignored = LEGACY.replace(":\n", ":  # amplint: ignore[AMP701] as it was\n")
     cells = [code(IMPORT), code(ignored), code("x = 1  # amplint: ignore[AMP701]\n")]
     (project / "a.ipynb").write_text(document(*cells))
-    _, out, _ = amplint(capfd, "check", "--format", "concise")
+    _, out, _ = amplint("check", "--format", "concise")
     assert [line.split(": ")[0] for line in out.splitlines()] == ["a.ipynb:cell 3:1:8"]
     assert "AMP001" in out
     (project / "a.ipynb").write_text(document(*cells, code("# amplint: ignore-file\n" + LEGACY)))
-    assert amplint(capfd, "check") == (0, "1 file, no findings\n", "")
+    assert amplint("check") == (0, "1 file, no findings\n", "")
 
 
-def test_findings_stand_in_the_order_of_the_cells(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_stand_in_the_order_of_the_cells(amplint: Amplint, project: Path) -> None:
     """Also those of a cell that is no Python, which is known before all others."""
     cells = [code(f"{IMPORT}\n{LEGACY}"), code("print 'x'"), code(LEGACY)]
     (project / "a.ipynb").write_text(document(*cells))
-    _, out, _ = amplint(capfd, "check", "--format", "concise")
+    _, out, _ = amplint("check", "--format", "concise")
     assert [line.split(": ")[0] for line in out.splitlines()] == [
         "a.ipynb:cell 1:2:6",
         "a.ipynb:cell 2:1:1",
@@ -493,12 +471,10 @@ def test_findings_stand_in_the_order_of_the_cells(
     ]
 
 
-def test_a_notebook_without_a_cell_that_python_reads(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_notebook_without_a_cell_that_python_reads(amplint: Amplint, project: Path) -> None:
     (project / "a.ipynb").write_text(document(code("print 'x'"), code("print 'y'")))
     (project / "b.py").write_text(f"{IMPORT}\n{LEGACY}\n")
-    _, out, _ = amplint(capfd, "check", "--format", "concise")
+    _, out, _ = amplint("check", "--format", "concise")
     assert [line.split(": ")[0] for line in out.splitlines()] == [
         "a.ipynb:cell 1:1:1",
         "a.ipynb:cell 2:1:1",
@@ -506,22 +482,22 @@ def test_a_notebook_without_a_cell_that_python_reads(
     ]
 
 
-def test_the_second_run_finds_the_same(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_second_run_finds_the_same(amplint: Amplint, project: Path) -> None:
     (project / "a.ipynb").write_text(document(code(f"{IMPORT}\n{LEGACY}"), code("print 'x'")))
-    first = amplint(capfd, "check")
+    first = amplint("check")
     assert "AMP000" in first[1]
-    assert amplint(capfd, "check") == first
+    assert amplint("check") == first
     (project / "a.ipynb").write_text(document(code(f"{IMPORT}\n{LEGACY}"), code("print('x')")))
-    assert "AMP000" not in amplint(capfd, "check")[1]
+    assert "AMP000" not in amplint("check")[1]
 
 
 def test_a_file_that_is_no_notebook_is_a_finding_and_the_rest_goes_on(
-    project: Path, capfd: pytest.CaptureFixture[str]
+    amplint: Amplint, project: Path
 ) -> None:
     (project / "a.ipynb").write_text('{"cells": [\n1]}')
     (project / "b.ipynb").write_text(document(code(f"{IMPORT}\n{LEGACY}")))
     (project / "c.ipynb").write_bytes(b"\xff\xfe{")
-    status, out, err = amplint(capfd, "check", "--format", "concise")
+    status, out, err = amplint("check", "--format", "concise")
     assert (status, err) == (1, "")
     assert [line.split(": ")[0] for line in out.splitlines()] == [
         "a.ipynb:2:1",

@@ -16,11 +16,12 @@ import pytest
 
 pytest.importorskip("pytest_lsp")
 
+import pytest_asyncio
 import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient
 
-from amplint.cli.main import main
+pytestmark = pytest.mark.asyncio
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30.0
@@ -56,33 +57,6 @@ async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
     await lsp_client.shutdown_session()
 
 
-def test_without_pygls_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert main(["server"]) == 2
-    assert "pip install 'amplint[server]'" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
-def test_at_a_terminal_it_says_who_starts_it() -> None:
-    import pty  # noqa: PLC0415  (Windows has none)
-
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "amplint", "server"]
-    started = subprocess.Popen(
-        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert started.stderr is not None
-    said = started.stderr.readline().decode()
-    assert said.startswith("amplint: an editor starts this command") and "stop with Ctrl-D" in said
-    os.write(ours, b"\x04")
-    assert started.wait(30) == 0
-    os.close(theirs)
-    os.close(ours)
-    started.communicate()
-
-
 class Editor:
     """A client with a project that lies in a directory."""
 
@@ -108,11 +82,7 @@ class Editor:
 
     async def logged(self, text: str) -> None:
         """Wait until the server has written a text into the log."""
-        for _ in range(int(SECONDS / 0.05)):
-            if any(text in message.message for message in self.client.log_messages):
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError([message.message for message in self.client.log_messages])
+        await until(lambda: any(text in each.message for each in self.client.log_messages))
 
     def open(self, name: str, text: str) -> None:
         uri = self.uri(name)
@@ -185,6 +155,12 @@ class Editor:
             )
         )
 
+    async def finding(self, name: str, code: str) -> types.Diagnostic:
+        """The only finding of a file, once it is that of this rule."""
+        await self.codes(name, has(code))
+        [found] = self.client.diagnostics[self.uri(name)]
+        return found
+
     async def codes(self, name: str, wanted: Callable[[list[str]], bool]) -> list[str]:
         """The codes of the diagnostics of a file, once they are as they should be."""
         found: list[str] = []
@@ -207,6 +183,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest_asyncio.fixture
+async def editor(client: LanguageClient, project: Path) -> Editor:
+    """One that has begun."""
+    made = Editor(client, project)
+    await made.begin()
+    return made
+
+
 def has(code: str) -> Callable[[list[str]], bool]:
     return lambda found: code in found
 
@@ -215,31 +199,24 @@ def is_empty(found: list[str]) -> bool:
     return not found
 
 
-@pytest.mark.asyncio
-async def test_unsaved_text_is_judged(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_unsaved_text_is_judged(editor: Editor) -> None:
     editor.open("train.py", QUIET)
     await editor.codes("train.py", is_empty)
     editor.write("train.py", WAITS)
     await editor.codes("train.py", has("AMP101"))
     editor.write("train.py", QUIET)
     await editor.codes("train.py", is_empty)
-    assert project.joinpath("train.py").read_text(encoding="utf-8") == QUIET
+    assert editor.root.joinpath("train.py").read_text(encoding="utf-8") == QUIET
 
 
-@pytest.mark.asyncio
-async def test_a_fact_of_another_unsaved_file_counts(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_a_fact_of_another_unsaved_file_counts(editor: Editor) -> None:
     editor.open("train.py", QUIET)
     editor.open("helpers.py", HELPERS)
     await editor.codes("helpers.py", is_empty)
     await editor.codes("train.py", is_empty)
     # It is called in the loop of the other file, on a tensor of the device.
     editor.write("helpers.py", "def total(losses):\n    print(losses.item())\n    return losses\n")
-    await editor.codes("helpers.py", has("AMP101"))
-    [finding] = client.diagnostics[editor.uri("helpers.py")]
+    finding = await editor.finding("helpers.py", "AMP101")
     assert editor.uri("train.py") in {
         related.location.uri for related in finding.related_information or ()
     }
@@ -248,7 +225,6 @@ async def test_a_fact_of_another_unsaved_file_counts(client: LanguageClient, pro
     await editor.codes("helpers.py", is_empty)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("encodings", "columns"),
     [
@@ -266,26 +242,21 @@ async def test_places_are_counted_as_the_editor_counts(
     found = await editor.begin(encodings)
     assert found.capabilities.position_encoding == (encodings or ["utf-16"])[0]
     editor.open("train.py", text)
-    await editor.codes("train.py", has("AMP101"))
-    [finding] = client.diagnostics[editor.uri("train.py")]
+    finding = await editor.finding("train.py", "AMP101")
     assert finding.range.start.line == finding.range.end.line == 11
     assert (finding.range.start.character, finding.range.end.character) == columns
 
 
-@pytest.mark.asyncio
-async def test_edits_of_ranges(client: LanguageClient, project: Path) -> None:
+async def test_edits_of_ranges(editor: Editor) -> None:
     """Behind a character of two units, and behind a form feed, which ends no line."""
     text = TRAIN.format(read='note("😀 \f", loss.detach())')
-    editor = Editor(client, project)
-    await editor.begin()
     editor.open("train.py", text)
     await editor.codes("train.py", is_empty)
     at = 'note("😀 \f", loss.'
     start = 8 + len(at) + 1
     spot = types.Range(types.Position(11, start), types.Position(11, start + len("detach")))
     editor.change("train.py", types.TextDocumentContentChangePartial(spot, "item"))
-    await editor.codes("train.py", has("AMP101"))
-    [finding] = client.diagnostics[editor.uri("train.py")]
+    finding = await editor.finding("train.py", "AMP101")
     assert "loss.item()" in finding.message
 
 
@@ -328,13 +299,9 @@ scaler = GradScaler()
 """
 
 
-@pytest.mark.asyncio
-async def test_fixes_are_offered_with_their_safety(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_fixes_are_offered_with_their_safety(editor: Editor) -> None:
     editor.open("legacy.py", LEGACY)
-    await editor.codes("legacy.py", has("AMP702"))
-    [found] = client.diagnostics[editor.uri("legacy.py")]
+    found = await editor.finding("legacy.py", "AMP702")
     assert list(found.tags or ()) == [types.DiagnosticTag.Deprecated]
     assert found.severity == types.DiagnosticSeverity.Warning
     [everything] = await actions(editor, "legacy.py", ["source.fixAll"])
@@ -352,21 +319,18 @@ async def test_fixes_are_offered_with_their_safety(client: LanguageClient, proje
     await editor.codes("legacy.py", is_empty)
 
 
-@pytest.mark.asyncio
-async def test_the_page_of_a_rule(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_the_page_of_a_rule(editor: Editor) -> None:
     editor.open("train.py", WAITS)
     await editor.codes("train.py", has("AMP101"))
     document = types.TextDocumentIdentifier(editor.uri("train.py"))
-    shown = await client.text_document_hover_async(
+    shown = await editor.client.text_document_hover_async(
         types.HoverParams(document, types.Position(11, 22))
     )
     assert shown is not None and isinstance(shown.contents, types.MarkupContent)
     assert shown.contents.kind == types.MarkupKind.Markdown
     assert "AMP101 host-read-in-hot-path" in shown.contents.value
     assert "Fix safety:" in shown.contents.value
-    assert not await client.text_document_hover_async(
+    assert not await editor.client.text_document_hover_async(
         types.HoverParams(document, types.Position(0, 0))
     )
 
@@ -400,16 +364,13 @@ async def until(is_so: Callable[[], bool]) -> None:
     raise AssertionError
 
 
-@pytest.mark.asyncio
-async def test_a_line_is_explained_in_a_message(client: LanguageClient, project: Path) -> None:
+async def test_a_line_is_explained_in_a_message(editor: Editor) -> None:
     """Of the text that is not saved; an editor that opens no texts shows it as a message."""
-    editor = Editor(client, project)
-    await editor.begin()
     editor.open("train.py", "# new\n" + QUIET)
     title = await explain(editor, "train.py", 12)
     assert title == "Explain line 13: what amplint knows about it, and why it is silent"
-    await until(lambda: bool(client.messages))
-    [message] = client.messages
+    await until(lambda: bool(editor.client.messages))
+    [message] = editor.client.messages
     assert message.type == types.MessageType.Info
     first, *_ = message.message.splitlines()
     assert first == "train.py:13: running += loss.detach()  # 😀"
@@ -420,7 +381,6 @@ async def test_a_line_is_explained_in_a_message(client: LanguageClient, project:
     await editor.codes("train.py", has("AMP101"))
 
 
-@pytest.mark.asyncio
 async def test_a_line_is_explained_in_a_text_of_its_own(
     client: LanguageClient, project: Path
 ) -> None:
@@ -446,53 +406,38 @@ async def test_a_line_is_explained_in_a_text_of_its_own(
     assert client.messages == []
 
 
-@pytest.mark.asyncio
-async def test_lines_of_cells_and_of_texts_without_a_file_are_explained(
-    client: LanguageClient, project: Path
-) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_lines_of_cells_and_of_texts_without_a_file_are_explained(editor: Editor) -> None:
     editor.open_notebook("a.ipynb", loop=LOOP, reads=READS)
     editor.open("untitled:new", QUIET)
     await explain(editor, "cell:reads", 0)
-    await until(lambda: len(client.messages) == 1)
-    assert client.messages[0].message.startswith("a.ipynb:cell 2:1: ")
+    await until(lambda: len(editor.client.messages) == 1)
+    assert editor.client.messages[0].message.startswith("a.ipynb:cell 2:1: ")
     await explain(editor, "untitled:new", 0)
-    await until(lambda: len(client.messages) == 2)
-    assert client.messages[1].message.startswith("untitled.py:1: import torch\n")
+    await until(lambda: len(editor.client.messages) == 2)
+    assert editor.client.messages[1].message.startswith("untitled.py:1: import torch\n")
     # An empty line has nothing to explain, and a selection of several lines is none.
     for start, end in ((1, 1), (0, 3)):
         where = types.Range(types.Position(start, 0), types.Position(end, 0))
         params = types.CodeActionParams(
             types.TextDocumentIdentifier("untitled:new"), where, types.CodeActionContext([])
         )
-        assert not await client.text_document_code_action_async(params)
+        assert not await editor.client.text_document_code_action_async(params)
 
 
-@pytest.mark.asyncio
-async def test_where_nothing_is_explained_it_says_why(
-    client: LanguageClient, project: Path
-) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
-    project.joinpath("venv").mkdir()
+async def test_where_nothing_is_explained_it_says_why(editor: Editor) -> None:
+    editor.root.joinpath("venv").mkdir()
     editor.open("venv/legacy.py", LEGACY)
     editor.open("broken.py", "x = (\n")
     await explain(editor, "venv/legacy.py", 0)
-    await until(lambda: len(client.messages) == 1)
-    assert "this file is excluded" in client.messages[0].message
+    await until(lambda: len(editor.client.messages) == 1)
+    assert "this file is excluded" in editor.client.messages[0].message
     await explain(editor, "broken.py", 0)
-    await until(lambda: len(client.messages) == 2)
-    assert "not checked: " in client.messages[1].message
+    await until(lambda: len(editor.client.messages) == 2)
+    assert "not checked: " in editor.client.messages[1].message
 
 
-@pytest.mark.asyncio
-async def test_what_cannot_be_read_costs_nobody_else_a_thing(
-    client: LanguageClient, project: Path
-) -> None:
+async def test_what_cannot_be_read_costs_nobody_else_a_thing(editor: Editor) -> None:
     """While somebody types, the text is no Python most of the time."""
-    editor = Editor(client, project)
-    await editor.begin()
     editor.open("helpers.py", "def total(losses):\n    print(losses.item())\n    return losses\n")
     editor.open("train.py", QUIET)
     await editor.codes("helpers.py", has("AMP101"))
@@ -502,72 +447,60 @@ async def test_what_cannot_be_read_costs_nobody_else_a_thing(
         "helpers.py", "def total(losses):\n    print(losses.tolist())\n    return losses\n"
     )
     # It is still called in the loop.
-    message = "losses.tolist()"
-    for _ in range(int(SECONDS / 0.05)):
-        found = client.diagnostics[editor.uri("helpers.py")]
-        if found and message in found[0].message:
-            break
-        await asyncio.sleep(0.05)
-    else:
-        raise AssertionError(found)
+    found = editor.client.diagnostics
+    await until(lambda: "losses.tolist()" in str(found[editor.uri("helpers.py")]))
     editor.write("train.py", QUIET)
     await editor.codes("train.py", is_empty)
 
 
-@pytest.mark.asyncio
-async def test_settings_files_and_closing(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_settings_files_and_closing(editor: Editor) -> None:
     editor.open("train.py", WAITS)
     await editor.codes("train.py", has("AMP101"))
 
-    settings = project / "pyproject.toml"
-    settings.write_text('[tool.amplint]\nignore = ["AMP101"]\n')
-    event = types.FileEvent(settings.as_uri(), types.FileChangeType.Changed)
-    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    def write(settings: str) -> None:
+        file = editor.root / "pyproject.toml"
+        file.write_text(f"[tool.amplint]\n{settings}\n")
+        event = types.FileEvent(file.as_uri(), types.FileChangeType.Changed)
+        editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+
+    write('ignore = ["AMP101"]')
     await editor.codes("train.py", is_empty)
 
-    settings.write_text('[tool.amplint]\nignore = ["AMP1O1"]\n')
-    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    write('ignore = ["AMP1O1"]')
     await editor.logged("there is no rule `AMP1O1`")
     editor.open("other.py", "x = 1\n")  # for which they are read once more
-    settings.write_text('[tool.amplint]\nignore = ["AMP1O2"]\n')
-    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    write('ignore = ["AMP1O2"]')
     await editor.logged("there is no rule `AMP1O2`")
-    said = [message.message for message in client.log_messages]
+    said = [message.message for message in editor.client.log_messages]
     assert [sum(code in each for each in said) for code in ("AMP1O1", "AMP1O2")] == [1, 1]
 
-    settings.write_text("[tool.amplint]\n")
-    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    write("")
     await editor.codes("train.py", has("AMP101"))
 
     # What `total` does is not known any more, and so it makes no tensor.
-    project.joinpath("helpers.py").rename(project / "renamed.py")
+    editor.root.joinpath("helpers.py").rename(editor.root / "renamed.py")
     renamed = types.FileRename(editor.uri("helpers.py"), editor.uri("renamed.py"))
-    client.workspace_did_rename_files(types.RenameFilesParams([renamed]))
+    editor.client.workspace_did_rename_files(types.RenameFilesParams([renamed]))
     document = types.TextDocumentIdentifier(editor.uri("train.py"))
-    client.text_document_did_save(types.DidSaveTextDocumentParams(document))
+    editor.client.text_document_did_save(types.DidSaveTextDocumentParams(document))
     await editor.codes("train.py", has("AMP101"))
 
-    client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+    editor.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
     await editor.codes("train.py", is_empty)
-    assert project.joinpath("train.py").read_text(encoding="utf-8") == QUIET
+    assert editor.root.joinpath("train.py").read_text(encoding="utf-8") == QUIET
 
 
-@pytest.mark.asyncio
 async def test_several_projects_and_a_text_in_none(
-    client: LanguageClient, project: Path, tmp_path_factory: pytest.TempPathFactory
+    editor: Editor, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = tmp_path_factory.mktemp("other")
     other.joinpath("pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP702"]\n')
     outside = tmp_path_factory.mktemp("outside")
-    editor = Editor(client, project)
-    await editor.begin()
     editor.open("legacy.py", LEGACY)
     editor.open(str(other / "legacy.py"), LEGACY)
     editor.open(str(outside / "legacy.py"), LEGACY)
     untitled = types.TextDocumentItem("untitled:Untitled-1", "python", 1, LEGACY)
-    client.text_document_did_open(types.DidOpenTextDocumentParams(untitled))
+    editor.client.text_document_did_open(types.DidOpenTextDocumentParams(untitled))
     await editor.codes("legacy.py", has("AMP702"))
     await editor.codes(str(other / "legacy.py"), is_empty)
     await editor.codes(str(outside / "legacy.py"), has("AMP702"))
@@ -580,15 +513,13 @@ IMPORT = "import torch\nfrom torch.cuda.amp import GradScaler"
 SCALER = "%time scaler = GradScaler()"
 
 
-@pytest.mark.asyncio
 async def test_a_notebook_is_one_program_in_cells(client: LanguageClient, project: Path) -> None:
     editor = Editor(client, project)
     found = await editor.begin()
     announced = found.capabilities.notebook_document_sync
     assert isinstance(announced, types.NotebookDocumentSyncOptions) and announced.save
     editor.open_notebook("a.ipynb", reads=READS, loop=LOOP)
-    await editor.codes("cell:reads", has("AMP101"))
-    [finding] = client.diagnostics["cell:reads"]
+    finding = await editor.finding("cell:reads", "AMP101")
     assert finding.range.start == types.Position(1, 10)
     related = {each.location.uri for each in finding.related_information or ()}
     assert related == {"cell:loop"}
@@ -617,12 +548,9 @@ async def test_a_notebook_is_one_program_in_cells(client: LanguageClient, projec
     assert not project.joinpath("a.ipynb").exists()
 
 
-@pytest.mark.asyncio
-async def test_cells_that_move(client: LanguageClient, project: Path) -> None:
+async def test_cells_that_move(editor: Editor) -> None:
     """The loop calls `total` as the last definition above it has it."""
     quiet = "def total(losses):\n    return losses"
-    editor = Editor(client, project)
-    await editor.begin()
     editor.open_notebook("a.ipynb", reads=READS, quiet=quiet, loop=LOOP)
     await editor.codes("cell:reads", is_empty)
     editor.change_cells("a.ipynb", 0, 2, ["quiet", "reads"])
@@ -631,10 +559,7 @@ async def test_cells_that_move(client: LanguageClient, project: Path) -> None:
     await editor.codes("cell:reads", is_empty)
 
 
-@pytest.mark.asyncio
-async def test_fixes_in_cells(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_fixes_in_cells(editor: Editor) -> None:
     editor.open_notebook("a.ipynb", imports=IMPORT, scaler=SCALER)
     await editor.codes("cell:scaler", has("AMP702"))
     await editor.codes("cell:imports", is_empty)
@@ -660,44 +585,35 @@ async def test_fixes_in_cells(client: LanguageClient, project: Path) -> None:
     assert await actions(editor, "cell:scaler", ["source.fixAll"]) == []
     document = types.TextDocumentIdentifier("cell:scaler")
     place = types.Position(0, len(SCALER) - 3)
-    shown = await client.text_document_hover_async(types.HoverParams(document, place))
+    shown = await editor.client.text_document_hover_async(types.HoverParams(document, place))
     assert shown is not None and isinstance(shown.contents, types.MarkupContent)
     assert "AMP702" in shown.contents.value
     editor.change_cells("a.ipynb", **changed)
     await editor.codes("cell:scaler", is_empty)
 
 
-@pytest.mark.asyncio
-async def test_a_cell_that_is_opened_as_a_text_as_well(
-    client: LanguageClient, project: Path
-) -> None:
+async def test_a_cell_that_is_opened_as_a_text_as_well(editor: Editor) -> None:
     """Some versions of VS Code open each cell twice, in either order."""
-    editor = Editor(client, project)
-    await editor.begin()
     editor.open("cell:loop", LOOP)
     editor.open_notebook("a.ipynb", reads=READS, loop=LOOP)
     editor.open("cell:reads", "")
     await editor.codes("cell:reads", has("AMP101"))
     document = types.TextDocumentIdentifier("cell:reads")
-    client.text_document_did_close(types.DidCloseTextDocumentParams(document))
-    client.text_document_did_close(
+    editor.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+    editor.client.text_document_did_close(
         types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(editor.uri("a.ipynb")))
     )
     editor.change_cells("a.ipynb", loop="")
     await editor.codes("cell:reads", is_empty)
 
 
-@pytest.mark.asyncio
-async def test_a_file_with_any_name(client: LanguageClient, project: Path) -> None:
+async def test_a_file_with_any_name(editor: Editor) -> None:
     """Its neighbour is found, so that its path is known; and what is told of it can be sent."""
     names = [os.fsdecode(name) for name in (b"a #%41;?.py", b"caf\xe9.py", "größe😀.py".encode())]
-    editor = Editor(client, project)
-    await editor.begin()
     for name in names:
         editor.open(name, WAITS)
-        await editor.codes(name, has("AMP101"))
         # What `total` gives is known from `helpers.py`, so that the loss is one.
-        [finding] = client.diagnostics[editor.uri(name)]
+        finding = await editor.finding(name, "AMP101")
         related = {each.location.uri for each in finding.related_information or ()}
         assert related == {editor.uri(name)}
     editor.open("untitled:\ud800", WAITS)
@@ -705,22 +621,16 @@ async def test_a_file_with_any_name(client: LanguageClient, project: Path) -> No
     await editor.codes(names[1], is_empty)
 
 
-@pytest.mark.asyncio
-async def test_excluded_files_are_left_alone(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
-    project.joinpath("venv").mkdir()
+async def test_excluded_files_are_left_alone(editor: Editor) -> None:
+    editor.root.joinpath("venv").mkdir()
     editor.open("venv/legacy.py", LEGACY)
     await editor.codes("venv/legacy.py", is_empty)
 
 
-@pytest.mark.asyncio
-async def test_the_server_outlives_its_analysis(client: LanguageClient, project: Path) -> None:
-    editor = Editor(client, project)
-    await editor.begin()
+async def test_the_server_outlives_its_analysis(editor: Editor) -> None:
     editor.open("train.py", WAITS)
     await editor.codes("train.py", has("AMP101"))
-    kill_children_of(client)
+    kill_children_of(editor.client)
     await editor.logged("the analysis ended")
     editor.write("train.py", QUIET)
     await editor.codes("train.py", is_empty)

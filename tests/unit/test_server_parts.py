@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import example, given
@@ -50,6 +54,8 @@ from amplint.server.schedule import Schedule
 from amplint.server.showing import differences
 from amplint.util.positions import Position, Span
 from amplint.util.text import Text
+
+Kind = TypeVar("Kind")
 
 # Letters of one to four bytes, all line ends, and what ends a line for `str.splitlines` alone.
 TEXTS = st.text(st.sampled_from("aé€😀\n\r\f\u2028"), max_size=20)
@@ -241,6 +247,12 @@ def looked(looker: Looker, *files: Path, **texts: str) -> list[Answer]:
     return [*looker.look(Look(1, files[0].as_uri(), opened, "utf-16"))]
 
 
+def one(kind: type[Kind], answers: Iterable[object]) -> Kind:
+    """The only answer of a kind."""
+    [found] = (each for each in answers if isinstance(each, kind))
+    return found
+
+
 def judged(answers: list[Answer]) -> dict[str, list[str]]:
     return {
         answer.uri.rpartition("/")[2]: [item.code for item in answer.items]
@@ -265,7 +277,7 @@ def test_a_project_stays_in_memory(tmp_path: Path) -> None:
         assert answers[-1] == LookEnded(1, [file.as_uri()])
         # The file as it was is forgotten.
         assert sorted(looker._memory.indexed) == [("a.py", text), ("b.py", "x = 1\n")]
-    [finding] = next(answer for answer in answers if isinstance(answer, JudgedText)).items
+    [finding] = one(JudgedText, answers).items
     assert finding.range == Range(EditorPlace(4, 14), EditorPlace(4, 25))
 
 
@@ -290,14 +302,14 @@ def test_files_whatever_they_are_called(tmp_path: Path, name: bytes) -> None:
     opened = {uri: Open(WAITS.replace("loss.item()", "loss.tolist()"))}
     answers = [*Looker().look(Look(1, uri, opened, "utf-16"))]
     assert all(answer_in(framed(answer)[HEAD.size :]) == answer for answer in answers)
-    [judged] = [each for each in answers if isinstance(each, JudgedText)]
+    judged = one(JudgedText, answers)
     [item] = judged.items
     assert item.uri == uri and "loss.tolist()" in item.message
     assert {other.uri for other in item.related} == {uri}
     (path.parent / "pyproject.toml").write_text("[tool.amplint]\nselect = 3\n")
     answers = [*Looker().look(Look(2, uri, opened, "utf-16"))]
     assert all(answer_in(framed(answer)[HEAD.size :]) == answer for answer in answers)
-    [told] = [each for each in answers if isinstance(each, LogLine)]
+    told = one(LogLine, answers)
     assert "`select`" in told.text
 
 
@@ -358,7 +370,7 @@ def test_a_place_in_a_file_that_is_not_open(tmp_path: Path) -> None:
     )
     uri = uri_of(tmp_path / "total.py")
     look = Look(1, uri, {uri: Open((tmp_path / "total.py").read_text())}, "utf-16")
-    [judged] = [each for each in Looker().look(look) if isinstance(each, JudgedText)]
+    judged = one(JudgedText, Looker().look(look))
     [item] = judged.items
     assert uri_of(caller) in {other.uri for other in item.related}
     assert path_of(uri_of(caller)) == str(caller)
@@ -367,7 +379,7 @@ def test_a_place_in_a_file_that_is_not_open(tmp_path: Path) -> None:
 def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch>=2.4")
     answers = looked(Looker(), tmp_path / "a.py", a=CLASHING)
-    repaired = next(answer for answer in answers if isinstance(answer, Repaired))
+    repaired = one(Repaired, answers)
     assert len(repaired.repairs) == 2
     assert {repair.safety for repair in repaired.repairs.values()} == {"safe"}
     text = Text(CLASHING)
@@ -387,10 +399,7 @@ def test_a_notebook_is_shown_and_mended_in_its_json(tmp_path: Path) -> None:
     text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}, indent=1)
     answers = looked(Looker(), tmp_path / "a.ipynb", a=text)
     assert judged(answers) == {"a.ipynb": ["AMP701"]}
-    ((item,), repaired) = (
-        next(each.items for each in answers if isinstance(each, JudgedText)),
-        next(each for each in answers if isinstance(each, Repaired)),
-    )
+    (item,), repaired = one(JudgedText, answers).items, one(Repaired, answers)
     start, end = (offset_of(Text(text), place, "utf-16") for place in item.range)
     assert text[start:end] == "torch.cuda.amp.autocast()"
     (edit,) = repaired.repairs[0].edits
@@ -443,7 +452,7 @@ def test_cells_show_what_check_finds(tmp_path: Path, capsys: pytest.CaptureFixtu
     notebook = empty.rearranged(0, 0, uris, python)
     for address in (file.as_uri(), "untitled:Untitled-1.ipynb", "file:///a.other"):
         look = Look(1, address, {address: notebook.as_open()}, "utf-32")
-        [judged] = [each for each in Looker().look(look) if isinstance(each, JudgedText)]
+        judged = one(JudgedText, Looker().look(look))
         assert judged.uri == address
         assert found == sorted(
             (item.uri, item.code, item.range.start.line + 1, item.range.start.character + 1)
@@ -465,7 +474,7 @@ def test_fixes_of_cells_are_edits_of_cells(tmp_path: Path) -> None:
     texts = [OpenText.opened(name, 1, text) for name, text in sources.items()]
     notebook = OpenNotebook(uri, 0, (), {}).rearranged(0, 0, list(sources), texts)
     look = Look(1, uri, {uri: notebook.as_open()}, "utf-16")
-    [repaired] = [each for each in Looker().look(look) if isinstance(each, Repaired)]
+    repaired = one(Repaired, Looker().look(look))
     mended = {
         "a": "from torch.amp import GradScaler\nimport torch\r\n",
         "b": '%matplotlib inline\n%time scaler = GradScaler("cuda")',
@@ -641,3 +650,33 @@ def test_an_explanation_is_written_through_no_link(tmp_path: Path) -> None:
     found = explained(project / "a.py", WAITS, 0)
     assert (project / ".amplint_cache" / "explained.txt").read_text() == found.text
     assert list(outside.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------- the command
+
+
+def test_without_pygls_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert main(["server"]) == 2
+    assert "pip install 'amplint[server]'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+def test_at_a_terminal_it_says_who_starts_it() -> None:
+    import pty  # noqa: PLC0415  (Windows has none)
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "amplint", "server"]
+    started = subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert started.stderr is not None
+    said = started.stderr.readline().decode()
+    assert said.startswith("amplint: an editor starts this command") and "stop with Ctrl-D" in said
+    os.write(ours, b"\x04")
+    assert started.wait(30) == 0
+    os.close(theirs)
+    os.close(ours)
+    started.communicate()
