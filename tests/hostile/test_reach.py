@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from amplint.fix.writing import write_texts
 from amplint.output import baseline
 from amplint.run import seal
 from amplint.run.cache import MAGIC, MOST_AGE, NAME, TAG
 from amplint.util import files
-from amplint.util.text import Text
 from tests.command import Amplint
 from tests.hostile.conftest import LEGACY
 
@@ -244,14 +242,6 @@ def test_fix_writes_through_no_link_out_of_the_project(
     done = amplint("fix", "--apply", "b.py")
     assert done.status == 2
     assert "b.py: not fixed: it is a link to a file outside of the project" in done.err
-
-
-def test_fix_writes_through_a_link_within_the_project(repository: Path) -> None:
-    (repository / "b.py").symlink_to("a.py")
-    text = Text.decode(LEGACY.encode())
-    assert write_texts(repository, {"b.py": text}, {"b.py": "x = 1\n"}).paths == {"b.py"}
-    assert (repository / "b.py").is_symlink()
-    assert (repository / "a.py").read_text() == "x = 1\n"
 
 
 def test_a_walk_shows_nothing_of_a_file_outside(

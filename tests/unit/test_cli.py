@@ -5,14 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
 
-from amplint import Finding, Group, Rule, Unrun, View, calls
 from amplint.cli import main as cli
 from amplint.output import FORMATS, console
 from amplint.project import reading
@@ -558,42 +556,6 @@ def test_a_missing_path_is_2_and_the_rest_goes_on(amplint: Amplint, project: Pat
 # ------------------------------------------------------------------------------ amplint's faults
 
 
-def failing_rule() -> Rule:
-    rule = Rule(
-        "AMP999",
-        "Fails.\n\nFix safety: none.\n\nKnown limits: many.",
-        group=Group.PERFORMANCE,
-        since="0.1",
-        witness=Unrun("", ""),
-        name="always-fails",
-    )
-
-    @rule.on(calls("torch.cuda.amp.autocast"))
-    def check(call: View) -> Iterator[Finding]:
-        yield call.finding("found before it failed")
-        raise ZeroDivisionError("division by zero")
-
-    return rule
-
-
-def test_a_rule_that_raises_is_named_and_hides_nothing(
-    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rules = (*registry.all_rules(), failing_rule())
-    monkeypatch.setattr(registry, "all_rules", lambda: rules)
-    (project / "a.py").write_text(LEGACY)
-    (project / "b.py").write_text("import torch\n\nscaler = torch.cuda.amp.GradScaler()\n")
-    ran = amplint("check", "--format", "concise")
-    assert ran.status == 2
-    assert "a.py:3:6: AMP701" in ran.out
-    assert "b.py:3:10: AMP702" in ran.out
-    fault, report = ran.err.splitlines()
-    assert fault.startswith("amplint: error: a.py: the rule AMP999 always-fails failed: line 3: ")
-    assert "division by zero" in fault
-    assert "please report it" in report
-    assert "`amplint check --no-cache a.py` repeats it" in report
-
-
 def test_an_error_in_amplint_itself_is_2(
     amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -821,20 +783,6 @@ def test_only_the_named_file_is_edited(amplint: Amplint, project: Path) -> None:
     (project / "b.py").write_text(LEGACY)
     assert amplint("fix", "--apply", "a.py").status == 0
     assert (project / "b.py").read_text() == LEGACY
-
-
-def test_a_file_that_cannot_be_written_is_2(
-    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "a.py").write_text(LEGACY)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("amplint.fix.writing.prepared", refuse)
-    ran = amplint("fix", "--apply")
-    assert ran.status == 2
-    assert "a.py: not fixed: cannot be written: Permission denied" in ran.err
 
 
 def test_a_file_that_was_not_written_is_not_counted_and_its_findings_are_left(

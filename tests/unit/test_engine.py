@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from amplint import Edit, Finding, Fix, Group, Related, Rule, Safety, Unrun, View, calls
+from amplint import Edit, Finding, Fix, Group, Related, Rule, Unrun, View, calls
 from amplint.project.discover import project
 from amplint.project.hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run.engine import run
 from amplint.run.filtering import without_superseded
-from amplint.run.judge import judge
 from amplint.run.request import Outcome, Request
 from amplint.util.positions import Position, Span
 
@@ -100,61 +98,10 @@ def test_a_broken_file_elsewhere_in_the_project_is_not_reported() -> None:
     assert [code for _, _, code in codes(look())] == ["AMP701", "AMP000", "AMP000"]
 
 
-def test_what_only_amplint_cannot_read_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise RecursionError("too deep")
-
-    Path("a.py").write_text("x = 1\n")
-    monkeypatch.setattr("amplint.run.indexing.File", fail)
-    fault, _ = look().problems  # the other one says how to report it
-    assert fault == "a.py: amplint cannot read it: RecursionError: too deep"
-
-
-def test_what_fails_in_one_file_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: str, *arguments: Any) -> Any:
-        if path == "a.py":
-            raise ZeroDivisionError
-        return judge(path, *arguments)
-
-    Path("a.py").write_text(LEGACY)
-    Path("b.py").write_text(LEGACY)
-    monkeypatch.setattr("amplint.run.judge.judge", fail)
-    outcome = look()
-    assert codes(outcome) == [("b.py", 3, "AMP701")]
-    fault, _ = outcome.problems
-    assert fault == "a.py: amplint failed on this file: ZeroDivisionError"
-
-
 # ------------------------------------------------------------------------------ settings
 
 
-def test_rules_that_are_switched_off_are_not_reported() -> None:
-    Path("a.py").write_text(LEGACY)
-    assert codes(look(select=["AMP1"])) == []
-    assert codes(look(per_file_ignores={"a.py": ["migration"]})) == []
-
-
-def test_rules_follow_the_lowest_torch_of_the_project() -> None:
-    Path("a.py").write_text("import torch\n\nscaler = torch.cuda.amp.GradScaler()\n")
-    assert codes(look()) == [("a.py", 3, "AMP702")]
-    assert codes(look(target_torch="2.4")) == [("a.py", 3, "AMP702")]
-    assert codes(look(target_torch="2.0")) == [], "torch.amp.GradScaler came with 2.3"
-
-
 # ------------------------------------------------------------------------------ suppression
-
-
-def test_a_comment_hides_its_finding() -> None:
-    Path("a.py").write_text(LEGACY.replace("():", "():  # amplint: ignore[AMP701] old torch"))
-    assert look().findings == ()
-
-
-def test_what_hides_nothing_is_reported_with_a_safe_fix() -> None:
-    Path("a.py").write_text("x = 1  # amplint: ignore[AMP701] old torch\n")
-    (one,) = look().findings
-    assert (one.code, one.span.start) == ("AMP001", (1, 8))
-    assert one.fix is not None
-    assert one.fix.safety is Safety.SAFE
 
 
 UNUSED = "x = 1  # amplint: ignore[AMP101]\n"
