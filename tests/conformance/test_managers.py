@@ -12,22 +12,12 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from amplint.util.toml import loads
-from tests.conformance.managers import (
-    ALONE,
-    GROUP,
-    LOCAL_HOOK,
-    OF_PIXI,
-    PAGE,
-    ROWS,
-    SECTION,
-    TABLES,
-    filled,
-)
+from tests.conformance import managers
 from tests.helpers import ROOT
 
 ADDRESS, COMMIT = "https://example.org/amplint", "0" * 40
-GROUPS = loads(filled(GROUP, ADDRESS, COMMIT))["dependency-groups"]
-TOOL = loads(TABLES)["tool"]
+GROUPS = loads(managers.filled(managers.GROUP, ADDRESS, COMMIT))["dependency-groups"]
+TOOL = loads(managers.TABLES)["tool"]
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 
 
@@ -66,7 +56,7 @@ def test_each_table_has_keys_of_its_tool() -> None:
 
 
 def test_the_manifest_of_pixi_has_the_same_source() -> None:
-    table = loads(filled(OF_PIXI, ADDRESS, COMMIT))["feature"]
+    table = loads(managers.filled(managers.OF_PIXI, ADDRESS, COMMIT))["feature"]
     source = table["lint"]["pypi-dependencies"]["amplint"]
     assert source == {"git": ADDRESS, "rev": COMMIT}
     assert set(table) == set(TOOL["pixi"]["feature"])
@@ -81,23 +71,23 @@ def tasks() -> Iterator[tuple[str, ...]]:
         yield ("pixi", "run", *feature["tasks"])
 
 
-@pytest.mark.parametrize("manager", ROWS)
+@pytest.mark.parametrize("manager", managers.ROWS)
 def test_each_manager_runs_the_check(manager: str) -> None:
-    last = ROWS[manager].commands[-1]
+    last = managers.ROWS[manager].commands[-1]
     assert last in {*tasks()} or last[-3:] == ("amplint", "check", ".")
 
 
 def test_each_manager_of_the_heading_has_a_row_of_its_own_commands() -> None:
-    assert set(ROWS) == {"uv", "pdm", "hatch", "poetry", "pixi"}
-    for manager, row in ROWS.items():
+    assert set(managers.ROWS) == {"uv", "pdm", "hatch", "poetry", "pixi"}
+    for manager, row in managers.ROWS.items():
         assert {command[0] for command in (*row.commands, row.entry)} == {manager}
         assert " ".join(row.entry).endswith("amplint check --force-exclude --caused-since HEAD")
 
 
 def test_the_local_hook_is_the_hook_with_an_entry_of_the_table() -> None:
-    ((hook,),) = [one["hooks"] for one in yaml.safe_load(LOCAL_HOOK)["repos"]]
+    ((hook,),) = [one["hooks"] for one in yaml.safe_load(managers.LOCAL_HOOK)["repos"]]
     ours = next(one for one in HOOKS if one["id"] == hook["id"])
-    assert tuple(hook["entry"].split()) == ROWS["uv"].entry
+    assert tuple(hook["entry"].split()) == managers.ROWS["uv"].entry
     assert hook["entry"].endswith(ours["entry"])
     assert hook["require_serial"] == ours["require_serial"]
     names = ["a/b.py", "c.ipynb", "d.pyc"]
@@ -105,15 +95,15 @@ def test_the_local_hook_is_the_hook_with_an_entry_of_the_table() -> None:
 
 
 def test_what_runs_alone_names_the_commit() -> None:
-    assert {shlex.split(line)[0] for line in ALONE} == {"uv", "uvx", "pipx"}
-    for line in ALONE:
+    assert {shlex.split(line)[0] for line in managers.ALONE} == {"uv", "uvx", "pipx"}
+    for line in managers.ALONE:
         assert "git+ADDRESS@COMMIT" in shlex.split(line)
 
 
 def test_the_page_says_which_pre_commit_the_hooks_need() -> None:
     (lowest,) = {hook["minimum_pre_commit_version"] for hook in HOOKS}
-    assert f"The hooks need pre-commit {lowest} or later" in PAGE
+    assert f"The hooks need pre-commit {lowest} or later" in managers.PAGE
 
 
 def test_what_was_not_tried_is_said() -> None:
-    assert "pixi could not be installed" in SECTION
+    assert "pixi could not be installed" in managers.SECTION

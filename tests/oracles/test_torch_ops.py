@@ -31,29 +31,7 @@ from hypothesis import strategies as st
 from amplint.inference import ranks
 from amplint.inference.ranks import RankedCall
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
-from amplint.knowledge.casts import (
-    AUTOCAST,
-    CAST_WITHIN_ON_CPU,
-    EPSILONS,
-    EQUAL_DTYPES,
-    FACTORISES_PRODUCTS,
-    HALF_OF_LEAST,
-    MOVES,
-    NO_BFLOAT16,
-    NO_HALF,
-    SAME_DTYPE_WRITES,
-)
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS, Factory
-from amplint.knowledge.host_reads import (
-    DATA_DEPENDENT,
-    EMPTIES_CACHE,
-    HOST_ATTRIBUTES,
-    HOST_READS,
-    SYNCHRONIZES,
-    TAKES_TENSOR,
-    WAITS,
-    takes_number,
-)
 from amplint.knowledge.operations import (
     DETACHED,
     INDEX_ARGUMENTS,
@@ -562,9 +540,9 @@ def test_calls_are_of_names_in_the_table() -> None:
 
 def test_every_name_is_in_torch() -> None:
     names = {
-        *RESULTS, *FACTORIES, *MODULES, *AUTOCAST["cuda"], *AUTOCAST["cpu"], *WAITS,
-        *HOST_READS, *DATA_DEPENDENT, *DETACHED, *MOVES,
-        *LEGACY_CONSTRUCTORS, *SYNCHRONIZES, *EMPTIES_CACHE,
+        *RESULTS, *FACTORIES, *MODULES, *casts.AUTOCAST["cuda"], *casts.AUTOCAST["cpu"],
+        *host_reads.WAITS, *host_reads.HOST_READS, *host_reads.DATA_DEPENDENT, *DETACHED,
+        *casts.MOVES, *LEGACY_CONSTRUCTORS, *host_reads.SYNCHRONIZES, *host_reads.EMPTIES_CACHE,
     }  # fmt: skip
     missing = []
     for name in sorted(names - UNEQUAL):
@@ -755,7 +733,7 @@ MIXED = r"dtype|scalar type|type \(|to be of type|same type|double|Double"
 
 
 @pytest.mark.parametrize("low", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(EQUAL_DTYPES - set(modules.MODULES)))
+@pytest.mark.parametrize("name", sorted(casts.EQUAL_DTYPES - set(modules.MODULES)))
 def test_products_raise_where_dtypes_differ(name: str, low: str) -> None:
     """float64 and another dtype in a region and outside, half and float32 outside."""
     raised = 0
@@ -775,7 +753,7 @@ def test_products_raise_where_dtypes_differ(name: str, low: str) -> None:
     assert raised
 
 
-@pytest.mark.parametrize("name", sorted(EQUAL_DTYPES & set(modules.MODULES)))
+@pytest.mark.parametrize("name", sorted(casts.EQUAL_DTYPES & set(modules.MODULES)))
 def test_modules_raise_where_the_input_has_another_dtype(name: str) -> None:
     raised = 0
     for rank in (1, 2, 3):
@@ -805,13 +783,13 @@ WRITE_ARGUMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", SAME_DTYPE_WRITES)
+@pytest.mark.parametrize("name", casts.SAME_DTYPE_WRITES)
 @pytest.mark.parametrize("other", ["float16", "float64"])
 def test_writes_raise_where_dtypes_differ(name: str, other: str) -> None:
     index = torch.tensor([0, 1])
     like, unlike = torch.ones(2), torch.ones(2, dtype=getattr(torch, other))
     given = WRITE_ARGUMENTS[name](index, unlike)
-    assert given[SAME_DTYPE_WRITES[name]] is unlike
+    assert given[casts.SAME_DTYPE_WRITES[name]] is unlike
     for method in (f"{name}_", name):
         getattr(torch.zeros(2), method)(*WRITE_ARGUMENTS[name](index, like))
         with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
@@ -824,7 +802,7 @@ NOT_HALF = r"[Ll]ow precision|not implemented|dtype|scalar type|[Ff]loat|type of
 
 
 @pytest.mark.parametrize("low", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(NO_HALF - set(modules.MODULES) - UNEQUAL))
+@pytest.mark.parametrize("name", sorted(casts.NO_HALF - set(modules.MODULES) - UNEQUAL))
 def test_what_half_lacks_raises(name: str, low: str) -> None:
     """Also where one operand of several is half."""
     raised = 0
@@ -841,14 +819,14 @@ def test_what_half_lacks_raises(name: str, low: str) -> None:
 
 
 def test_what_the_cpu_casts_only_where_it_multiplies() -> None:
-    assert {"torch.einsum"} == CAST_WITHIN_ON_CPU
+    assert {"torch.einsum"} == casts.CAST_WITHIN_ON_CPU
     rows = torch.ones(2, 2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.einsum("ij,jk->ik", rows, rows).dtype == torch.bfloat16
         assert torch.einsum("i,j->ij", rows[0], rows[0]).dtype == torch.float32
 
 
-@pytest.mark.parametrize("name", sorted(NO_BFLOAT16))
+@pytest.mark.parametrize("name", sorted(casts.NO_BFLOAT16))
 def test_what_bfloat16_lacks_raises(name: str) -> None:
     call(name, space(2, "float32", "float32"))
     with pytest.raises(RuntimeError, match=NOT_HALF):
@@ -856,7 +834,7 @@ def test_what_bfloat16_lacks_raises(name: str) -> None:
 
 
 @pytest.mark.parametrize("own", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("name", sorted(FACTORISES_PRODUCTS))
+@pytest.mark.parametrize("name", sorted(casts.FACTORISES_PRODUCTS))
 def test_what_a_region_makes_half_is_factorised(
     name: str, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1187,7 +1165,7 @@ def python_names(operation: str) -> set[str]:
 @pytest.mark.parametrize("device", LOW)
 def test_every_registered_operation_has_a_policy(device: str) -> None:
     names = {name for operation in registered(device) for name in python_names(operation)}
-    assert names - set(AUTOCAST[device]) == set()
+    assert names - set(casts.AUTOCAST[device]) == set()
 
 
 def in_tables(name: str, policy: str) -> str:
@@ -1208,7 +1186,7 @@ def test_policies_of_cuda_are_those_of_the_header() -> None:
         for operation in re.findall(r"_\(\s*(?:ADD_NS\()?(\w+)", found[1]):
             for name in python_names(operation):
                 seen += 1
-                assert AUTOCAST["cuda"][name] == in_tables(name, policy), (name, macro)
+                assert casts.AUTOCAST["cuda"][name] == in_tables(name, policy), (name, macro)
     assert seen > 150
 
 
@@ -1220,7 +1198,9 @@ def test_policies_are_those_of_every_version(path: Path) -> None:
     for overload, policy in stored["cuda"].items():
         for name in python_names(overload.partition(".")[0]):
             seen += 1
-            assert AUTOCAST["cuda"][name] == in_tables(name, OF_TABLES.get(policy, policy)), name
+            assert casts.AUTOCAST["cuda"][name] == in_tables(name, OF_TABLES.get(policy, policy)), (
+                name
+            )
     assert seen > 150
     names = {name for each in stored["cuda"] for name in python_names(each.partition(".")[0])}
     version = tuple(map(int, path.stem.partition("-")[2].split(".")))
@@ -1228,7 +1208,7 @@ def test_policies_are_those_of_every_version(path: Path) -> None:
         if name in RESULTS:
             assert (name in names) == (version >= tuple(map(int, since.split(".")))), name
     for overload in stored["cpu"]:
-        assert python_names(overload.partition(".")[0]) <= AUTOCAST["cpu"].keys(), overload
+        assert python_names(overload.partition(".")[0]) <= casts.AUTOCAST["cpu"].keys(), overload
 
 
 @contextmanager
@@ -1263,7 +1243,7 @@ def cast(policy: str | None, device: str, operands: list[Any]) -> list[Any]:
 
 def autocast_problem(name: str, device: str, names: dict[str, Any]) -> str | None:
     """What the tables get wrong of this call in a region; raises what the call raises."""
-    policy, expected = AUTOCAST[device].get(name), RESULTS[name]
+    policy, expected = casts.AUTOCAST[device].get(name), RESULTS[name]
     try:
         with torch.no_grad(), region(device, True):
             operands, result = call(name, names)
@@ -1311,7 +1291,7 @@ def test_autocast_of_the_cpu() -> None:
             if problem:
                 problems.append(problem)
     assert not problems, "\n".join(problems)
-    assert set(AUTOCAST["cpu"]) & set(RESULTS) <= ran
+    assert set(casts.AUTOCAST["cpu"]) & set(RESULTS) <= ran
 
 
 class Views(torch.overrides.TorchFunctionMode):
@@ -1373,7 +1353,7 @@ def test_autocast_of_cuda() -> None:
         for name, expected in RESULTS.items():
             if expected.kind not in TENSORS or name in NOT_IN_A_REGION:
                 continue
-            blind = name not in AUTOCAST["cuda"] and expected.dtype == "same"
+            blind = name not in casts.AUTOCAST["cuda"] and expected.dtype == "same"
             for mix in mixes("cuda"):
                 if blind and mix[0] != mix[1]:
                     continue  # mostly an error that fake tensors do not see
@@ -1387,7 +1367,7 @@ def test_autocast_of_cuda() -> None:
                     problems.append(problem)
     assert not problems, "\n".join(problems)
     if torch.version.cuda is None:  # a CUDA build asks for its driver now and then
-        assert set(AUTOCAST["cuda"]) & set(RESULTS) <= ran | spelled(NOT_FAKED)
+        assert set(casts.AUTOCAST["cuda"]) & set(RESULTS) <= ran | spelled(NOT_FAKED)
 
 
 # --------------------------------------------------------------------------- modules
@@ -1508,7 +1488,7 @@ def test_modules_give_what_the_table_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", CALLABLE)
 def test_modules_under_autocast_of_the_cpu(name: str) -> None:
-    policy = AUTOCAST["cpu"].get(name)
+    policy = casts.AUTOCAST["cpu"].get(name)
     for dtype, other in mixes("cpu"):
         if policy == "unknown":
             continue
@@ -1548,7 +1528,7 @@ def test_modules_under_autocast_of_cuda() -> None:
     with fake_tensor.FakeTensorMode(allow_non_fake_inputs=True), Views():
         spaces = {mix: fake_cuda(2, *mix) for mix in mixes("cuda")}
         for name in CALLABLE:
-            policy = AUTOCAST["cuda"].get(name)
+            policy = casts.AUTOCAST["cuda"].get(name)
             if policy == "unknown" or name in NOT_FAKED_MODULES:
                 continue
             takes_device = "device" in inspect.signature(resolve(name)).parameters
@@ -1574,7 +1554,7 @@ def test_modules_have_the_policy_of_their_function() -> None:
     for several, function in CALLED_BY.items():
         for name in several.split():
             for device in LOW:
-                policies = AUTOCAST[device]
+                policies = casts.AUTOCAST[device]
                 expected = policies.get(f"torch.nn.functional.{function}")
                 assert policies.get(f"torch.nn.{name}") == expected, (name, device)
 
@@ -1602,13 +1582,13 @@ def test_what_waits_for_the_device_is_listed() -> None:
                 except Exception as error:
                     if waits(error):
                         found.add(name)
-    listed = {*HOST_READS, *DATA_DEPENDENT, *WAITS}
+    listed = {*host_reads.HOST_READS, *host_reads.DATA_DEPENDENT, *host_reads.WAITS}
     assert found - listed == set()
     assert len(found) > 25
 
 
 def test_documented_synchronisation_is_listed() -> None:
-    for name in set(RESULTS) - WAITS - set(DATA_DEPENDENT):
+    for name in set(RESULTS) - host_reads.WAITS - set(host_reads.DATA_DEPENDENT):
         words = " ".join((resolve(name).__doc__ or "").split())
         assert not re.search(r"(device|inputs), this function synchronizes that device", words), (
             name
@@ -1616,7 +1596,7 @@ def test_documented_synchronisation_is_listed() -> None:
         assert "this function causes host-device synchronization" not in words, name
 
 
-@pytest.mark.parametrize("name", [n for n in HOST_READS if n.startswith("Tensor.")])
+@pytest.mark.parametrize("name", [n for n in host_reads.HOST_READS if n.startswith("Tensor.")])
 def test_host_reads_need_values(name: str) -> None:
     method = name.partition(".")[2]
     if method in ("__repr__", "__str__"):
@@ -1627,7 +1607,7 @@ def test_host_reads_need_values(name: str) -> None:
         getattr(tensor, method)(*extra.get(method, ()))
 
 
-@pytest.mark.parametrize("name", sorted(HOST_ATTRIBUTES))
+@pytest.mark.parametrize("name", sorted(host_reads.HOST_ATTRIBUTES))
 def test_host_attributes_need_no_values(name: str) -> None:
     found = getattr(torch.ones(2, 2, device="meta"), name)
     if callable(found) and name != "grad_fn":
@@ -1651,7 +1631,7 @@ def test_data_dependent_shapes_wait_unless_told() -> None:
         "unique_consecutive": ("x.unique_consecutive()", None),
         "where": ("torch.where(b)", "torch.where(b, x, y)"),
     }
-    assert {name.rpartition(".")[2] for name in DATA_DEPENDENT} == set(ways)
+    assert {name.rpartition(".")[2] for name in host_reads.DATA_DEPENDENT} == set(ways)
     with fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
         names = {**fake_cuda(2, FLOAT, FLOAT), "F": F}
         for blind, told in ways.values():
@@ -1710,9 +1690,9 @@ def test_a_tensor_for_a_number_is_read(name: str) -> None:
         positional = [given[each] for each in words if not each.endswith("=")]
         keywords = {each[:-1]: given[each] for each in words if each.endswith("=")}
         assert is_read(resolve(name), *leading, *positional, **keywords), word
-        assert takes_number(name, -1, word.strip("*="))
+        assert host_reads.takes_number(name, -1, word.strip("*="))
         position = host_reads.NUMBER_PARAMETERS[name].index(word)
-        assert takes_number(name, position, None) != word.endswith("=")
+        assert host_reads.takes_number(name, position, None) != word.endswith("=")
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -1721,7 +1701,7 @@ def test_a_tensor_for_a_number_of_a_factory_is_read(name: str) -> None:
     numbers = [
         (position, parameter)
         for position, parameter in enumerate(facts.parameters)
-        if takes_number(name, position, None)
+        if host_reads.takes_number(name, position, None)
     ]
     assert bool(numbers) == (facts.rank not in ("unknown", "data") and name not in NOT_SIZED)
     for position, parameter in numbers:
@@ -1729,7 +1709,7 @@ def test_a_tensor_for_a_number_of_a_factory_is_read(name: str) -> None:
         given[position] = as_tensors(given[position])
         own = [VALUES["input"]] if name.startswith("Tensor.") else []
         assert is_read(resolve(name), *own, *given), parameter
-        assert takes_number(name, -1, parameter)
+        assert host_reads.takes_number(name, -1, parameter)
 
 
 def test_the_host_knows_what_takes_no_values() -> None:
@@ -1878,7 +1858,7 @@ def with_tensor(name: str, place: int | str) -> str:
 @pytest.mark.usefixtures("quiet_fakes")
 def test_what_takes_a_tensor_for_a_number_does_not_read_it() -> None:
     with fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
-        for name, places in TAKES_TENSOR.items():
+        for name, places in host_reads.TAKES_TENSOR.items():
             for place in places:
                 names = fake_cuda(2, FLOAT, FLOAT)
                 eval(with_tensor(name, place), {**names, "t": names["x"].sum()})
@@ -1888,10 +1868,10 @@ def test_what_takes_a_tensor_for_a_number_does_not_read_it() -> None:
             assert waits(caught.value)
 
 
-@pytest.mark.parametrize("name", EPSILONS)
+@pytest.mark.parametrize("name", casts.EPSILONS)
 def test_optimizers_divide_by_an_epsilon_that_float16_does_not_have(name: str) -> None:
     optimizer = getattr(torch.optim, name.rpartition(".")[2])
-    position, default = EPSILONS[name]
+    position, default = casts.EPSILONS[name]
     parameter = list(inspect.signature(optimizer).parameters.values())[position]
     assert (parameter.name, parameter.default) == ("eps", default)
     for dtype, finite in ((torch.float16, False), (torch.float32, True)):
@@ -1904,7 +1884,7 @@ def test_optimizers_divide_by_an_epsilon_that_float16_does_not_have(name: str) -
 
 
 def test_the_half_of_the_least_number() -> None:
-    number = torch.tensor(HALF_OF_LEAST)
+    number = torch.tensor(casts.HALF_OF_LEAST)
     assert number.half() == 0 < torch.nextafter(number, torch.tensor(1.0)).half()
 
 

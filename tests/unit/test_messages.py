@@ -1,5 +1,6 @@
 """What a finding says to do fits the place: helps that differ from that of the rule."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -7,14 +8,20 @@ import pytest
 from tests.helpers import lint
 
 LOOP = """
+import math, sys
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import wandb
+from align.core import maximum_path
+from scipy.optimize import linear_sum_assignment
 
 
 def train(model: nn.Module, loader, optimizer):
     for x, lengths in loader:
         x, lengths = x.cuda(), lengths.cuda()
+        norm = x.norm()
         {line}
         loss = F.mse_loss(model(x), x)
         optimizer.zero_grad()
@@ -34,6 +41,30 @@ def forward(x: torch.Tensor, eps: float):
         h = layer(x.cuda())
         {line}
 """
+NO_REGION = REGION.replace("dtype=torch.float16", "enabled=False")
+# Of rules and programs: how the help begins, and the lines to which it is given.
+HELPS: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = {
+    ("AMP105", LOOP): {
+        "keep lengths on the host as a list": ["y = x[: lengths.max()]"],
+        "compute the number on the host": ["y = x[lengths.max()]"],
+    },
+    ("AMP802", REGION): {
+        "divide in float32": [
+            "return h / (h.mean(-1, keepdim=True) + 1e-8)",
+            "low = h.abs() + 1e-8; return x / low",
+        ],
+        "compute this in float32": ["return torch.log(h + 1e-8)", "return (h + 1e-8) / x.cuda()"],
+    },
+    ("AMP802", NO_REGION): {
+        "pass `x.float()`": ["return F.cosine_similarity(h.half(), h.half())"],
+    },
+}
+CASES = [
+    pytest.param(code, program, line, beginning, id=f"{code}: {line}")
+    for (code, program), helps in HELPS.items()
+    for beginning, lines in helps.items()
+    for line in lines
+]
 
 
 def helps(code: str, source: str, directory: Path) -> list[str]:
@@ -41,23 +72,11 @@ def helps(code: str, source: str, directory: Path) -> list[str]:
     return [finding.help for finding in findings]
 
 
-@pytest.mark.parametrize(
-    ("line", "beginning"),
-    [
-        ("return h / (h.mean(-1, keepdim=True) + 1e-8)", "divide in float32"),
-        ("low = h.abs() + 1e-8; return x / low", "divide in float32"),
-        ("return torch.log(h + 1e-8)", "compute this in float32"),
-        ("return (h + 1e-8) / x.cuda()", "compute this in float32"),
-        ("return F.cosine_similarity(h.half(), h.half())", "pass `x.float()`"),
-    ],
-)
-def test_a_divisor_of_zero_is_divided_by_in_float32(
-    line: str, beginning: str, tmp_path: Path
+@pytest.mark.parametrize(("code", "program", "line", "beginning"), CASES)
+def test_the_advice_is_by_what_happens_with_the_value(
+    code: str, program: str, line: str, beginning: str, tmp_path: Path
 ) -> None:
-    source = REGION.format(line=line)
-    if "cosine" in line:
-        source = source.replace("dtype=torch.float16", "enabled=False")
-    found = helps("AMP802", source, tmp_path)
+    found = helps(code, program.format(line=line), tmp_path)
     assert found and all(each.startswith(beginning) for each in found)
 
 
@@ -103,15 +122,3 @@ def test_a_miscalled_autocast_names_its_error(
     found = lint({"m.py": source.encode()}, tmp_path, select=("AMP307",)).findings
     assert [finding.help.startswith(beginning) for finding in found] == [True]
     assert error in found[0].message
-
-
-@pytest.mark.parametrize(
-    ("line", "help"),
-    [
-        ("y = x[: lengths.max()]", "keep lengths on the host as a list"),
-        ("y = x[lengths.max()]", "compute the number on the host"),
-    ],
-)
-def test_what_a_tensor_is_a_number_for(line: str, help: str, tmp_path: Path) -> None:
-    (found,) = helps("AMP105", LOOP.format(line=line), tmp_path)
-    assert found.startswith(help)

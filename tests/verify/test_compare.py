@@ -10,17 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from amplint_verify.compare import operations as compare  # noqa: E402
-from amplint_verify.compare.operations import (  # noqa: E402
-    accurate,
-    after_cast,
-    bits,
-    close,
-    differences,
-    draws,
-    first_divergence,
-    operations,
-    ulps,
-)
 from amplint_verify.recording.observation import Leaf  # noqa: E402
 from amplint_verify.recording.snapshot import NamedValues, leaves, tensor  # noqa: E402
 from tests.verify.leaves import leaf, row  # noqa: E402
@@ -40,7 +29,7 @@ ONE = torch.tensor([1.0, 2.0])
     ],
 )
 def test_bits(other: object, what: str | None) -> None:
-    difference = bits(leaf(ONE), leaf(other))
+    difference = compare.bits(leaf(ONE), leaf(other))
     assert (difference and difference.what) == what
 
 
@@ -48,21 +37,21 @@ def test_bits_of_layout_and_device() -> None:
     matrix = torch.arange(4.0).reshape(2, 2)
     transposed = matrix.t().contiguous().t()
     assert torch.equal(matrix, transposed)
-    difference = bits(leaf(matrix), leaf(transposed))
+    difference = compare.bits(leaf(matrix), leaf(transposed))
     assert difference is not None
     assert str(difference) == "result: stride [2, 1] -> [1, 2]"
-    moved = bits(leaf(ONE), leaf(ONE, device="cuda:0"))
+    moved = compare.bits(leaf(ONE), leaf(ONE, device="cuda:0"))
     assert moved is not None and moved.what == "device"
 
 
 def test_bits_tell_zeros_apart_and_equal_nans_not() -> None:
-    assert bits(leaf(torch.tensor(0.0)), leaf(torch.tensor(-0.0))) is not None
-    assert bits(leaf(torch.tensor(math.nan)), leaf(torch.tensor(math.nan))) is None
+    assert compare.bits(leaf(torch.tensor(0.0)), leaf(torch.tensor(-0.0))) is not None
+    assert compare.bits(leaf(torch.tensor(math.nan)), leaf(torch.tensor(math.nan))) is None
 
 
 def test_bits_of_large_tensors_are_hashes() -> None:
-    assert bits(leaf(ONE, kept=False), leaf(ONE.clone(), kept=False)) is None
-    difference = bits(leaf(ONE, kept=False), leaf(ONE + 1, kept=False))
+    assert compare.bits(leaf(ONE, kept=False), leaf(ONE.clone(), kept=False)) is None
+    difference = compare.bits(leaf(ONE, kept=False), leaf(ONE + 1, kept=False))
     assert difference is not None and "values are not kept" in difference.after
 
 
@@ -70,12 +59,12 @@ def test_values_are_told_by_their_greatest_difference() -> None:
     one = torch.zeros(2, 3)
     other = one.clone()
     other[1, 2], other[0, 1] = 0.5, 0.25
-    difference = bits(leaf(one), leaf(other))
+    difference = compare.bits(leaf(one), leaf(other))
     assert str(difference) == (
         "result: float32[2x3]@cpu: values differ (by 0.5 at [1, 2]: 0 -> 0.5)"
     )
     other[0, 0] = math.nan
-    assert "by nan at [0, 0]: 0 -> nan" in str(bits(leaf(one), leaf(other)))
+    assert "by nan at [0, 0]: 0 -> nan" in str(compare.bits(leaf(one), leaf(other)))
 
 
 def test_large_tensors_are_told_by_a_sample() -> None:
@@ -85,21 +74,21 @@ def test_large_tensors_are_told_by_a_sample() -> None:
     (ours,), (theirs,) = (
         leaves(NamedValues({"w": tensor(each, most=0)}), "") for each in (one, other)
     )
-    assert str(bits(ours, theirs)) == (
+    assert str(compare.bits(ours, theirs)) == (
         "w: float32[1000x500]@cpu: values differ (in none of 4066 elements that were kept)"
     )
     other[0, 492] = -2.0
     (theirs,) = leaves(NamedValues({"w": tensor(other, most=0)}), "")
-    assert str(bits(ours, theirs)) == (
+    assert str(compare.bits(ours, theirs)) == (
         "w: float32[1000x500]@cpu: values differ "
         "(by 2 at [0, 492]: 0 -> -2, of 4066 elements that were kept)"
     )
-    assert bits(ours, ours) is None
+    assert compare.bits(ours, ours) is None
 
 
 def test_bits_of_numbers() -> None:
-    assert bits(leaf(0.1 + 0.2), leaf(0.1 + 0.2)) is None
-    difference = bits(leaf(0.1 + 0.2), leaf(0.3))
+    assert compare.bits(leaf(0.1 + 0.2), leaf(0.1 + 0.2)) is None
+    difference = compare.bits(leaf(0.1 + 0.2), leaf(0.3))
     assert difference is not None
     assert str(difference) == "result: value 0.30000000000000004 -> 0.3 (by 5.55e-17)"
 
@@ -108,20 +97,20 @@ def test_bits_of_numbers() -> None:
 def test_after_cast(low: torch.dtype) -> None:
     wide = torch.linspace(-3, 3, 101)
     narrow = wide.to(low)
-    assert after_cast(leaf(wide), leaf(narrow)) is None
+    assert compare.after_cast(leaf(wide), leaf(narrow)) is None
     one_step = (narrow.view(torch.int16) + 1).view(low)
-    assert after_cast(leaf(wide), leaf(one_step)) is None
-    far = after_cast(leaf(wide), leaf((narrow.view(torch.int16) + 2).view(low)))
+    assert compare.after_cast(leaf(wide), leaf(one_step)) is None
+    far = compare.after_cast(leaf(wide), leaf((narrow.view(torch.int16) + 2).view(low)))
     assert far is not None and "units in the last place" in far.after
-    assert after_cast(leaf(wide), leaf(narrow.reshape(1, 101))) is not None
-    assert after_cast(leaf(wide), leaf(wide.long())) is not None
+    assert compare.after_cast(leaf(wide), leaf(narrow.reshape(1, 101))) is not None
+    assert compare.after_cast(leaf(wide), leaf(wide.long())) is not None
 
 
 def test_accurate() -> None:
     """The error may grow by a tenth, and may be whatever rounding alone makes it."""
     exact = torch.linspace(1, 2, 50, dtype=torch.float64)
     reference = {"result": leaf(exact)}
-    within = partial(accurate, reference, 0.0)
+    within = partial(compare.accurate, reference, 0.0)
     bad, worse, good = exact + 1e-3, exact + 2e-3, exact
     assert within(leaf(bad.float()), leaf(good.float())) is None
     assert within(leaf(bad.float()), leaf(bad.float() * 1.00000012)) is None
@@ -129,28 +118,28 @@ def test_accurate() -> None:
     assert refused is not None and "the error was 6.5e-04 and is 1.3e-03" in refused.after
     assert within(leaf(good.float()), leaf(exact.to(torch.bfloat16))) is None  # to its precision
     assert within(leaf(good.float()), leaf((exact * math.nan).float())) is not None
-    coarse = partial(accurate, reference, 2e-3)
+    coarse = partial(compare.accurate, reference, 2e-3)
     assert coarse(leaf(bad.float()), leaf(worse.float())) is None
-    assert accurate({}, 0.0, leaf(bad.float()), leaf(good.float())) is not None
+    assert compare.accurate({}, 0.0, leaf(bad.float()), leaf(good.float())) is not None
 
 
 def test_accurate_of_python_numbers() -> None:
     """A sum of float32 on the device instead of one of Python's float64."""
-    within = partial(accurate, {"result": leaf(8.7176562104)}, 0.0)
+    within = partial(compare.accurate, {"result": leaf(8.7176562104)}, 0.0)
     assert within(leaf(8.717656210), leaf(8.717656136)) is None
     assert within(leaf(8.717656210), leaf(8.7177)) is not None
 
 
 def test_close() -> None:
-    assert close(leaf(ONE), leaf(ONE + 1e-6)) is None
-    assert close(leaf(ONE), leaf(ONE + 1e-4)) is not None
-    assert close(leaf(ONE.half()), leaf(ONE.half() + 2e-3)) is not None
-    assert close(leaf(torch.tensor([1])), leaf(torch.tensor([2]))) is not None
+    assert compare.close(leaf(ONE), leaf(ONE + 1e-6)) is None
+    assert compare.close(leaf(ONE), leaf(ONE + 1e-4)) is not None
+    assert compare.close(leaf(ONE.half()), leaf(ONE.half() + 2e-3)) is not None
+    assert compare.close(leaf(torch.tensor([1])), leaf(torch.tensor([2]))) is not None
 
 
 def test_what_only_one_side_has() -> None:
     before, after = [leaf(1, "a"), leaf(2, "b")], [leaf(2, "b"), leaf(3, "c")]
-    found = differences(before, after, bits)
+    found = compare.differences(before, after, compare.bits)
     assert [(each.where, each.what, each.after) for each in found] == [
         ("a", "presence", "nothing"),
         ("c", "presence", "3"),
@@ -158,27 +147,29 @@ def test_what_only_one_side_has() -> None:
 
 
 def test_leaf_without_a_value() -> None:
-    assert bits(Leaf("model", "Net"), Leaf("model", "Net")) is None
-    assert bits(Leaf("model", "Net"), Leaf("model", "OtherNet")) is not None
+    assert compare.bits(Leaf("model", "Net"), Leaf("model", "Net")) is None
+    assert compare.bits(Leaf("model", "Net"), Leaf("model", "OtherNet")) is not None
 
 
 def test_ulps() -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         one = torch.tensor([1.0, -1.0, 0.0], dtype=dtype)
         step = torch.tensor([1 + torch.finfo(dtype).eps, -1.0, 0.0], dtype=dtype)
-        assert (ulps(one, one), ulps(one, step)) == (0, 1)
-        assert ulps(one, -one) > 1000
-        assert ulps(-one * 0, one * 0) == 0
+        assert (compare.ulps(one, one), compare.ulps(one, step)) == (0, 1)
+        assert compare.ulps(one, -one) > 1000
+        assert compare.ulps(-one * 0, one * 0) == 0
         tiny = torch.full((1,), torch.finfo(dtype).smallest_normal, dtype=dtype)
         smallest = 2 ** round(-math.log2(torch.finfo(dtype).eps)) * 2
-        assert ulps(tiny, -tiny) == smallest
+        assert compare.ulps(tiny, -tiny) == smallest
         nan = torch.tensor([math.nan], dtype=dtype)
-        assert ulps(nan, nan) == 0
-        assert ulps(nan, nan * 0 + tiny) == (0 if (nan * 0 + tiny).isnan().all() else compare.FAR)
-        assert ulps(nan, tiny) == compare.FAR
-        assert ulps(torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)) == 0
+        assert compare.ulps(nan, nan) == 0
+        assert compare.ulps(nan, nan * 0 + tiny) == (
+            0 if (nan * 0 + tiny).isnan().all() else compare.FAR
+        )
+        assert compare.ulps(nan, tiny) == compare.FAR
+        assert compare.ulps(torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)) == 0
     largest = torch.tensor([torch.finfo(torch.float64).max], dtype=torch.float64)
-    assert ulps(largest, -largest) == compare.FAR
+    assert compare.ulps(largest, -largest) == compare.FAR
 
 
 # ------------------------------------------------------------------------------------- traces
@@ -202,27 +193,27 @@ def test_equal_traces_do_not_part() -> None:
     moved = [
         row(each.row + 7, each.op, *map(" ".join, (each.inputs, each.outputs))) for each in WHERE
     ]
-    assert first_divergence(WHERE, moved) is None
-    assert first_divergence([], []) is None
+    assert compare.first_divergence(WHERE, moved) is None
+    assert compare.first_divergence([], []) is None
 
 
 def test_first_divergence() -> None:
-    parting = first_divergence(WHERE, FIXED)
+    parting = compare.first_divergence(WHERE, FIXED)
     assert parting is not None
     assert (parting.before[0], parting.after[0]) == (WHERE[1], FIXED[1])
 
 
 def test_operation_that_was_added_or_is_gone() -> None:
-    added = first_divergence(WHERE[:1] + WHERE[2:], WHERE)
+    added = compare.first_divergence(WHERE[:1] + WHERE[2:], WHERE)
     assert added is not None and (added.before, added.after) == ((), (WHERE[1],))
-    gone = first_divergence(WHERE, WHERE[:3])
+    gone = compare.first_divergence(WHERE, WHERE[:3])
     assert gone is not None and (gone.before, gone.after) == ((WHERE[3],), ())
 
 
 def test_operations_by_line_leave_casts_aside() -> None:
     cast = row(1, "aten._to_copy.default", "float32@cuda:0", "float16@cuda:0")
     library = row(0, "aten.mul.Tensor", "float32@cpu", "float32@cpu", path="")
-    found = operations([cast, library, *WHERE[:2]])
+    found = compare.operations([cast, library, *WHERE[:2]])
     assert found == {
         ("train.py", 1): {
             ("aten.mm.default", "float16@cuda:0", "float16@cuda:0", "->", "float16@cuda:0")
@@ -239,4 +230,4 @@ def test_draws() -> None:
         row(2, "aten.bernoulli.default", "float32@cuda:1", "float32@cuda:1"),
         row(3, "aten.mm.default", "float32@cpu float32@cpu", "float32@cpu"),
     ]
-    assert draws(rows) == {("rand", "cpu"): 1, ("bernoulli", "cuda"): 2}
+    assert compare.draws(rows) == {("rand", "cpu"): 1, ("bernoulli", "cuda"): 2}

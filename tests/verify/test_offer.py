@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.cli.main import main
 from amplint_verify import offer
+from tests.command import Amplint
 from tests.helpers import ROOT, write
 
 TRAIN = b"""\
@@ -39,18 +39,16 @@ FILES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(write(FILES, tmp_path / "project"))
     Path("requirements.txt").write_text("torch>=2.4\n")
     return Path.cwd()
 
 
-def test_it_says_what_to_type_and_runs_nothing(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", "tools/train.py"]) == 0
-    out = capsys.readouterr().out
+def test_it_says_what_to_type_and_runs_nothing(amplint: Amplint, project: Path) -> None:
+    status, out, _ = amplint("verify", "tools/train.py")
+    assert status == 0
     assert out.startswith(
         "Fixes that could be verified: 2 (2 safe)\n  tools/train.py:11 AMP501 safe"
     )
@@ -63,30 +61,30 @@ def test_it_says_what_to_type_and_runs_nothing(
     assert not list(project.rglob("ran"))
 
 
-def test_what_it_says_to_type_is_taken(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_says_to_type_is_taken(amplint: Amplint, project: Path) -> None:
     pytest.importorskip("torch")
     text = (project / "tools/train.py").read_text().replace('open("ran", "w").close()', "")
     (project / "tools/train.py").write_text(text)
-    assert main(["verify"]) == 0
-    (command,) = (line for line in capsys.readouterr().out.splitlines() if "--entry" in line)
-    assert main([*command.split()[1:], "--backend", "policy", "--select", "AMP501"]) == 0
-    assert "AMP501 exact" in capsys.readouterr().out
+    ran = amplint("verify")
+    assert ran.status == 0
+    (command,) = (line for line in ran.out.splitlines() if "--entry" in line)
+    ran = amplint(*command.split()[1:], "--backend", "policy", "--select", "AMP501")
+    assert ran.status == 0
+    assert "AMP501 exact" in ran.out
 
 
-def test_a_path_that_is_not_there_is_a_problem(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", "nowhere.py"]) == 2
-    assert "nowhere.py: there is no such file or directory" in capsys.readouterr().err
-    assert project.is_dir()
+def test_a_path_that_is_not_there_is_a_problem(amplint: Amplint) -> None:
+    ran = amplint("verify", "nowhere.py")
+    assert ran.status == 2
+    assert "nowhere.py: there is no such file or directory" in ran.err
 
 
-def test_without_fixes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "tools/quiet.py"]) == 0
-    assert capsys.readouterr().out.startswith(
+def test_without_fixes(amplint: Amplint) -> None:
+    ran = amplint("verify", "tools/quiet.py")
+    assert ran.status == 0
+    assert ran.out.startswith(
         "No finding has a fix that may be applied: there is nothing to verify.\n"
     )
-    assert project.is_dir()
 
 
 def test_without_torch_it_says_what_to_install(project: Path) -> None:
@@ -120,7 +118,7 @@ def test_names_to_import_by(path: str, name: str) -> None:
 
 
 def test_scripts_and_entries_that_run_most_fixes_come_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amplint: Amplint
 ) -> None:
     files = {
         "options.py": b"""\
@@ -155,8 +153,8 @@ def smoke():
         "other.py": b"import engine\n\ndef check():\n    engine.images()\n",
     }
     monkeypatch.chdir(write(files, tmp_path / "project"))
-    assert main(["verify"]) == 0
-    out = capsys.readouterr().out
+    status, out, _ = amplint("verify")
+    assert status == 0
     commands = [line.strip() for line in out.splitlines() if line.startswith("  amplint verify")]
     assert commands == [
         "amplint verify . --steps 20 --script train.py",
@@ -168,13 +166,11 @@ def smoke():
     ]
 
 
-def test_fixes_that_need_unsafe_are_offered_with_it(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fixes_that_need_unsafe_are_offered_with_it(amplint: Amplint, project: Path) -> None:
     text = TRAIN.replace(b"torch.cuda.amp.GradScaler()", b"1")
     (project / "tools/train.py").write_bytes(text.replace(b"zeros(3)", b"rand(3)"))
-    assert main(["verify", "tools/train.py"]) == 0
-    out = capsys.readouterr().out
+    status, out, _ = amplint("verify", "tools/train.py")
+    assert status == 0
     assert "Fixes that could be verified: 1 (1 unsafe)" in out
     assert "  amplint verify tools/train.py --unsafe --entry tools.train:main\n" in out
     assert "With --unsafe behind" not in out

@@ -13,11 +13,11 @@ pytest.importorskip("torch")
 
 from amplint.cli import main as cli
 from amplint.cli import options
-from amplint.cli.main import main
 from amplint_verify import projects
 from amplint_verify.backends.choice import AUTO, BACKENDS
 from amplint_verify.compare import verdict
 from amplint_verify.runs.launcher import OF_ONE_PROCESS
+from tests.command import Amplint
 from tests.helpers import ROOT, write
 
 PROGRAM = b"""\
@@ -37,16 +37,17 @@ def main():
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {"tool/train.py": PROGRAM, "pyproject.toml": b"", "pkg/__init__.py": b""}
     monkeypatch.chdir(write(files, tmp_path / "project"))
     return Path.cwd()
 
 
-def test_verdicts_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(["verify", ".", "--unsafe", "--entry", "train:main", "--report", "../out"])
-    out, err = capsys.readouterr()
+def test_verdicts_of_a_project(amplint: Amplint, project: Path) -> None:
+    status, out, err = amplint(
+        "verify", ".", "--unsafe", "--entry", "train:main", "--report", "../out"
+    )
     assert status == 0
     assert "tool/train.py:11:10: AMP701 exact (safe fix: Use `torch.amp.autocast`)" in out
     assert "AMP501 other random numbers" in out
@@ -59,27 +60,24 @@ def test_verdicts_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(amplint: Amplint) -> None:
     # A script that only defines functions.
-    arguments = ["verify", "tool", "--format", "json", "--backend", "policy"]
-    assert (
-        main([*arguments, "--script", "tool/train.py"]) == 3
-    )  # a script that only defines functions
-    data = json.loads(capsys.readouterr().out)
+    arguments = ["--format", "json", "--backend", "policy", "--script", "tool/train.py"]
+    ran = amplint("verify", "tool", *arguments)
+    assert ran.status == 3
+    data = json.loads(ran.out)
     assert {fix["verdict"] for fix in data["fixes"]} == {"not-executed"}
     assert list(data["backends"]) == ["policy"]
     assert "devices" in data["not checked"]
-    assert project.is_dir()
 
 
-def test_the_cells_of_a_notebook_are_not_run(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cells_of_a_notebook_are_not_run(amplint: Amplint, project: Path) -> None:
     cell = {"cell_type": "code", "source": "import torch\nwith torch.cuda.amp.autocast(): ..."}
     (project / "a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
     arguments = ["verify", ".", "--entry", "train:main", "--backend", "policy"]
-    assert main([*arguments, "--select", "AMP701"]) == 3
-    assert capsys.readouterr().out.startswith(
+    ran = amplint(*arguments, "--select", "AMP701")
+    assert ran.status == 3
+    assert ran.out.startswith(
         "a.ipynb:cell 1:2:6: AMP701 not-executed (safe fix: Use `torch.amp.autocast`)\n"
         "    the cells of notebooks are not run\n"
     )
@@ -101,8 +99,7 @@ def test_the_cells_of_a_notebook_are_not_run(
 def test_arguments_of_the_program(
     arguments: list[str],
     program: str,
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
+    amplint: Amplint,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What follows is the program's, whatever it looks like; with `--`, what stands behind that."""
@@ -113,18 +110,18 @@ def test_arguments_of_the_program(
         return 0
 
     monkeypatch.setattr(projects, "verify", verify)
-    assert main(["verify", ".", "--backend", "cpu", *arguments]) == 0, capsys.readouterr().err
+    ran = amplint("verify", ".", "--backend", "cpu", *arguments)
+    assert ran.status == 0, ran.err
     assert seen == [program]
-    assert project.is_dir()
 
 
-def test_fix_writes_what_is_verified(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_writes_what_is_verified(amplint: Amplint, project: Path) -> None:
     """`spare` is never run, so that its fix stays unwritten and is reported as left."""
     spare = PROGRAM + b"\n\ndef spare():\n    with torch.cuda.amp.autocast():\n        pass\n"
     (project / "tool/train.py").write_bytes(spare)
     options = ["--select", "AMP701", "--backend", "policy", "--entry", "train:main"]
-    assert main(["fix", ".", "--apply", "--verify", *options]) == 1
-    out, err = capsys.readouterr()
+    status, out, err = amplint("fix", ".", "--apply", "--verify", *options)
+    assert status == 1
     assert "AMP701 not-executed" in err
     assert "tool/train.py:17:10" in out and "tool/train.py:11:10" not in out
     text = (project / "tool/train.py").read_text()
@@ -133,11 +130,12 @@ def test_fix_writes_what_is_verified(project: Path, capsys: pytest.CaptureFixtur
     assert err.splitlines()[-1] == "fixed 1 finding in 1 file"
 
 
-def test_nothing_to_verify(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_verify(amplint: Amplint, project: Path) -> None:
     """Then nothing is run either: there is no such entry, and nobody finds out."""
     (project / "tool/train.py").write_text("def main():\n    return 1\n")
-    assert main(["verify", ".", "--entry", "train:nothing", "--backend", "cpu"]) == 0
-    assert capsys.readouterr().out.strip() == "there is nothing to verify"
+    ran = amplint("verify", ".", "--entry", "train:nothing", "--backend", "cpu")
+    assert ran.status == 0
+    assert ran.out.strip() == "there is nothing to verify"
 
 
 @pytest.mark.parametrize(
@@ -151,10 +149,10 @@ def test_nothing_to_verify(project: Path, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_what_a_user_has_to_mend(
-    arguments: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, amplint: Amplint, project: Path
 ) -> None:
-    assert main(["verify", ".", "--backend", "policy", *arguments]) == 2
-    out, err = capsys.readouterr()
+    status, out, err = amplint("verify", ".", "--backend", "policy", *arguments)
+    assert status == 2
     assert message in err and not out
     assert "Traceback" not in err
     assert (project / "tool/train.py").read_bytes() == PROGRAM
@@ -175,7 +173,7 @@ def test_a_script_under_no_launcher(
     line: str,
     told: str | None,
     project: Path,
-    capsys: pytest.CaptureFixture[str],
+    amplint: Amplint,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in OF_ONE_PROCESS:
@@ -184,8 +182,7 @@ def test_a_script_under_no_launcher(
     script = PROGRAM.decode().replace("import torch\n", f"import os\nimport torch\n{line}\n", 1)
     (project / "tool/train.py").write_text(script)
     arguments = ["verify", ".", "--backend", "policy", "--script", "tool/train.py"]
-    status = main(arguments)
-    out, err = capsys.readouterr()
+    status, out, err = amplint(*arguments)
     if told is None:
         assert status == 3 and "both programs raise KeyError at tool/train.py:3" in out
         return
@@ -214,12 +211,12 @@ def main():
 """
 
 
-def test_cuda_in_a_worker_of_a_loader(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cuda_in_a_worker_of_a_loader(amplint: Amplint, project: Path) -> None:
     """As on a GPU, whose driver no forked process may use; `sim` hung until the time limit, and
     all was well on `policy`."""
     (project / "tool/train.py").write_text(LOADER)
-    assert main(["verify", ".", "--entry", "train:main", "--select", "AMP701"]) == 3
-    out = capsys.readouterr().out
+    status, out, _ = amplint("verify", ".", "--entry", "train:main", "--select", "AMP701")
+    assert status == 3
     assert "AMP701 inconclusive" in out
     assert (
         "both programs raise RuntimeError at tool/train.py:6: Cannot re-initialize CUDA in forked "
@@ -228,23 +225,18 @@ def test_cuda_in_a_worker_of_a_loader(project: Path, capsys: pytest.CaptureFixtu
     )
 
 
-def test_cuda_in_workers_alone_cannot_be_simulated(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cuda_in_workers_alone_cannot_be_simulated(amplint: Amplint, project: Path) -> None:
     """A GPU would let the workers, for nobody has used it before. What `sim` has in place of a
     tensor cannot be sent from one process to another."""
     moved = LOADER.replace("Linear(8, 1).cuda()", "Linear(8, 1)")
     (project / "tool/train.py").write_text(moved)
-    main(["verify", ".", "--entry", "train:main", "--select", "AMP701"])
     assert (
         "sim: inconclusive, this cannot be simulated: a tensor on the GPU in another process, such "
-        "as a worker of a DataLoader" in capsys.readouterr().out
-    )
+        "as a worker of a DataLoader"
+    ) in amplint("verify", ".", "--entry", "train:main", "--select", "AMP701").out
 
 
-def test_nothing_is_said_of_a_program_that_comes_to_no_end(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_said_of_a_program_that_comes_to_no_end(amplint: Amplint, project: Path) -> None:
     """Whatever the other back end says; and it is not run again with its fixes."""
     hang = PROGRAM.decode().replace(
         "def main():\n",
@@ -254,20 +246,20 @@ def test_nothing_is_said_of_a_program_that_comes_to_no_end(
     (project / "tool/train.py").write_text(hang)
     start = time.monotonic()
     arguments = ["verify", ".", "--entry", "train:main", "--select", "AMP701", "--timeout", "6"]
-    assert main(arguments) == 3
+    status, out, _ = amplint(*arguments)
+    assert status == 3
     assert time.monotonic() - start < 36  # each guess once, and not four times
-    out = capsys.readouterr().out
     assert "AMP701 inconclusive" in out
     assert "the original exceeds the time limit on sim: --timeout allows more" in out
     assert "host waits" not in out
 
 
-def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_that_fails_by_itself(amplint: Amplint, project: Path) -> None:
     """Of no fix anything can be said, for one reason, which is told once."""
     broken = PROGRAM + b"\n\ndef broken():\n    raise OSError('no data')\n"
     (project / "tool/train.py").write_bytes(broken)
-    assert main(["verify", ".", "--backend", "policy", "--entry", "train:broken"]) == 3
-    out = capsys.readouterr().out
+    status, out, _ = amplint("verify", ".", "--backend", "policy", "--entry", "train:broken")
+    assert status == 3
     assert out.count("inconclusive (safe fix") == 2
     assert out.count("both programs raise OSError at tool/train.py:17: no data") == 1
 
@@ -296,23 +288,21 @@ def test_program_that_fails_by_itself(project: Path, capsys: pytest.CaptureFixtu
         (["--entry", "a:b", "-"], "cannot be combined with other paths"),
     ],
 )
-def test_usage(
-    arguments: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_usage(arguments: list[str], message: str, amplint: Amplint) -> None:
     import torch  # noqa: PLC0415
 
     if "cuda" in arguments and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    assert main(["verify", ".", *arguments]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
-    assert project.is_dir()
+    ran = amplint("verify", ".", *arguments)
+    assert ran.status == 2
+    assert message in " ".join(ran.err.split())
 
 
-def test_bench_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_of_a_project(amplint: Amplint, project: Path) -> None:
     """Of the original and of all good fixes: one of five waits is gone."""
     options = ["--backend", "sim", "--backend", "policy", "--select", "AMP501", "--bench"]
-    assert main(["verify", ".", "--entry", "train:main", *options, "--report", "../out"]) == 0
-    out = capsys.readouterr().out
+    status, out, _ = amplint("verify", ".", "--entry", "train:main", *options, "--report", "../out")
+    assert status == 0
     assert (
         "train:main() on sim, bf16: waits of the host 5 -> 4; bytes to the device 364 -> 348" in out
     )
@@ -330,11 +320,13 @@ def test_bench_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -
     assert "time per step: not measured: sim, policy does not show it." in page
 
 
-def test_usage_of_fix(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fix", ".", "--verify", "--entry", "train:main"]) == 2
-    assert "--verify needs --apply" in capsys.readouterr().err
-    assert main(["fix", ".", "--apply", "--entry", "train:main"]) == 2
-    assert "--entry, --script and --pytest need --verify" in capsys.readouterr().err
+def test_usage_of_fix(amplint: Amplint, project: Path) -> None:
+    ran = amplint("fix", ".", "--verify", "--entry", "train:main")
+    assert ran.status == 2
+    assert "--verify needs --apply" in ran.err
+    ran = amplint("fix", ".", "--apply", "--entry", "train:main")
+    assert ran.status == 2
+    assert "--entry, --script and --pytest need --verify" in ran.err
     assert (project / "tool/train.py").read_bytes() == PROGRAM
 
 
@@ -343,9 +335,7 @@ def test_back_ends_of_the_command_line() -> None:
     assert (AUTO, *BACKENDS) == options.WHERE
 
 
-def test_an_error_names_the_finding_to_fix_first(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_names_the_finding_to_fix_first(amplint: Amplint, project: Path) -> None:
     """The loss raises under autocast, before and after: the finding that says so is named."""
     banned = (
         PROGRAM
@@ -359,18 +349,17 @@ def banned():
     )
     (project / "tool/train.py").write_bytes(banned)
     arguments = ["verify", ".", "--backend", "policy", "--entry", "train:banned"]
-    assert main([*arguments, "--ignore", "AMP701"]) == 3
-    out = capsys.readouterr().out
+    status, out, _ = amplint(*arguments, "--ignore", "AMP701")
+    assert status == 3
     assert "are unsafe to autocast; fix AMP304 at tool/train.py:19 first: use `binary_" in out
     assert "first operations that are not the same" not in out
 
-    assert main([*arguments, "--select", "AMP501"]) == 3
-    assert "no finding explains this error: fix it first" in capsys.readouterr().out
+    ran = amplint(*arguments, "--select", "AMP501")
+    assert ran.status == 3
+    assert "no finding explains this error: fix it first" in ran.out
 
 
-def test_what_an_error_hid_is_verified_once_it_is_fixed(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_an_error_hid_is_verified_once_it_is_fixed(amplint: Amplint, project: Path) -> None:
     text = """
 import torch
 
@@ -386,14 +375,14 @@ def main():
         scaler.update()
 """
     (project / "tool/train.py").write_text(text)
-    assert main(["verify", ".", "--entry", "train:main"]) == 0
-    out = capsys.readouterr().out
+    status, out, _ = amplint("verify", ".", "--entry", "train:main")
+    assert status == 0
     assert "train.py:11:9: AMP405 improved (safe fix: Unscale once)" in out
     assert "train.py:9:28: AMP501 exact (safe fix: Create the tensor on the device)" in out
     assert "1 exact, 1 improved\nnot checked" in out  # of a run that ended early, no waits are told
 
 
-def test_a_fix_that_changes_the_training(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fix_that_changes_the_training(amplint: Amplint, project: Path) -> None:
     text = """
 import torch
 
@@ -410,8 +399,9 @@ def main():
 """
     (project / "tool/train.py").write_text(text)
     arguments = ["verify", ".", "--unsafe", "--entry", "train:main", "--format", "json"]
-    assert main(arguments) == 0
-    (fix,) = json.loads(capsys.readouterr().out)["fixes"]
+    ran = amplint(*arguments)
+    assert ran.status == 0
+    (fix,) = json.loads(ran.out)["fixes"]
     assert (fix["code"], fix["verdict"], fix["good"]) == ("AMP404", "declared-change", True)
     assert fix["words"] == "changed, as the rule says it must"
     shown = re.compile(r"Linear\.weight: float32\[\S+\]@cpu: values differ \(by \S+ at \[")
@@ -419,22 +409,24 @@ def main():
 
 
 def test_pytest_that_is_missing_is_said_to_be(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "pytest.py").write_text("raise ModuleNotFoundError('no pytest')\n")
     monkeypatch.setenv("PYTHONPATH", f"{project}:{ROOT}")
-    assert main(["verify", ".", "--backend", "policy", "--pytest"]) == 2
-    assert "--pytest needs pytest, which is not installed here" in capsys.readouterr().err
+    ran = amplint("verify", ".", "--backend", "policy", "--pytest")
+    assert ran.status == 2
+    assert "--pytest needs pytest, which is not installed here" in ran.err
 
 
 def test_the_definitions_stand_in_the_documentation_and_in_help(
-    capsys: pytest.CaptureFixture[str],
+    amplint: Amplint,
 ) -> None:
     page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
     begin = "<!-- the table of amplint_verify/compare/verdict.py -->\n"
     end = "<!-- end of the verdicts -->"
     assert page.partition(begin)[2].partition(end)[0] == verdict.table()
-    assert main(["verify", "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    ran = amplint("verify", "--help")
+    assert ran.status == 0
+    shown = " ".join(ran.out.split())
     for meaning in verdict.MEANINGS.values():
         assert f"{meaning.words}: {meaning.text}" in shown
