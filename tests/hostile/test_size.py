@@ -119,36 +119,12 @@ def test_settings_that_are_no_settings_are_an_error(
         assert len(done.err) < 2_000
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "[" * 100_000,
-        '{"amplint-baseline": 1, "findings": ' + "[" * 100_000,
-        '{"amplint-baseline": ' + "9" * 100_000 + "}",
-        '{"amplint-baseline": 1, "findings": [{"path": 1}]}',
-        '{"amplint-baseline": 1, "findings": [{"path": "a.py", "code": "AMP701", "scope": "", '
-        '"line": "", "count": 1e300}]}',
-        '"\ud800"'.encode("utf-8", "surrogatepass").decode("latin-1"),
-        "",
-    ],
-    ids=["deep", "deep inside", "number", "type", "count", "text", "empty"],
-)
-def test_a_forged_baseline_is_an_error(repository: Path, amplint: Amplint, content: str) -> None:
-    (repository / ".amplint-baseline.json").write_text(content, encoding="latin-1")
+def test_a_forged_baseline_is_an_error(repository: Path, amplint: Amplint) -> None:
+    (repository / ".amplint-baseline.json").write_bytes('"\ud800"'.encode("utf-8", "surrogatepass"))
     done = amplint("check")
     assert done.status == 2
     assert ".amplint-baseline.json" in done.err
     assert "Traceback" not in done.err
-
-
-def test_a_forged_baseline_hides_no_file_that_was_not_looked_at(
-    repository: Path, amplint: Amplint
-) -> None:
-    (repository / "a.py").write_text("x = (\n")
-    entry = {"path": "a.py", "code": "AMP000", "scope": "", "line": "x = (", "count": 9}
-    forged = {"amplint-baseline": 1, "findings": [entry]}
-    (repository / ".amplint-baseline.json").write_text(json.dumps(forged))
-    assert "AMP000" in amplint("check").out
 
 
 # ------------------------------------------------------------------------------------- code

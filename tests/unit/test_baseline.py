@@ -432,6 +432,8 @@ def entry(**fields: object) -> str:
         (f"{HEAD}[]", NONE),
         (f"<<<<<<< HEAD\n{HEAD}[]}}", NONE),
         (nested(100_000), NONE),
+        ("[" * 100_000, NONE),
+        (f'{{"amplint-baseline": {"9" * 100_000}}}', NONE),
         (f"{HEAD}null}}", "is damaged"),
         (f"{HEAD}[1]}}", "is damaged"),
         (f"{HEAD}[{{}}]}}", "is damaged"),
@@ -439,6 +441,7 @@ def entry(**fields: object) -> str:
         (entry(count=0), "is damaged"),
         (entry(count=1.5), "is damaged"),
         (entry(count=10**400), "is damaged"),
+        (entry(count=1e300), "is damaged"),
         (entry(other=1), "is damaged"),
     ],
 )

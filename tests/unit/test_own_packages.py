@@ -87,14 +87,6 @@ def test_a_rule_that_would_find_nothing_since_no_call_has_its_name_is_refused(
         proved(package)
 
 
-def test_a_rule_about_an_operation_that_there_is_not_is_refused(package: Path) -> None:
-    rule = package / "src" / "acme_rules" / "my_pattern.py"
-    edit(rule, 'calls("torch.my_pattern")', 'nodes("calls")')
-    edit(rule, "View, calls", "View, nodes")
-    with pytest.raises(RegistryError, match="no operation is called 'calls'"):
-        proved(package)
-
-
 def test_another_rule_is_started_within_the_package(
     amplint: Amplint, package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

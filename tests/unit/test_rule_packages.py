@@ -532,12 +532,3 @@ def test_a_run_from_the_cache_imports_neither_rules_nor_importlib_metadata(site:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert "ACM101" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_help_waits_for_nothing_about_packages() -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from amplint.cli.main import main;"
-        "main(['--help']); print('amplint.rule.packages' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.endswith("\nFalse\n")

@@ -161,18 +161,6 @@ def test_kept_findings_rest_on_the_nodes_that_were_shown() -> None:
     assert rows_of(candidates) != rows_of(FileCandidates([one]))
 
 
-def test_a_check_of_views_that_raises_hides_nothing() -> None:
-    def broken(at: View) -> Iterator[Finding]:
-        yield at.finding("found")
-        raise KeyError(at.text)
-
-    found = rule()
-    found.on(calls("torch.arange"))(broken)
-    judged = Project(LOOP).judged(found)
-    assert [each.message for each in judged.findings] == ["found"]
-    assert [text.partition(": ")[0] for _, text in judged.problems] == ["line 7"]
-
-
 STATEMENTS = """import os, sys
 from torch import amp
 
