@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import indent
 
 import pytest
+
+from tests.helpers import programs
 
 pytest.importorskip("torch")
 
@@ -45,91 +48,72 @@ MIXED = (
     "`torch.where(h > 0, h, torch.zeros(4, device=x.device))` mixed float16 and float32: "
     "the result is float32"
 )
+HALVED = MIXED.replace("h > 0, h, torch.zeros(4, device=x.device)", "x > 0, x, x.half()")
 
 
-def run(*lines: str) -> str:
-    body = "".join(f"    {line}\n" for line in ("x = torch.ones(2, 4, device=device)", *lines))
-    return f"{HEAD}def run(device):\n{body}"
+# Of each program: what is said of its first mistake, and the end of what is said of a second one.
+PROGRAMS = """
+a line of several modules is one finding | MIXED (3 times), in `layers.0` (Block) and 2 more modules
+    net = Net([Block(), Block(), Block()]).to(device)
+    with torch.autocast(device, dtype=torch.float16):
+        net(x)
+a root is named by its class | MIXED (once), in `Block`
+    block = Block().to(device)
+    with torch.autocast(device, dtype=torch.float16):
+        block(x)
+what is called again by a backward pass is the same module | MIXED (2 times), in `layers.0` (Block)
+    net = Net([Block()]).to(device)
+    with torch.autocast(device, dtype=torch.float16):
+        net(x)
+        net.layers[0](x)
+a module that its root does not hold | MIXED (once), in `0` (Block)
+    net = nn.Sequential(Block()).to(device)
+    hidden = [Block().to(device)]
+    net[0].forward = lambda x: hidden[0](x)
+    with torch.autocast(device, dtype=torch.float16):
+        net(x)
+an error in a module leaves it | HALVED (once)
+    net = Net([Block(fails=True)]).to(device)
+    try:
+        net(x)
+    except ValueError:
+        pass
+    with torch.autocast(device, dtype=torch.float16):
+        torch.where(x > 0, x, x.half())
+the first step is said where it is not the first of all
+| `x.sum().item()` made the host wait (4 times in 4 steps)
+| HALVED (once in 4 steps), first in step 3
+    fc = nn.Linear(4, 4).to(device)
+    optimizer = torch.optim.SGD(fc.parameters(), lr=0.1)
+    for step in range(4):
+        fc(x).sum().backward()
+        optimizer.step()
+        if step == 1:
+            torch.where(x > 0, x, x.half())
+        x.sum().item()
+"""
+CASES = [pytest.param(body, told, id=title) for (title, *told), body in programs(PROGRAMS)]
 
 
-def test_a_line_of_several_modules_is_one_finding(said: Said) -> None:
-    text = run(
-        "net = Net([Block(), Block(), Block()]).to(device)",
-        "with torch.autocast(device, dtype=torch.float16):",
-        "    net(x)",
-    )
-    [message] = said(text)
-    assert message == f"{MIXED} (3 times), in `layers.0` (Block) and 2 more modules"
+def program(body: str) -> str:
+    head = "def run(device):\n    x = torch.ones(2, 4, device=device)\n"
+    return f"{HEAD}{head}{indent(body, '    ')}"
 
 
-def test_a_root_is_named_by_its_class(said: Said) -> None:
-    text = run(
-        "block = Block().to(device)",
-        "with torch.autocast(device, dtype=torch.float16):",
-        "    block(x)",
-    )
-    assert said(text) == [f"{MIXED} (once), in `Block`"]
-
-
-def test_what_is_called_again_by_a_backward_pass_is_the_same_module(said: Said) -> None:
-    text = run(
-        "net = Net([Block()])",
-        "with torch.autocast(device, dtype=torch.float16):",
-        "    net(x)",
-        "    net.layers[0](x)",
-    )
-    [message] = said(text.replace("Net([Block()])", "Net([Block()]).to(device)"))
-    assert message == f"{MIXED} (2 times), in `layers.0` (Block)"
-
-
-def test_a_module_that_its_root_does_not_hold(said: Said) -> None:
-    text = run(
-        "net = nn.Sequential(Block()).to(device)",
-        "hidden = [Block().to(device)]",
-        "net[0].forward = lambda x: hidden[0](x)",
-        "with torch.autocast(device, dtype=torch.float16):",
-        "    net(x)",
-    )
-    assert said(text) == [f"{MIXED} (once), in `0` (Block)"]
-
-
-def test_an_error_in_a_module_leaves_it(said: Said) -> None:
-    text = run(
-        "net = Net([Block(fails=True)]).to(device)",
-        "try:",
-        "    net(x)",
-        "except ValueError:",
-        "    pass",
-        "with torch.autocast(device, dtype=torch.float16):",
-        "    torch.where(x > 0, x, x.half())",
-    )
-    [message] = said(text)
-    assert message.endswith("(once)")
-
-
-def test_the_first_step_is_said_where_it_is_not_the_first_of_all(said: Said) -> None:
-    text = run(
-        "fc = nn.Linear(4, 4).to(device)",
-        "optimizer = torch.optim.SGD(fc.parameters(), lr=0.1)",
-        "for step in range(4):",
-        "    fc(x).sum().backward()",
-        "    optimizer.step()",
-        "    if step == 1:",
-        "        torch.where(x > 0, x, x.half())",
-        "    x.sum().item()",
-    )
-    read, mixed = said(text)
-    assert mixed.endswith("(once in 4 steps), first in step 3")
-    assert read == "`x.sum().item()` made the host wait (4 times in 4 steps)"
+@pytest.mark.parametrize(("body", "told"), CASES)
+def test_what_is_said_of_modules_and_steps(said: Said, body: str, told: list[str]) -> None:
+    words = {"MIXED": MIXED, "HALVED": HALVED}
+    expected = [" ".join(words.get(word, word) for word in each.split()) for each in told]
+    assert said(program(body)) == expected
 
 
 def test_an_overflow_is_of_the_module_that_computes_it(said: Said) -> None:
-    text = run(
-        "net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))",
-        "nn.init.constant_(net[1].weight, 3e4)",
-        "nn.init.constant_(net[0].weight, 3e4)",
-        "with torch.autocast('cpu', dtype=torch.float16):",
-        "    net(x)",
-    )
-    [message] = said(text, "policy")
+    body = """\
+net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+nn.init.constant_(net[1].weight, 3e4)
+nn.init.constant_(net[0].weight, 3e4)
+with torch.autocast('cpu', dtype=torch.float16):
+    net(x)
+"""
+    [message] = said(program(body), "policy")
     assert message.endswith("finite (once), in `0` (Linear)")
