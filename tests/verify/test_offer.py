@@ -152,7 +152,7 @@ def smoke():
         b"if __name__ == '__main__':\n    engine.smoke()\n",
         "other.py": b"import engine\n\ndef check():\n    engine.images()\n",
     }
-    monkeypatch.chdir(write(files, tmp_path / "project"))
+    monkeypatch.chdir(write(files, tmp_path / "many"))
     status, out, _ = amplint("verify")
     assert status == 0
     commands = [line.strip() for line in out.splitlines() if line.startswith("  amplint verify")]
