@@ -8,6 +8,18 @@ import pytest
 
 from amplint.cli import main as cli
 
+LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
+READ = """\
+import torch
+
+def train(model, loader):
+    for x in loader:
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        print(loss.item())
+"""
+
 
 class Ran(NamedTuple):
     status: int

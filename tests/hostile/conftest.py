@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+from tests.command import LEGACY
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from amplint.server.messages import (
     request_in,
 )
 from amplint.server.notebooks import OpenNotebook
-from tests.hostile.conftest import LEGACY
+from tests.command import LEGACY
 
 URIS = [
     "file:///a%00.py", "file://[::1", "file:///dev/zero", "http://host/y.py", "x.py", "",

@@ -10,8 +10,8 @@ from textwrap import indent
 
 import pytest
 
+from tests.command import LEGACY
 from tests.helpers import ROOT
-from tests.hostile.conftest import LEGACY
 
 # Modules that amplint imports from elsewhere, those that it reads about, and those that Python
 # imports by itself.

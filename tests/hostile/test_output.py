@@ -12,8 +12,7 @@ import pytest
 
 from amplint.output import FORMATS
 from amplint.util.escaping import is_control, printable
-from tests.command import Amplint
-from tests.hostile.conftest import LEGACY
+from tests.command import LEGACY, Amplint
 
 # A terminal obeys the first, a log of GitHub the next two, a browser the fourth; the fifth shows
 # text in another order than it has; XML cannot hold the last.

@@ -14,8 +14,7 @@ from amplint.output import baseline
 from amplint.run import seal
 from amplint.run.cache import MAGIC, MOST_AGE, NAME, TAG
 from amplint.util import files
-from tests.command import Amplint
-from tests.hostile.conftest import LEGACY
+from tests.command import LEGACY, Amplint
 
 Shot = dict[str, tuple[bytes, int, int]]
 

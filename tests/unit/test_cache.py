@@ -21,11 +21,9 @@ from amplint.run.cache import NAME, OWN, TAG, Cache, key_of
 from amplint.run.request import AnalysisResult
 from amplint.run.seal import key_of_user, seal
 from amplint.util.replacing import beside, left_in
-from tests.command import Amplint, Ran
+from tests.command import LEGACY, MODERN, Amplint, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
-MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 
 
 @pytest.fixture(autouse=True)

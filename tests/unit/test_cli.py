@@ -15,11 +15,9 @@ from amplint.cli import main as cli
 from amplint.output import FORMATS, console
 from amplint.project import reading
 from amplint.rule import registry
-from tests.command import Amplint, Ran
+from tests.command import LEGACY, MODERN, Amplint, Ran
 
 ROOT = Path(__file__).resolve().parents[2]
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
-MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 
 
 @pytest.fixture(autouse=True)

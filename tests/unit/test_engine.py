@@ -13,8 +13,7 @@ from amplint.run.engine import run
 from amplint.run.filtering import without_superseded
 from amplint.run.request import Outcome, Request
 from amplint.util.positions import Position, Span
-
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+from tests.command import LEGACY
 
 
 @pytest.fixture(autouse=True)

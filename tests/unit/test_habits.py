@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from amplint.rule import registry
-from tests.command import Amplint, Ran
+from tests.command import LEGACY, MODERN, Amplint, Ran
 from tests.helpers import ROOT
 
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
-MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 # A finding whose fix is unsafe.
 BUILT_AND_MOVED = "import torch\n\n\ndef f(device):\n    return torch.rand(3).to(device)\n"
 

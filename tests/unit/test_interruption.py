@@ -14,11 +14,9 @@ from amplint.fix import writing
 from amplint.run.cache import NAME, OWN
 from amplint.util.replacing import Replacement, beside, left_below
 from benchmarks.robustness import kills
-from tests.command import Amplint
+from tests.command import LEGACY, MODERN, Amplint
 
 ROOT = Path(__file__).resolve().parents[2]
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
-MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 ON_POSIX = pytest.mark.skipif(os.name != "posix", reason="the system has no such thing")
 
 

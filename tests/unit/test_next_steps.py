@@ -12,24 +12,14 @@ import pytest
 from amplint.frameworks.models import bundled
 from amplint.output.relevance import is_about_torch
 from amplint.util.text import Text
-from tests.command import Amplint, Ran
+from tests.command import LEGACY, READ, Amplint, Ran
 from tests.helpers import ROOT
 
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 UNSAFE = """\
 import torch
 
 def forward(x):
     return torch.arange(x.size(1)).to(x.device)
-"""
-READ = """\
-import torch
-
-def train(model, loader):
-    for x in loader:
-        loss = model(x.cuda()).sum()
-        loss.backward()
-        print(loss.item())
 """
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from amplint.util import progress
 from amplint.util.progress import SILENT, Progress, Stage, shown
+from tests.command import LEGACY
 from tests.helpers import ROOT
 
 if sys.platform == "win32":
@@ -191,7 +192,6 @@ if sys.argv[1] == "parts":
     session.divide = lambda sizes: parts.divide(sizes, 700_000, 0)
 sys.exit(cli.main(["check", "--no-cache", "--format", "concise", *sys.argv[2:]]))
 """
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 
 
 @pytest.fixture

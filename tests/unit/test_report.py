@@ -22,15 +22,7 @@ from amplint.run.request import Outcome
 from amplint.util.escaping import is_control
 from amplint.util.positions import Position, Span
 from amplint.util.text import Text
-
-ROOT = Path("/project")
-SOURCE = """\
-for batch in loader:
-    loss = step(batch)
-    total += loss.item()
-
-print(total)
-"""
+from tests.unit.test_html_report import ROOT, SOURCE
 
 
 def spot(source: str, part: str) -> Span:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import Amplint
-
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
+from tests.command import LEGACY, Amplint
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from amplint.cli import watching
-from tests.command import Amplint, Ran
+from tests.command import LEGACY, MODERN, Amplint, Ran
 
-LEGACY = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
-MODERN = 'import torch\n\nwith torch.amp.autocast("cuda"):\n    pass\n'
 SCALER = "scaler = torch.cuda.amp.GradScaler()\n"
 Step = Callable[[], object]
 

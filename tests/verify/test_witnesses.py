@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from amplint.claim.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
-from amplint.cli import main as cli
 from amplint.rule import fixtures as rule_fixtures
 from amplint.rule.rule import Rule
 from amplint_verify import witnesses
@@ -24,6 +23,7 @@ from amplint_verify.recording.observation import (
 )
 from amplint_verify.runs.run import Runner
 from amplint_verify.witnesses import DEMANDS, WitnessResult, WitnessVerdict
+from tests.command import Amplint
 from tests.helpers import FIXTURES, ROOT, expectations, fixture_rules
 
 pytest.importorskip("torch")
@@ -196,14 +196,8 @@ def test_the_exit_status(results: list[WitnessResult], status: int) -> None:
 # ------------------------------------------------------------------------------- the command
 
 
-def run(*arguments: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    status = cli.main(["verify", *arguments])
-    out, err = capfd.readouterr()
-    return status, out, err
-
-
-def test_the_command_prints_the_table(capfd: pytest.CaptureFixture[str]) -> None:
-    status, out, err = run("--rules", "AMP201", "--backend", "policy", capfd=capfd)
+def test_the_command_prints_the_table(amplint: Amplint) -> None:
+    status, out, err = amplint("verify", "--rules", "AMP201", "--backend", "policy")
     assert status == 0
     title = BACKENDS["policy"].title
     assert err == f"amplint: runs the examples of AMP201 on policy ({title})\n"
@@ -212,9 +206,9 @@ def test_the_command_prints_the_table(capfd: pytest.CaptureFixture[str]) -> None
     )
 
 
-def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(
-        "--rules", "mixed-dtype-where", "--backend", "cpu", "--format", "json", capfd=capfd
+def test_the_command_writes_json(amplint: Amplint) -> None:
+    status, out, _ = amplint(
+        "verify", "--rules", "mixed-dtype-where", "--backend", "cpu", "--format", "json"
     )
     assert status == 3  # CPU autocast does not show dtypes of CUDA autocast
     document = json.loads(out)
@@ -234,18 +228,18 @@ def test_the_command_writes_json(capfd: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_cannot_be_run_is_said(
-    arguments: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], said: str, amplint: Amplint
 ) -> None:
-    status, _, err = run(*arguments, capfd=capfd)
+    status, _, err = amplint("verify", *arguments)
     assert status == 2
     assert said in err
 
 
 def test_without_torch_it_is_said_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, amplint: Amplint
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    status, out, err = run("--rules", capfd=capfd)
+    status, out, err = amplint("verify", "--rules")
     assert (status, out) == (2, "")
     assert err == "amplint: error: verify needs torch: pip install torch numpy\n"
 
