@@ -184,79 +184,112 @@ class Network(L.LightningModule):
 
 
 def main(data):
-    L.Trainer({precision}).fit(Network(), data)
+    L.Trainer({says}).fit(Network(), data)
 """
+FITTED = """\
+import lightning as L
+import torch
+import torch.nn.functional as F
 
 
-@pytest.mark.parametrize(
-    ("precision", "does"),
-    [
-        ('precision="16-mixed"', True),
-        ('precision="bf16-mixed"', True),
-        ("", False),
-        ("precision=None", False),
-        ('precision="32-true"', False),
-        ("precision='32'", False),
-        ('precision="16-true"', False),
-        ('precision="bf16-true"', False),
-        ("precision=data.precision", False),
-    ],
-)
-def test_a_cast_is_no_region(tmp_path: Path, precision: str, does: bool) -> None:
-    assert is_in_region(tmp_path, LIGHTNING.replace("{precision}", precision)) is does
+class Network(L.LightningModule):
+    def training_step(self, batch, batch_idx):
+        inside = torch.sigmoid(self.layer(batch["x"]))
+        return F.binary_cross_entropy(inside, batch["y"])  # AMP304, in a region
 
 
+class Other(L.LightningModule):
+    def training_step(self, batch, batch_idx):
+        inside = torch.sigmoid(self.layer(batch["x"]))
+        return F.binary_cross_entropy(inside, batch["y"])
+
+
+def main(data):
+    trainer = L.Trainer(precision="16-mixed")
+    trainer.fit(Network(), data)
+
+
+def again(data):
+    {says}
+"""
 FABRIC = """\
 from lightning import Fabric
 {network}
 
 def main(data):
-    fabric = Fabric({precision})
+    fabric = Fabric({says})
     network = fabric.setup(Network())
     for x in data:
         network(x)
 """
-
-
-@pytest.mark.parametrize(
-    ("precision", "does"),
-    [
-        ('precision="16-mixed"', True),
-        ('precision="bf16-true"', False),
-        ('precision="32"', False),
-        ("", False),
-    ],
-)
-def test_what_is_set_up_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
-    text = FABRIC.replace("{network}", NETWORK).replace("{precision}", precision)
-    assert is_in_region(tmp_path, text) is does
-
-
 ACCELERATE = """\
 from accelerate import Accelerator
 {network}
 
 def main(data, plugin):
-    accelerator = Accelerator({precision})
+    accelerator = Accelerator({says})
     network = accelerator.prepare(Network())
     for x in data:
         network(x)
 """
+LEARNER = """\
+from fastai.vision.all import *
+{network}
+class Loss(nn.Module):
+    def forward(self, inside, labels):
+        return F.binary_cross_entropy(inside, labels)  # AMP304
 
 
-@pytest.mark.parametrize(
-    ("precision", "does"),
-    [
-        ('mixed_precision="fp16"', True),
-        ('mixed_precision="bf16", deepspeed_plugin=None', True),
-        ('mixed_precision="no"', False),
-        ("mixed_precision=None", False),
-        ("", False),
-        ('mixed_precision="fp16", deepspeed_plugin=plugin', False),
-    ],
-)
-def test_what_is_prepared_runs_in_the_region(tmp_path: Path, precision: str, does: bool) -> None:
-    text = ACCELERATE.replace("{network}", NETWORK).replace("{precision}", precision)
+def main(dls):
+    {says}
+    learn.fit(1)
+"""
+PRECISIONS = [
+    # A cast is no region.
+    (LIGHTNING, 'precision="16-mixed"', True),
+    (LIGHTNING, 'precision="bf16-mixed"', True),
+    (LIGHTNING, "", False),
+    (LIGHTNING, "precision=None", False),
+    (LIGHTNING, 'precision="32-true"', False),
+    (LIGHTNING, "precision='32'", False),
+    (LIGHTNING, 'precision="16-true"', False),
+    (LIGHTNING, 'precision="bf16-true"', False),
+    (LIGHTNING, "precision=data.precision", False),
+    # What is given to a method of a trainer runs as that trainer says.
+    (FITTED, "L.Trainer().fit(Other(), data)", True),
+    (FITTED, "L.Trainer(precision='32-true').fit(model=Other())", True),
+    (FITTED, "trainer = L.Trainer(max_epochs=1); trainer.fit(Other(), data)", True),
+    # What is set up or prepared runs in the region.
+    (FABRIC, 'precision="16-mixed"', True),
+    (FABRIC, 'precision="bf16-true"', False),
+    (FABRIC, 'precision="32"', False),
+    (FABRIC, "", False),
+    (ACCELERATE, 'mixed_precision="fp16"', True),
+    (ACCELERATE, 'mixed_precision="bf16", deepspeed_plugin=None', True),
+    (ACCELERATE, 'mixed_precision="no"', False),
+    (ACCELERATE, "mixed_precision=None", False),
+    (ACCELERATE, "", False),
+    (ACCELERATE, 'mixed_precision="fp16", deepspeed_plugin=plugin', False),
+    # A method asks for a precision.
+    (LEARNER, "learn = Learner(dls, Network(), Loss()).to_fp16()", True),
+    (
+        LEARNER,
+        "learn = Learner(dls, model=Network(), loss_func=Loss()); learn = learn.to_bf16()",
+        True,
+    ),
+    (LEARNER, "learn = Learner(dls, Network(), loss_func=Loss()); learn.to_native_fp16()", True),
+    (LEARNER, "learn = Learner(dls, Network(), loss_func=Loss())", False),
+    (LEARNER, "learn = Learner(dls, Network(), loss_func=Loss()).to_fp32()", False),
+    (LEARNER, "learn = Learner(dls, Network(), loss_func=Loss()); dls.to_fp16()", False),
+    (LEARNER, "learn = dls.learner(Network(), Loss()).to_fp16()", False),
+]
+
+
+@pytest.mark.parametrize(("program", "says", "does"), PRECISIONS)
+def test_the_region_is_as_the_precision_says(
+    tmp_path: Path, program: str, says: str, does: bool
+) -> None:
+    text = program.replace("{network}", NETWORK).replace("{says}", says)
     assert is_in_region(tmp_path, text) is does
 
 
@@ -315,77 +348,6 @@ def test_where_it_is_not_seen_that_of_the_project_holds(tmp_path: Path, other: s
     text = TWO.format(imports=HUGGING, network=NETWORK, calls=calls, more=other)
     done = lint({"train.py": text.encode()}, tmp_path, select=DEFAULT_SELECT)
     assert [f.code for f in done.findings] == ["AMP304", "AMP304"]
-
-
-FITTED = """\
-import lightning as L
-import torch
-import torch.nn.functional as F
-
-
-class Network(L.LightningModule):
-    def training_step(self, batch, batch_idx):
-        inside = torch.sigmoid(self.layer(batch["x"]))
-        return F.binary_cross_entropy(inside, batch["y"])  # AMP304, in a region
-
-
-class Other(L.LightningModule):
-    def training_step(self, batch, batch_idx):
-        inside = torch.sigmoid(self.layer(batch["x"]))
-        return F.binary_cross_entropy(inside, batch["y"])
-
-
-def main(data):
-    trainer = L.Trainer(precision="16-mixed")
-    trainer.fit(Network(), data)
-
-
-def again(data):
-    {other}
-"""
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        "L.Trainer().fit(Other(), data)",
-        "L.Trainer(precision='32-true').fit(model=Other())",
-        "trainer = L.Trainer(max_epochs=1); trainer.fit(Other(), data)",
-    ],
-)
-def test_so_does_what_is_given_to_a_method_of_a_trainer(tmp_path: Path, other: str) -> None:
-    assert is_in_region(tmp_path, FITTED.replace("{other}", other))
-
-
-LEARNER = """\
-from fastai.vision.all import *
-{network}
-class Loss(nn.Module):
-    def forward(self, inside, labels):
-        return F.binary_cross_entropy(inside, labels)  # AMP304
-
-
-def main(dls):
-    {learner}
-    learn.fit(1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("learner", "does"),
-    [
-        ("learn = Learner(dls, Network(), Loss()).to_fp16()", True),
-        ("learn = Learner(dls, model=Network(), loss_func=Loss()); learn = learn.to_bf16()", True),
-        ("learn = Learner(dls, Network(), loss_func=Loss()); learn.to_native_fp16()", True),
-        ("learn = Learner(dls, Network(), loss_func=Loss())", False),
-        ("learn = Learner(dls, Network(), loss_func=Loss()).to_fp32()", False),
-        ("learn = Learner(dls, Network(), loss_func=Loss()); dls.to_fp16()", False),
-        ("learn = dls.learner(Network(), Loss()).to_fp16()", False),
-    ],
-)
-def test_a_method_asks_for_a_precision(tmp_path: Path, learner: str, does: bool) -> None:
-    text = LEARNER.replace("{network}", NETWORK).replace("{learner}", learner)
-    assert is_in_region(tmp_path, text) is does
 
 
 ENGINE = """\
