@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from amplint import testing
 from amplint.analyses.program import linked
 from amplint.claim.finding import Finding, Group, Safety
 from amplint.inference import Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.run import engine
+from amplint.project.config import AUTO
 from amplint.run.linking import LiveLinker
 from amplint.util.progress import SILENT
 from amplint.values.atoms import Region
-from tests.helpers import lint, request, write
+from tests.helpers import request, write
 
 NET = """
 import torch
@@ -194,6 +195,7 @@ def evaluate(loader):
     for x in loader:
         net(x)
 """
+TRAINED = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
 
 
 def trained(
@@ -245,9 +247,9 @@ def test_an_example_does_not(path: str) -> None:
 
 
 def test_an_example_does_for_what_it_defines_itself() -> None:
-    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
-    files = {"examples/net.py": NET, "examples/train.py": use, "sign.py": SCALES}
-    found = regions({**files, "examples/train.py": use.replace("from net", "from examples.net")})
+    files = {"examples/net.py": NET, "sign.py": SCALES}
+    files["examples/train.py"] = TRAINED.replace("from net", "from examples.net")
+    found = regions(files)
     assert (found["Net.forward"], found["Inner.forward"]) == (None, None)
 
 
@@ -275,8 +277,7 @@ def test_the_networks_of_an_evaluation_are_not_presumed() -> None:
 
 
 def test_the_settings_presume_a_region_whoever_calls() -> None:
-    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
-    found = regions({"net.py": NET, "use.py": use}, assumes=True)
+    found = regions({"net.py": NET, "use.py": TRAINED}, assumes=True)
     assert (found["Net.forward"], found["Inner.forward"]) == (REGION, REGION)
 
 
@@ -380,9 +381,12 @@ class Attention(nn.Module):
 """
 
 
-def findings(tmp_path: Path, **files: str) -> list[Finding]:
+def findings(tmp_path: Path, assumes: bool | str = AUTO, **files: str) -> list[Finding]:
     written = {f"{name}.py": text.encode() for name, text in files.items()}
-    return list(lint(written, tmp_path, select=("AMP3", "AMP8")).findings)
+    write(written, tmp_path)
+    asked = request(written, tmp_path, select=("AMP3", "AMP8"))
+    settings = replace(asked.settings, assume_autocast=assumes)
+    return list(testing.checked(replace(asked, settings=settings)).findings)
 
 
 def test_a_lambda_where_apex_is_initialized_is_no_fault(tmp_path: Path) -> None:
@@ -412,13 +416,9 @@ def use(x, mask):
 
 
 def test_the_settings_are_named_where_nothing_else_suggests_it(tmp_path: Path) -> None:
-    files = {"net.py": ATTENTION.encode()}
-    write(files, tmp_path)
-    asked = request(files, tmp_path, select=("AMP8",))
-    settings = replace(asked.settings, assume_autocast=True)
-    (found,) = engine.run(replace(asked, settings=settings)).findings
+    (found,) = findings(tmp_path, assumes=True, net=ATTENTION)
     assert found.message.startswith("if this runs under autocast, as the settings say: `-1e9`")
-    assert not engine.run(asked).findings
+    assert not findings(tmp_path, net=ATTENTION)
 
 
 DECOMPOSES = """
@@ -438,26 +438,18 @@ class Whitens(nn.Module):
 
 def test_what_raises_is_told_where_the_settings_presume_a_region(tmp_path: Path) -> None:
     """And not where the project only shows that it trains so: who does would have seen it."""
-    files = {"net.py": DECOMPOSES.encode(), "train.py": SCALES.encode()}
-    write(files, tmp_path)
-    asked = request(files, tmp_path, select=("AMP3",))
-    settings = replace(asked.settings, assume_autocast=True)
-    (found,) = engine.run(replace(asked, settings=settings)).findings
+    (found,) = findings(tmp_path, assumes=True, net=DECOMPOSES, train=SCALES)
     assert found.code == "AMP313"
     assert found.message.startswith("if this runs under autocast")
-    assert not engine.run(asked).findings
+    assert not findings(tmp_path, net=DECOMPOSES, train=SCALES)
 
 
 def test_what_is_presumed_is_a_warning_and_has_no_safe_fix(tmp_path: Path) -> None:
     """Whatever the group of the rule, and whatever the fix is where the region is seen."""
     casts = DECOMPOSES.replace("self.fc(x)", "self.fc(x).half()")
     opens = casts.replace("return", "with torch.autocast('cuda'): return")
-    files = {"net.py": casts.encode()}
     (seen,) = findings(tmp_path, net=opens)
-    write(files, tmp_path)
-    asked = request(files, tmp_path, select=("AMP3",))
-    settings = replace(asked.settings, assume_autocast=True)
-    (presumed,) = engine.run(replace(asked, settings=settings)).findings
+    (presumed,) = findings(tmp_path, assumes=True, net=casts)
     assert seen.group is presumed.group is Group.CORRECTNESS
     assert (seen.severity, presumed.severity) == ("error", "warning")
     assert seen.fix is not None and seen.fix.safety is Safety.SAFE
@@ -535,10 +527,9 @@ def test_an_edit_that_makes_a_training_of_a_loop_ends_the_presumption() -> None:
 
 def test_settings_that_presume_a_region_whoever_calls_link_anew() -> None:
     """Though the region is the one that the project shows."""
-    use = TRAINS.replace("{in_loop}", "net(x).sum().backward()").replace("{after_loop}", "pass")
     linker = LiveLinker()
     for wished in (None, True, None):
-        indexed = {"net.py": File("net.py", NET), "use.py": File("use.py", use + SCALES)}
+        indexed = {"net.py": File("net.py", NET), "use.py": File("use.py", TRAINED + SCALES)}
         files = Files(indexed, assumes_autocast=wished)
         found = linker.link(files, SILENT).regions.inherited.get("net.py::Net.forward")
         assert found == (REGION if wished else None)
