@@ -108,6 +108,8 @@ class Builder:
             if scope.returns is not None:
                 self.returned = self.annotation(scope.returns)
         self.suite(scope.body)
+        if self.facts.name in ENTERING and self.entered and self.env is not None:
+            self.give_back(None, where(scope.body[-1]))
 
     def parameters(self, arguments: ast.arguments) -> None:
         annotations: dict[str, ast.expr | None] = {
@@ -352,10 +354,13 @@ class Builder:
             assign(element, self.emit(ops.UNPACK, (value,), data, where(element)))
 
     def do_Return(self, node: ast.Return) -> None:
-        place = where(node)
-        value = self.expr(node.value) if node.value else self.constant(None, place)
-        self.returns.append(self.emit(ops.RETURN, (value,), None, place))
+        self.give_back(node.value, where(node))
         self.env = None
+
+    def give_back(self, returned: ast.expr | None, place: Location) -> None:
+        value = self.expr(returned) if returned else self.constant(None, place)
+        self.open_entered()
+        self.returns.append(self.emit(ops.RETURN, (value,), None, place))
 
     def do_Raise(self, node: ast.Raise) -> None:
         operands = [self.expr(part) for part in (node.exc, node.cause) if part is not None]

@@ -843,6 +843,14 @@ class TestAutocast:
     @pytest.mark.parametrize(
         ("context", "enabled"),
         [
+            ("Plain()", True),
+            ("Plain(enabled=False)", False),
+            ("Half()", True),
+            ("Half(enabled=False)", False),
+            ("Half(False)", False),
+            ("Half(enabled=amp)", None),
+            ("Off(enabled=True)", False),
+            ("Entering()", True),
             ("managed()", True),
             ("managed(False)", False),
             ("half('cuda')", True),
@@ -853,12 +861,26 @@ class TestAutocast:
         program = f"""
             import contextlib, functools, torch
             half = functools.partial(torch.autocast, dtype=torch.float16)
+            class Plain(torch.cuda.amp.autocast):
+                pass
+            class Half(torch.autocast):
+                def __init__(self, enabled=True):
+                    super().__init__("cuda", enabled=enabled)
+            class Off(torch.autocast):
+                def __init__(self, enabled=True):
+                    super().__init__("cuda", enabled=False)
+            class Entering:
+                def __enter__(self):
+                    self.region = half("cuda")
+                    self.region.__enter__()
+                def __exit__(self, *error):
+                    self.region.__exit__(*error)
             @contextlib.contextmanager
             def managed(enabled=True):
                 with half("cuda", enabled=enabled):
                     yield
             def others():
-                return managed(True), managed(False)
+                return Half(), Half(enabled=False), managed(True), managed(False)
             def f(x, amp):
                 with {context}:
                     use(x)

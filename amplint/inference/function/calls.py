@@ -16,6 +16,8 @@ from amplint.inference.state import Key
 from amplint.inference.transfer import options
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
+from amplint.ir.ops import Op
+from amplint.ir.ssa import ENTERING, STACKING
 from amplint.knowledge import casts, libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import MEASURES
@@ -244,6 +246,9 @@ class Calls(FramePart):
                     return self.frame.called(Symbol("builtins.dict"), arguments, node)
                 self.binding.fill_fields(atom.id, arguments)
             given = self.binding.identified(atom.id, makers, arguments)
+            contexts = self.contexts_of(atom.id, makers, arguments, node)
+            if contexts:
+                return join([one(Instance(atom.id, given=given)), contexts])
             if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.frame.site(node)
@@ -261,6 +266,9 @@ class Calls(FramePart):
                 self.register(atom.of, arguments, node)
             if atom.name == "__init__":  # of a base in a library
                 self.frameworks.note_made(atom.of.cls, arguments, node)
+                opened = self.opened_by_base(atom.of.cls, arguments, node)
+                if opened:
+                    self.exchange.write(Key("context", self.facts.id), self.frame.here, opened)
             known = self.frameworks.given_by(atom, node)
             return known if known is not None else self.frame.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
@@ -281,6 +289,41 @@ class Calls(FramePart):
                 own = arguments.get("collate_fn", 6) or BOTTOM
                 return self.collated(self.frame.called(atom, arguments, node), own)
         return self.frame.called(atom, arguments, node)
+
+    def contexts_of(self, cls: str, makers: list[str], arguments: Arguments, node: Node) -> Value:
+        """The contexts that an instance enters where a `with` is given it: a subclass of autocast
+        is one, and an `__enter__` may enter others.
+
+        Args:
+            makers: the constructors of the class.
+            arguments: those of the call that makes the instance.
+        """
+        infer = self.inference
+        entering = infer.hierarchy.methods(cls, "__enter__")
+        if infer.hierarchy.library_bases(cls) & libraries.AUTOCASTS.keys():
+            if not makers:
+                return self.opened_by_base(cls, arguments, node)
+            entering = makers
+        contexts = join(self.exchange.read(Key("context", each)) for each in entering)
+        if not contexts or len(makers) != 1:
+            return contexts
+        # All instances of a class have one value there. Where that does not say whether the region
+        # is on, what this one is given does.
+        given = self.binding.given(Function(makers[0], Instance(cls)), arguments)
+        told = {k: v for k, v in given.items() if k == "enabled" and constant(v) is not None}
+        return frozenset(
+            transfer.with_options(a, told, unsure=False)
+            if isinstance(a, Autocast) and a.enabled is None
+            else a
+            for a in contexts
+        )
+
+    def opened_by_base(self, cls: str, arguments: Arguments, node: Node) -> Value:
+        """The region of a subclass of autocast whose base is given these arguments."""
+        names = sorted(libraries.AUTOCASTS.keys() & self.inference.hierarchy.library_bases(cls))
+        return join(
+            one(transfer.autocast(name, arguments, self.frame.site(node))) for name in names
+        )
 
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
@@ -521,7 +564,8 @@ class Calls(FramePart):
         graph = infer.files[facts.path].graph(function.id)
         if set(facts.decorated) & CONTEXT_MAKERS:
             opened = self.exchange.read(Key("context", function.id))
-            opened = self.results.specialised(function, arguments, opened, contexts_at_yield(graph))
+            entering = contexts_at(graph, ops.YIELD)
+            opened = self.results.specialised(function, arguments, opened, entering)
             return contexts_in(opened) or UNKNOWN
         if graph.yields:
             result = one(Sequence(None, self.exchange.read(Key("yield", function.id))))
@@ -558,11 +602,27 @@ def contexts_in(value: Value) -> Value:
     return frozenset(a for a in entered(value) if isinstance(a, Autocast | NoGrad))
 
 
-def contexts_at_yield(graph: Graph) -> set[int]:
-    """The contexts that are open where a `@contextmanager` yields."""
-    blocks = {node.block for node in graph.nodes if node.op == ops.YIELD}
+def contexts_at(graph: Graph, end: Op) -> set[int]:
+    """The contexts that are open where a `@contextmanager` yields, or where an `__enter__` returns.
+
+    Args:
+        end: the operation that does.
+    """
+    blocks = {node.block for node in graph.nodes if node.op == end}
     around = reachable(blocks, lambda n: (graph.blocks[n].parent,) if n else ())
-    return {graph.blocks[n].node for n in around if graph.blocks[n].kind == "with"}
+    contexts = {graph.blocks[n].node for n in around if graph.blocks[n].kind == "with"}
+    # What a `with` has entered is left where it returns.
+    return contexts & entered_by_calls(graph) if end == ops.RETURN else contexts
+
+
+def entered_by_calls(graph: Graph) -> set[int]:
+    """The contexts that calls enter, instead of `with` statements."""
+    methods = ((n, graph.nodes[n.operands[0]]) for n in graph.nodes if n.op == ops.CALL)
+    return {
+        node.argument(0) if method.data in STACKING else method.operands[0]
+        for node, method in methods
+        if method.op == ops.ATTR and method.data in STACKING | ENTERING
+    }
 
 
 def held(atom: Atom) -> Iterator[Atom]:

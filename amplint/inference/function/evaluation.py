@@ -10,7 +10,7 @@ from amplint.inference import ranks, transfer
 from amplint.inference.function.annotations import annotated, annotation_subscript
 from amplint.inference.function.attributes import AttributeReads, is_vague
 from amplint.inference.function.binding import ArgumentBinding, is_named
-from amplint.inference.function.calls import CONTEXT_MAKERS, Calls, contexts_at_yield, contexts_in
+from amplint.inference.function.calls import CONTEXT_MAKERS, Calls, contexts_at, contexts_in
 from amplint.inference.function.frame import Frame, FramePart
 from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.narrowing import narrow
@@ -23,7 +23,7 @@ from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
-from amplint.ir.ssa import COLLATE
+from amplint.ir.ssa import COLLATE, ENTERING
 from amplint.knowledge import libraries
 from amplint.values.atoms import (
     BOTTOM,
@@ -229,7 +229,9 @@ class Evaluation(FramePart):
             element = join(self.values[node] for node in graph.yields)
             self.exchange.write(Key("yield", identity), (identity, -1), element)
         if graph.yields and (graph.contexts or set(self.facts.decorated) & CONTEXT_MAKERS):
-            self.publish_context()
+            self.publish_context(ops.YIELD)
+        if self.facts.name in ENTERING and self.facts.cls is not None:
+            self.publish_context(ops.RETURN)
         for scope, site, bound in self.published(whole):
             for name, nodes in bound.items():
                 value = join(self.values[n] for n in nodes)
@@ -275,9 +277,9 @@ class Evaluation(FramePart):
             return returned
         return join([known(returned), declared])
 
-    def publish_context(self) -> None:
-        """The contexts that a context of the project enters."""
-        contexts = [contexts_in(self.values[n]) for n in contexts_at_yield(self.graph)]
+    def publish_context(self, end: Op) -> None:
+        """The contexts that a context of the project enters: see `contexts_at`."""
+        contexts = [contexts_in(self.values[n]) for n in contexts_at(self.graph, end)]
         identity = self.facts.id
         self.exchange.write(Key("context", identity), (identity, -1), join(contexts))
 
