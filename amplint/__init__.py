@@ -48,50 +48,25 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 
 _EXPORTS = {
     "amplint.analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
-    "amplint.analyses.backward_support": "BackwardSupport Support",
-    "amplint.analyses.captures": "Captures",
-    "amplint.analyses.cast_modules": "CastModules",
     "amplint.analyses.classes": "Classes",
-    "amplint.analyses.counted_positions": "CountedPositions",
-    "amplint.analyses.grad_mode": "GradSurelyOn",
-    "amplint.analyses.host_built": "HostBuilt",
-    "amplint.analyses.hotness": "EVALUATION OncePerEpoch TRAINING",
-    "amplint.analyses.inferred": (
-        "Frameworks OutsideRegions PackedLengths ReadBack ReadByFramework"
-    ),
-    "amplint.analyses.loader_workers": "Workers",
-    "amplint.analyses.loop_invariance": "ConstantTensors LoopInvariance",
-    "amplint.analyses.loss_terms": "LossTerms",
-    "amplint.analyses.own_layers": "GivenToLayer",
-    "amplint.analyses.provenance": (
-        "BFloat16Parameters DistributedModules ReplicatedModules Sharded "
-        "ShardedInFloat16 ShardedParameters StepsOfSharded UnpinnedMoves"
-    ),
-    "amplint.analyses.scaled_losses": "ReportedLosses",
+    "amplint.analyses.hotness": "EVALUATION TRAINING",
     "amplint.analyses.tensor_certainty": "NotGuessed TensorCertainty",
-    "amplint.analyses.tested": "AskedByCallers",
     "amplint.analyses.texts": "CalledTexts FunctionTexts ProjectText",
-    "amplint.analyses.thin_readers": "HandedReads ReadsOfCallers",
-    "amplint.analyses.thread_escape": "ThreadWork",
-    "amplint.analyses.unknown_when_hot": "UnknownWhenHot",
     "amplint.claim.claim": "Change Presumes",
     "amplint.claim.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
     "amplint.claim.violations": "Violation",
     "amplint.claim.witness": "Differs Dtype Raises Same Syncs Unrun Warns",
     "amplint.cst.literals": "literal",
     "amplint.gradscaler.checker": "Misuse",
-    "amplint.inference.transfer": "GRADIENT_NORMS canonical region_dtype tensors_in",
+    "amplint.inference.transfer": "canonical region_dtype tensors_in",
     "amplint.knowledge.dtypes": "FLOATS HALF",
-    "amplint.rule.conditions": (
-        "Candidates calls calls_of calls_with in_functions_with nodes where"
-    ),
+    "amplint.rule.conditions": "Candidates calls calls_of calls_with in_functions_with nodes",
     "amplint.rule.where": (
-        "EVALUATED HOT IN_CAPTURE IN_LOOP IN_OWN_REGION IN_REGION IN_WORKER MAY_BE_REGION MISUSED "
-        "OUTSIDE_REGION READ_BY_FRAMEWORK SOMEWHERE_HOT WITHIN_REGION WITH_HALF"
+        "EVALUATED HOT IN_LOOP IN_REGION MAY_BE_REGION MISUSED SOMEWHERE_HOT WITHIN_REGION "
+        "WITH_HALF"
     ),
     "amplint.rule.rule": "Rule",
     "amplint.source": "Source",
-    "amplint.util.arithmetic": "OPERATORS computed",
     "amplint.util.text": "in_long_lines",
     "amplint.util.walks": "reachable",
     "amplint.values.atoms": (
@@ -99,7 +74,7 @@ _EXPORTS = {
         "Mapping Method NONE NUMBER_KINDS NoGrad Object Reason Region Sequence Shows Symbol "
         "Tensor TensorTree UNKNOWN Unknown Value constant evidence_of is_autocast"
     ),
-    "amplint.values.lattice": "is_open is_unknown join_devices known only",
+    "amplint.values.lattice": "is_unknown join_devices known only",
     "amplint.view.view": "READ View",
     "amplint_verify.observing.block": "observe",
 }
@@ -110,46 +85,14 @@ if TYPE_CHECKING:
 
     from amplint.analyses.backward_reach import BackpropagatedLosses as BackpropagatedLosses
     from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
-    from amplint.analyses.backward_support import BackwardSupport as BackwardSupport
-    from amplint.analyses.backward_support import Support as Support
-    from amplint.analyses.captures import Captures as Captures
-    from amplint.analyses.cast_modules import CastModules as CastModules
     from amplint.analyses.classes import Classes as Classes
-    from amplint.analyses.counted_positions import CountedPositions as CountedPositions
-    from amplint.analyses.grad_mode import GradSurelyOn as GradSurelyOn
-    from amplint.analyses.host_built import HostBuilt as HostBuilt
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
-    from amplint.analyses.hotness import OncePerEpoch as OncePerEpoch
-    from amplint.analyses.inferred import Frameworks as Frameworks
-    from amplint.analyses.inferred import OutsideRegions as OutsideRegions
-    from amplint.analyses.inferred import PackedLengths as PackedLengths
-    from amplint.analyses.inferred import ReadBack as ReadBack
-    from amplint.analyses.inferred import ReadByFramework as ReadByFramework
-    from amplint.analyses.loader_workers import Workers as Workers
-    from amplint.analyses.loop_invariance import ConstantTensors as ConstantTensors
-    from amplint.analyses.loop_invariance import LoopInvariance as LoopInvariance
-    from amplint.analyses.loss_terms import LossTerms as LossTerms
-    from amplint.analyses.own_layers import GivenToLayer as GivenToLayer
-    from amplint.analyses.provenance import BFloat16Parameters as BFloat16Parameters
-    from amplint.analyses.provenance import DistributedModules as DistributedModules
-    from amplint.analyses.provenance import ReplicatedModules as ReplicatedModules
-    from amplint.analyses.provenance import Sharded as Sharded
-    from amplint.analyses.provenance import ShardedInFloat16 as ShardedInFloat16
-    from amplint.analyses.provenance import ShardedParameters as ShardedParameters
-    from amplint.analyses.provenance import StepsOfSharded as StepsOfSharded
-    from amplint.analyses.provenance import UnpinnedMoves as UnpinnedMoves
-    from amplint.analyses.scaled_losses import ReportedLosses as ReportedLosses
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
-    from amplint.analyses.tested import AskedByCallers as AskedByCallers
     from amplint.analyses.texts import CalledTexts as CalledTexts
     from amplint.analyses.texts import FunctionTexts as FunctionTexts
     from amplint.analyses.texts import ProjectText as ProjectText
-    from amplint.analyses.thin_readers import HandedReads as HandedReads
-    from amplint.analyses.thin_readers import ReadsOfCallers as ReadsOfCallers
-    from amplint.analyses.thread_escape import ThreadWork as ThreadWork
-    from amplint.analyses.unknown_when_hot import UnknownWhenHot as UnknownWhenHot
     from amplint.claim.claim import Change as Change
     from amplint.claim.claim import Presumes as Presumes
     from amplint.claim.finding import Cost as Cost
@@ -170,7 +113,6 @@ if TYPE_CHECKING:
     from amplint.claim.witness import Warns as Warns
     from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
-    from amplint.inference.transfer import GRADIENT_NORMS as GRADIENT_NORMS
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype
     from amplint.inference.transfer import tensors_in as tensors_in
@@ -182,25 +124,17 @@ if TYPE_CHECKING:
     from amplint.rule.conditions import calls_with as calls_with
     from amplint.rule.conditions import in_functions_with as in_functions_with
     from amplint.rule.conditions import nodes as nodes
-    from amplint.rule.conditions import where as where
     from amplint.rule.rule import Rule as Rule
     from amplint.rule.where import EVALUATED as EVALUATED
     from amplint.rule.where import HOT as HOT
-    from amplint.rule.where import IN_CAPTURE as IN_CAPTURE
     from amplint.rule.where import IN_LOOP as IN_LOOP
-    from amplint.rule.where import IN_OWN_REGION as IN_OWN_REGION
     from amplint.rule.where import IN_REGION as IN_REGION
-    from amplint.rule.where import IN_WORKER as IN_WORKER
     from amplint.rule.where import MAY_BE_REGION as MAY_BE_REGION
     from amplint.rule.where import MISUSED as MISUSED
-    from amplint.rule.where import OUTSIDE_REGION as OUTSIDE_REGION
-    from amplint.rule.where import READ_BY_FRAMEWORK as READ_BY_FRAMEWORK
     from amplint.rule.where import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.rule.where import WITH_HALF as WITH_HALF
     from amplint.rule.where import WITHIN_REGION as WITHIN_REGION
     from amplint.source import Source as Source
-    from amplint.util.arithmetic import OPERATORS as OPERATORS
-    from amplint.util.arithmetic import computed as computed
     from amplint.util.text import in_long_lines as in_long_lines
     from amplint.util.walks import reachable as reachable
     from amplint.values.atoms import ACCELERATOR as ACCELERATOR
@@ -234,7 +168,6 @@ if TYPE_CHECKING:
     from amplint.values.atoms import constant as constant
     from amplint.values.atoms import evidence_of as evidence_of
     from amplint.values.atoms import is_autocast as is_autocast
-    from amplint.values.lattice import is_open as is_open
     from amplint.values.lattice import is_unknown as is_unknown
     from amplint.values.lattice import join_devices as join_devices
     from amplint.values.lattice import known as known

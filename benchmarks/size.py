@@ -115,7 +115,7 @@ def surface(files: Mapping[str, str]) -> int:
     helpers = {
         name
         for path, text in files.items()
-        if path.startswith("rules/_shared/")
+        if path.startswith("rules/_shared/") and "/_shared/_" not in path
         for name in public(text)
     }
     return len(offered) + len(members) + len(helpers)

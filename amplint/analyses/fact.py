@@ -23,9 +23,11 @@ class Fact:
 
     `requires`: the facts that it is built from, by the names under which it has them: see
     `Required`.
+    `said`: of a fact of one rule, its sentence for `amplint.output.questions`.
     """
 
     requires: ClassVar[Mapping[str, type[Fact]]] = {}
+    said: ClassVar[str] = ""
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         self.inference = inference

@@ -1088,16 +1088,6 @@ class Hotness(PlaceFact[Heat]):
         return is_cold_by_name(facts.name, facts.decorated, takes_nothing)
 
 
-class OncePerEpoch(PlaceFact[bool]):
-    """Whether a node runs once an epoch, wherever it is seen to run: in a loop around one over
-    batches, or in what is called there."""
-
-    _hotness = Required(Hotness)
-
-    def of(self, at: NodePlace) -> bool:
-        return self._hotness.is_once_per_epoch(at.function, at.block)
-
-
 def gives_tensor(value: Value) -> bool:
     """Whether a value may be a tensor, or a tuple that begins with one. Ex) loss, logs"""
     firsts = (a.items[0] for a in value if isinstance(a, Sequence) and a.items)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.analyses.fact import CallFact, Fact, NodeFact, PlaceFact, Required
+from amplint.analyses.fact import Fact, NodeFact, PlaceFact, Required
 from amplint.analyses.unknown_in_calls import gives_half, is_unknown_in, sources
-from amplint.frameworks.schema import MethodRow, Model, Telling
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
 from amplint.inference.transfer import without_half
-from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.values.atoms import Atom, Instance, Object, Region, Value
-from amplint.values.lattice import only
+from amplint.values.atoms import Region, Value
 
 
 class Reasons(Fact):
@@ -22,51 +19,6 @@ class Reasons(Fact):
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
         self.explanations = Explanations(inference)
-
-
-class Frameworks(Fact):
-    """The libraries of which there are models."""
-
-    def scaling(self) -> tuple[str, ...]:
-        """The names by which those are imported that scale losses, if they are asked to."""
-        models = self.inference.files.models.models
-        scales = (model for model in models if any(row.scaled for row in telling(model)))
-        return tuple(package for model in scales for package in model.packages)
-
-
-def telling(model: Model) -> tuple[Telling, ...]:
-    """The places where a framework is given a precision."""
-    return (*model.precision, *model.settings)
-
-
-class ReadByFramework(CallFact[bool]):
-    """Whether a method of a framework brings the tensors that it is given to the host."""
-
-    def of(self, at: NodePlace) -> bool | None:
-        state = self.inference.states[at.function]
-        node = state.graph.nodes[at.node]
-        callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-        if callee.op != ops.ATTR or callee.data not in self.inference.files.models.reading:
-            return None
-        atom = only(state.values[callee.operands[0]])
-        method = self._method(atom, callee.data) if atom is not None else None
-        return method.reads if method is not None else None
-
-    def _method(self, atom: Atom, name: str) -> MethodRow | None:
-        models = self.inference.files.models
-        if isinstance(atom, Object):
-            return models.method_of_object(atom.kind, atom.type, name)
-        if not isinstance(atom, Instance) or self.inference.hierarchy.methods(atom.cls, name):
-            return None
-        return models.method(self.inference.hierarchy.models_of(atom.cls), name)
-
-
-class ReadBack(PlaceFact[bool]):
-    """Whether a framework brings to the host what the function around a node returns."""
-
-    def of(self, at: NodePlace) -> bool:
-        method = self.inference.hierarchy.model_of_method(self.inference.functions[at.function])
-        return method is not None and method.result == "read"
 
 
 class Values(NodeFact[Value]):
@@ -131,24 +83,3 @@ class Regions(PlaceFact[Region]):
             evidence = self._reasons.explanations.of_region(*block)
             known = self._known[block] = region, replace(region, evidence=evidence)
         return known[1]
-
-
-class OutsideRegions(PlaceFact[bool]):
-    """Whether a node stands in no autocast region, or in one that its function switches off,
-    whichever of the known callers calls."""
-
-    _regions = Required(Regions)
-
-    def of(self, at: NodePlace) -> bool:
-        region = self._regions.of(at)
-        return region is None or (region.enabled is False and not region.inherited)
-
-
-class PackedLengths(NodeFact[bool]):
-    """Whether an expression holds the lengths of packed sequences, which have to be on the CPU.
-
-    Ex) `lengths.cpu()` of `pack_padded_sequence(x, lengths.cpu())`
-    """
-
-    def of(self, at: NodePlace) -> bool:
-        return at.node in self.inference.uses.marks_of(at.function).lengths

@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, NodeFact, Required
+from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.tensor_certainty import holds_tensor
 from amplint.inference import Inference, State, transfer
 from amplint.inference.state import Key
 from amplint.ir import ops
@@ -38,13 +37,11 @@ from amplint.values.atoms import (
     Class,
     Device,
     DType,
-    Evidence,
     Host,
     Instance,
     Method,
     Object,
     Sequence,
-    Shows,
     Symbol,
     Tensor,
     Value,
@@ -251,30 +248,6 @@ class Constants(Fact):
         if any(number is None for _, number in found):
             return None
         return [(caller, number) for caller, number in found if number is not None and number >= 0]
-
-
-class LoopInvariance(NodeFact[bool]):
-    """Whether an expression is a number, or a list of numbers, that is the same in every iteration:
-    by constants, options, what a constructor has stored, or a configuration."""
-
-    _constants = Required(Constants)
-
-    def of(self, at: NodePlace) -> bool:
-        value = self.inference.states[at.function].values[at.node]
-        return not holds_tensor(value) and self._constants.of(at) is not None
-
-
-class ConstantTensors(NodeFact[Evidence]):
-    """Where a list that is the same in every iteration becomes a tensor on the host, if the
-    expression is computed from nothing else."""
-
-    _constants = Required(Constants)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        found = self._constants.of(at)
-        if found is None or found.built is None:
-            return None
-        return Evidence(found.built, "built of constants here", Shows.OPERATION)
 
 
 class WalkStep:

@@ -13,13 +13,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
+from amplint.analyses.fact import Fact, Required
 from amplint.analyses.module_uses import owner_of_each
 from amplint.gradscaler.events import CASTS, TrainingEventKind, event
 from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer
 from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.modules import RETURNING_ITSELF
@@ -437,71 +436,3 @@ class Origins(Fact):
                 node = state.graph.nodes[returned]
                 value = node.operands[0] if node.op == ops.RETURN else returned
                 yield callee, value if index is None else state.graph.element(value, index)
-
-
-class ReplicatedModules(NodeFact[Evidence]):
-    """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for more
-    than one device."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        return self._origins.replicated(at.function, at.node)
-
-
-class ShardedParameters(NodeFact[Sharded]):
-    """Where the module whose parameters an expression holds may have been wrapped in FSDP1, which
-    keeps a part of each in each process."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Sharded | None:
-        return self._origins.sharded(at.function, at.node)
-
-
-class StepsOfSharded(CallFact[Sharded]):
-    """Where the scaler that a call makes steps on such parameters, in float16."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Sharded | None:
-        return self._origins.scaled_sharded(at.function, at.node)
-
-
-class ShardedInFloat16(NodeFact[Evidence]):
-    """Where FSDP is asked to compute in float16, of the parameters of the optimizer that an
-    expression is."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        return self._origins.sharded_in_float16(at.function, at.node)
-
-
-class BFloat16Parameters(NodeFact[Evidence]):
-    """Where the module whose parameters a loop goes through is cast to bfloat16, by the parameter
-    that an expression is."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        return self._origins.in_bfloat16(at.function, at.node)
-
-
-class DistributedModules(NodeFact[Evidence]):
-    """Where the module that an expression is may have been wrapped by DistributedDataParallel."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        return self._origins.distributed(at.function, at.node)
-
-
-class UnpinnedMoves(CallFact[Evidence]):
-    """Where a batch of a loader that does not pin its batches is moved to the device, by the call
-    that makes the loader."""
-
-    _origins = Required(Origins)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        return self._origins.moved(at.function, at.node)

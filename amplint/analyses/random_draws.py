@@ -1,18 +1,16 @@
 """Tests of a number that is drawn at random: on which side of one the code runs rarely.
 
 Rare is what happens in half of all cases or fewer, as under `step % 2 == 0`. A chance that is not
-known (`random.random() < self.p`) is taken to be small: that is what one is drawn for.
+known (`random.random() < self.p`), or of a number in another range than from 0 to 1, is taken to be
+small: that is what one is drawn for.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.knowledge.libraries import DRAWN_FROM, RANGE_DRAWS, UNIT_DRAWS
-from amplint.util.walks import reachable
 from amplint.values.atoms import Symbol, constant
 from amplint.values.lattice import known
 
@@ -36,11 +34,13 @@ def rare_side(state: State, test: Node) -> str | None:
         return None
     if operator in ("Eq", "NotEq"):
         return "if" if operator == "Eq" else "else"
-    chance = share_below(state, draw, limit)
+    bound = constant(known(state.values[limit]))
+    is_of_unit = all(is_of_one(state, each) for each in draw.positional)  # random(), rand(1)
+    often = is_of_unit and isinstance(bound, int | float) and bound > RARE
     if operator in ("Lt", "LtE"):
-        return "if" if chance is None or chance <= RARE else "else"
+        return "else" if often else "if"
     if operator in ("Gt", "GtE"):
-        return "else" if chance is None or chance <= RARE else "if"
+        return "if" if often else "else"
     return None
 
 
@@ -81,35 +81,12 @@ def draws_of(state: State, call: Node) -> bool:
 
 def is_of_one(state: State, number: int) -> bool:
     """Whether an argument asks for one number: 1, (1,), ()"""
-    nodes = state.graph.nodes
-
-    def elements(each: int) -> tuple[int, ...]:
-        return nodes[each].operands if nodes[each].op in (ops.TUPLE, ops.LIST) else ()
-
-    return all(
-        nodes[each].op in (ops.TUPLE, ops.LIST) or constant(state.values[each]) == 1
-        for each in reachable([number], elements)
-    )
+    node = state.graph.nodes[number]
+    sizes = node.operands if node.op in (ops.TUPLE, ops.LIST) else (number,)
+    return all(constant(state.values[each]) == 1 for each in sizes)
 
 
 def names(state: State, call: Node) -> set[str]:
     """The names of what a library has that a call may call."""
     callee = state.values[call.operands[0]]
     return {atom.name for atom in callee if isinstance(atom, Symbol)}
-
-
-def share_below(state: State, draw: Node, limit: int) -> float | None:
-    """The share of draws below a limit; None where that is not known."""
-    given = draw.positional
-    sized = all(is_of_one(state, each) for each in given)  # rand(1), and random() without arguments
-    bounds = [0, 1] if sized else numbers(state, given)
-    told = numbers(state, [limit])
-    if not told or len(bounds) != 2 or bounds[0] >= bounds[1]:
-        return None
-    return (told[0] - bounds[0]) / (bounds[1] - bounds[0])
-
-
-def numbers(state: State, given: Iterable[int]) -> list[float]:
-    """The values of those nodes that are known numbers, as far as anything is known of them."""
-    held = (constant(known(state.values[each])) for each in given)
-    return [each for each in held if isinstance(each, int | float)]

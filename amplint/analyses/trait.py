@@ -14,5 +14,3 @@ class Trait(Enum):
     REGION = "nothing in this function is in an autocast region"
     HALF = "nothing in this function is half, or casts its input to half"
     MISUSED = "no mistake is seen in the training step with a scaler, if this function has one"
-    WORKER = "no worker process of a loader is seen to run this"
-    CAPTURED = "nothing is seen to compile this"

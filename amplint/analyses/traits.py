@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
-from amplint.analyses.captures import Captures
-from amplint.analyses.fact import Fact, Facts, Required
+from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.loader_workers import Workers
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.trait import Trait
 from amplint.inference import Inference
@@ -33,7 +31,6 @@ class Traits(Fact):
     """The traits of functions that most rules need: what is known of some place in each."""
 
     _hotness = Required(Hotness)
-    _workers = Required(Workers)
     _misuse = Required(ScalerMisuse)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
@@ -54,8 +51,6 @@ class Traits(Fact):
             yield Trait.REGION
         if any(map(self._is_half, {*state.values})):  # of timm, each is there twice
             yield Trait.HALF
-        if self._workers.runs(function):
-            yield Trait.WORKER
         if function in self._misuse.functions:
             yield Trait.MISUSED
 
@@ -63,15 +58,6 @@ class Traits(Fact):
         if value not in self._half:
             self._half[value] = is_half(value)
         return self._half[value]
-
-
-def traits_of(facts: Facts, function: str, wanted: Collection[Trait]) -> frozenset[Trait]:
-    """The traits of a function; of those that few rules need, those that are wanted: what they rest
-    on is not built for nobody."""
-    traits = facts[Traits].of_function(function)
-    if Trait.CAPTURED in wanted and facts[Captures].captures(function):
-        return traits | {Trait.CAPTURED}
-    return traits
 
 
 def is_half(value: Value) -> bool:

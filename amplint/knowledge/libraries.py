@@ -301,6 +301,9 @@ NORM_CLIPPING: frozenset[str] = frozenset(
 )
 """Functions that limit the norm of gradients in place, as they compute it of these."""
 
+GRADIENT_NORMS: frozenset[str] = NORM_CLIPPING | {f"{home}.get_total_norm" for home in _CLIPPERS}
+"""Functions that return the norm of gradients."""
+
 CLIPPING: frozenset[str] = NORM_CLIPPING | {f"{home}.clip_grad_value_" for home in _CLIPPERS}
 """Functions that limit gradients in place (`torch/nn/utils/clip_grad.py`)."""
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from amplint.analyses.fact import Facts
 from amplint.analyses.trait import Trait
-from amplint.analyses.traits import Traits, traits_of
+from amplint.analyses.traits import Traits
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.rule.conditions import Test, Way, failure
 from amplint.rule.rule import Judge, Rule
-from amplint.rule.where import EVALUATED, HOT, IN_OWN_REGION, IN_REGION
+from amplint.rule.where import EVALUATED, HOT, IN_REGION
 from amplint.util.errors import describe
 from amplint.values.atoms import (
     UNKNOWN,
@@ -41,7 +41,7 @@ def is_near(way: Way, lacking: Sequence[str]) -> bool:
 OF_FUNCTIONS = frozenset(trait.value for trait in Trait)
 ELSEWHERE = frozenset(
     failure(test)
-    for conditions in (HOT, EVALUATED, IN_REGION, IN_OWN_REGION)
+    for conditions in (HOT, EVALUATED, IN_REGION)
     for way in conditions.ways
     for test in way.tests
 )
@@ -150,7 +150,6 @@ class CandidateSearch:
         self._tables: dict[tuple[frozenset[Trait], frozenset[str]], WayTable] = {}
         ways = [way for rule in rules for _, way in ways_of(rule)]
         self._symbols = frozenset[str]().union(*(way.symbols or () for way in ways))
-        self._wanted = frozenset[Trait]().union(*(way.traits for way in ways))
         self._symbols_in: dict[Value, frozenset[str]] = {}
         self._project = KnownProject(facts)
 
@@ -176,8 +175,7 @@ class CandidateSearch:
         for op, spot in self.every_spot(path):
             if spot.location[0] != row:
                 continue
-            wanted = {trait for _, way in ways_of(rule) for trait in way.traits}
-            traits = traits_of(self.facts, spot.function, wanted)
+            traits = self.facts[Traits].of_function(spot.function)
             symbols = self._symbols_of(spot.function)
             for check, way in ways_of(rule):
                 lacking = way.lacking(op, spot, traits, symbols)
@@ -230,7 +228,7 @@ class CandidateSearch:
         return FileCandidates(shown, faults)
 
     def _table(self, identity: str) -> WayTable:
-        traits = self.facts.surviving(Traits, lambda: traits_of(self.facts, identity, self._wanted))
+        traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))
         key = traits, self._symbols_of(identity)
         if key not in self._tables:
             self._tables[key] = WayTable(self._rules, *key)

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from amplint.analyses.cast_cache import autocast_in
 from amplint.analyses.hotness import EVALUATION, TRAINING
-from amplint.analyses.inferred import ReadByFramework
 from amplint.analyses.trait import Trait
-from amplint.ir.ast_cache import NodePlace
 from amplint.rule.conditions import Test, failing, in_functions, nodes, where
 from amplint.view.spot import Spot
 
@@ -25,17 +23,6 @@ def _is_in_region(spot: Spot) -> bool:
     return spot.enabled_region is not None
 
 
-@failing("this is in an autocast region that is on")
-def _is_outside_region(spot: Spot) -> bool:
-    return spot.enabled_region is None
-
-
-@failing("this function opens no autocast region here")
-def _is_in_own_region(spot: Spot) -> bool:
-    region = spot.enabled_region
-    return region is not None and not region.inherited
-
-
 @failing("this is in no loop and no comprehension")
 def _is_in_loop(spot: Spot) -> bool:
     return spot.state.graph.in_loops[spot.block]
@@ -46,24 +33,13 @@ def _may_be_region(spot: Spot) -> bool:
     return autocast_in(spot.state.values[spot.number]) is not None
 
 
-@failing("no framework is known to bring to the host what this is given")
-def _is_read_by_framework(spot: Spot) -> bool:
-    place = NodePlace(spot.function, spot.number, spot.block)
-    return bool(spot.project.facts[ReadByFramework].of(place))
-
-
 HOT = where(_heated(TRAINING), Trait.HOT)
 EVALUATED = where(_heated(EVALUATION))
 IN_REGION = where(_is_in_region, Trait.REGION)
-IN_OWN_REGION = where(_is_in_own_region, Trait.REGION)
-OUTSIDE_REGION = where(_is_outside_region)
 IN_LOOP = where(_is_in_loop)
 MAY_BE_REGION = where(_may_be_region)
-READ_BY_FRAMEWORK = where(_is_read_by_framework)
 MISUSED = nodes("call") & in_functions(Trait.MISUSED)
 # Of the function: something in it is so.
 SOMEWHERE_HOT = in_functions(Trait.HOT)
 WITHIN_REGION = in_functions(Trait.REGION)
 WITH_HALF = in_functions(Trait.HALF)
-IN_WORKER = in_functions(Trait.WORKER)
-IN_CAPTURE = in_functions(Trait.CAPTURED)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amplint import OPERATORS, DType, Host, View, computed, known, only
+from amplint import DType, Host, View, known, only
+
+from .arithmetic import OPERATORS, computed
 
 # Kinds of numbers whose type is known, and the names of these types.
 PLAIN_NUMBERS = frozenset({"int", "float", "bool"})

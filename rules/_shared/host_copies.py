@@ -12,7 +12,6 @@ from amplint import (
     READ,
     Fix,
     Host,
-    LoopInvariance,
     Sequence,
     Tensor,
     TensorTree,
@@ -23,6 +22,7 @@ from amplint import constant as python_value
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
+from ._loop_invariance import LoopInvariance
 from .constants import PLAIN_NUMBERS
 from .factories import MAX_STEPS, operand_alone
 from .local_values import resolved

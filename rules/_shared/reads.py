@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING
 from amplint import (
     ACCELERATOR,
     READ,
-    READ_BY_FRAMEWORK,
     TRAINING,
     Device,
     Heat,
     Host,
     Mapping,
     NotGuessed,
-    ReadByFramework,
     Related,
     Sequence,
     Symbol,
     Tensor,
     TensorCertainty,
     TensorTree,
-    UnknownWhenHot,
     Value,
     calls,
     constant,
@@ -36,6 +33,9 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METHODS
 
+from ._read_by_framework import ReadByFramework, read_by_framework
+from ._unknown_when_hot import UnknownWhenHot
+
 if TYPE_CHECKING:
     from amplint import Reason, View
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # The calls of which `operand_of_read` may find the operand, and more of which `tensor_of_read` may
 # find a tensor.
 READS = calls(*(f".{name}" for name in (*READING_METHODS, "to", "type")), *READING_FUNCTIONS)
-LOGS = calls(*LOGGED) | (nodes("call") & READ_BY_FRAMEWORK)
+LOGS = calls(*LOGGED) | (nodes("call") & read_by_framework)
 
 # Raises for a tensor of another device, so that where nothing says where one lives, this does.
 ONLY_OF_HOST = "numpy"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     CPU,
-    GRADIENT_NORMS,
     DType,
     Host,
     Mapping,
@@ -158,7 +157,7 @@ def _function_waits(name: str, call: View) -> bool:
         return not known or name[9:] in ("input", "open", "exec", "eval", "next")
     if name in CLOCKS or name in libraries.AUTOCASTS or name in libraries.NO_GRAD:
         return False
-    if name in GRADIENT_NORMS:
+    if name in libraries.GRADIENT_NORMS:
         return call.arg("error_if_nonfinite") is not None
     if name in FACTORIES:
         copies = FACTORIES[name].dtype in ("data", "arg")

@@ -26,7 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import IN_REGION, Dtype, Finding, Group, Presumes, Rule, ThreadWork, View, nodes
+from amplint import (
+    IN_REGION,
+    Dtype,
+    Finding,
+    Group,
+    Presumes,
+    Rule,
+    View,
+    nodes,
+)
+
+from ._thread_escape import ThreadWork
 
 rule = Rule(
     "AMP310",

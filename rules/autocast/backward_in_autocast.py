@@ -41,9 +41,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
-    IN_OWN_REGION,
     IN_REGION,
-    BackwardSupport,
     Change,
     Differs,
     Finding,
@@ -51,7 +49,6 @@ from amplint import (
     Group,
     Presumes,
     Rule,
-    Support,
     View,
     calls,
     nodes,
@@ -62,6 +59,7 @@ from amplint import libcst as cst
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.forward import belongs_after, lines_to_leave
+from ._backward_support import BackwardSupport, Support
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -85,7 +83,7 @@ rule = Rule(
 )
 
 
-@rule.on(nodes("call") & IN_OWN_REGION)
+@rule.on(nodes("call") & IN_REGION)
 def check(call: View) -> Iterator[Finding]:
     chain = call.backward
     region = call.enabled_region if chain is not None else None

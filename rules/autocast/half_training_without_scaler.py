@@ -41,11 +41,9 @@ from amplint import (
     Autocast,
     Differs,
     Finding,
-    Frameworks,
     Group,
     NoGrad,
     Rule,
-    ShardedInFloat16,
     View,
     calls,
     reachable,
@@ -58,6 +56,7 @@ from .._shared.classes import AUTOGRAD_FUNCTION
 from .._shared.guards import speaks_of
 from .._shared.regions import opened_above, opened_by
 from .._shared.scalers import scaler_at
+from ._scaling import Frameworks, ShardedInFloat16
 
 COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"

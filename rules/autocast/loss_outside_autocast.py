@@ -32,7 +32,6 @@ from amplint import (
     Finding,
     Fix,
     Group,
-    OutsideRegions,
     Presumes,
     Rule,
     Safety,
@@ -79,7 +78,7 @@ rule = Rule(
 
 @rule.on(calls(*LOSSES) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
-    given = operands_of_loss(call) if call.ask(OutsideRegions) else []
+    given = operands_of_loss(call) if is_outside(call) else []
     half = [t for each in given if (t := each.tensor) is not None and made_by_autocast(t)]
     if not half or len(half) < len(given) or outputs_are_cast(call):
         return
@@ -88,6 +87,12 @@ def check(call: View) -> Iterator[Finding]:
     edits = tuple(append(operand.cst, "float()") for operand in given)
     fix = Fix("Cast it to float32", edits, Safety.UNSAFE)
     yield given[0].finding(message, (tensor.dtype_evidence for tensor in half), fix)
+
+
+def is_outside(call: View) -> bool:
+    """Whether a loss is in no region, or in one that its function switches off itself."""
+    region = call.region
+    return region is None or (region.enabled is False and not region.inherited)
 
 
 def operands_of_loss(call: View) -> list[View]:

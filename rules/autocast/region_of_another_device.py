@@ -33,12 +33,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint import AskedByCallers, Device, Finding, Group, Rule, Unrun, View, calls, constant
+from amplint import (
+    Device,
+    Finding,
+    Group,
+    Rule,
+    Unrun,
+    View,
+    calls,
+    constant,
+)
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
 from amplint.knowledge.vocabulary import ASKS_DEVICE_OR_AMP, REDIRECTS_CUDA
 
 from .._shared.guards import asserted_before, is_in_handler, tests_around, tests_before
+from ._tested import AskedByCallers
 
 rule = Rule(
     "AMP316",

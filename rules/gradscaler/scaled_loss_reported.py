@@ -28,8 +28,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Differs, Finding, Fix, Group, ReportedLosses, Rule, Safety, View, calls
+from amplint import (
+    Differs,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    View,
+    calls,
+)
 from amplint import libcst as cst
+
+from ._scaled_losses import ReportedLosses
 
 rule = Rule(
     "AMP419",

@@ -34,9 +34,6 @@ from amplint import (
     Finding,
     Group,
     Rule,
-    Sharded,
-    ShardedParameters,
-    StepsOfSharded,
     Unrun,
     View,
     calls,
@@ -46,6 +43,7 @@ from amplint.knowledge.libraries import FULLY_SHARDED, NORM_CLIPPING, SCALERS, S
 from amplint.knowledge.vocabulary import ASKS_SHARDED
 
 from .._shared.guards import speaks_of, tests_around, tests_before
+from ._sharded import ShardedParameters, StepsOfSharded
 
 rule = Rule(
     "AMP420",
@@ -69,7 +67,7 @@ def check_clipping(call: View) -> Iterator[Finding]:
     if given is None or not speaks_of(call, FULLY_SHARDED):
         return
     sharded = given.ask(ShardedParameters)
-    if sharded is None or may_be_whole(call, sharded):
+    if sharded is None or may_be_whole(call, sharded.certain):
         return
     message = f"`{call.brief}` clips by the gradient norm of this process alone"
     yield call.finding(
@@ -86,15 +84,19 @@ def check_scaler(call: View) -> Iterator[Finding]:
     switch = call.arg("enabled", api.parameters.index("enabled"))
     sharded = call.ask(StepsOfSharded)
     is_off = switch is not None and constant(switch.value) is False
-    if sharded is None or is_off or may_be_whole(call, sharded):
+    if sharded is None or is_off or may_be_whole(call, sharded.certain):
         return
     message = f"`{call.brief}` may skip a step in this process alone: the processes diverge"
     yield call.finding(message, sharded.reasons, help="create a `ShardedGradScaler`")
 
 
-def may_be_whole(call: View, sharded: Sharded) -> bool:
-    """Whether the parameters may be whole where a call runs, for all that is known."""
-    if not sharded.certain and call.mentions("NO_SHARD"):
+def may_be_whole(call: View, certain: bool) -> bool:
+    """Whether the parameters may be whole where a call runs, for all that is known.
+
+    Args:
+        certain: whether the strategy is known to be one that shards.
+    """
+    if not certain and call.mentions("NO_SHARD"):
         return True
     tests = (*tests_around(call), *tests_before(call))
     return any(ASKS_SHARDED.search(test.text) for test in tests)

@@ -13,10 +13,8 @@ queue of kernels that keeps the device busy while Python runs ahead.
         running += loss.detach()          # adds on the device; read it once, after the loop
 
 The loop may be in a caller, even in another file; the finding shows the chain of calls as related
-places. If a function only reads its argument (`def to_numpy(t): return t.cpu().numpy()`), the
-finding is at the call that runs for every batch, because that is what has to change. Evaluation
-loops are AMP102. Code under an interval (`if step % 50 == 0`), under a flag that is off, or on an
-error path does not count as hot.
+places. Evaluation loops are AMP102. Code under an interval (`if step % 50 == 0`), under a flag that
+is off, or on an error path does not count as hot.
 
 Some reads are needed: lengths for `pack_padded_sequence`, a size, an array for a library of the
 host. Keep lengths on the host from the collator on; read an array once for the whole batch, or
@@ -42,18 +40,13 @@ from amplint import (
     Change,
     Finding,
     Fix,
-    Function,
     Group,
-    HandedReads,
     Host,
-    ReadBack,
-    ReadsOfCallers,
     Rule,
     Safety,
     Syncs,
     Tensor,
     View,
-    calls_of,
     only,
 )
 from amplint import libcst as cst
@@ -61,6 +54,7 @@ from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import LOGS, READS, read_of_batches, tensor_of_read
 from .._shared.tensors import without_graph
+from ._read_back import ReadBack
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -79,27 +73,12 @@ rule = Rule(
 @rule.on((READS | LOGS) & HOT)
 def check(call: View) -> Iterator[Finding]:
     reasons = read_of_batches(call, tensor_of_read(call))
-    if reasons is None or call.ask(ReadsOfCallers):
+    if reasons is None:
         return
     if call.ask(ReadBack) and isinstance(call.source.parent(call.cst), cst.Return):
         return  # the caller reads it anyway
-    yield call.finding(told(call), reasons, keep_on_device(call))
-
-
-@rule.on(calls_of(Function) & HOT)
-def check_reader(call: View) -> Iterator[Finding]:
-    """Ex) to_numpy(loss), where that is `loss.detach().cpu().numpy()`"""
-    read = call.ask(HandedReads)
-    if read is None:
-        return
-    (_, _, given), *_ = call.arguments
-    reasons = read_of_batches(call, given.tensor)
-    if reasons is not None:
-        yield call.finding(told(call), (read, *reasons))
-
-
-def told(call: View) -> str:
-    return f"`{call.brief}` makes the host wait for the device in every iteration"
+    message = f"`{call.brief}` makes the host wait for the device in every iteration"
+    yield call.finding(message, reasons, keep_on_device(call))
 
 
 def keep_on_device(call: View) -> Fix | None:

@@ -44,8 +44,6 @@ from collections.abc import Iterator
 
 from amplint import (
     ACCELERATOR,
-    IN_CAPTURE,
-    Captures,
     Finding,
     Group,
     NotGuessed,
@@ -62,6 +60,7 @@ from amplint.knowledge.captures import COMPILER, CUDA_GRAPH, EXPORTER, GRAPHER, 
 from amplint.knowledge.host_reads import COUNTED, DATA_DEPENDENT
 
 from .._shared.reads import last_operand, operand_of_read
+from ._captures import Captures, in_capture
 from ._conditions import may_be_size, others_asked
 from ._counts import deciding, mask_of
 
@@ -85,7 +84,7 @@ rule = Rule(
 )
 
 
-@rule.on(calls(".item", ".tolist", "builtins.float", "builtins.int") & IN_CAPTURE)
+@rule.on(calls(".item", ".tolist", "builtins.float", "builtins.int") & in_capture)
 def check_read(call: View) -> Iterator[Finding]:
     """Ex) x.item(), float(x), x.tolist()"""
     operand = operand_of_read(call)
@@ -94,7 +93,7 @@ def check_read(call: View) -> Iterator[Finding]:
         yield from said(call, operand, f"`{call.brief}`", "AMP101", option)
 
 
-@rule.on(calls(".cpu", ".numpy") & IN_CAPTURE)
+@rule.on(calls(".cpu", ".numpy") & in_capture)
 def check_copy(call: View) -> Iterator[Finding]:
     """Ex) x.cpu(), which a CUDA graph alone refuses"""
     captured, operand = call.ask(Captures), operand_of_read(call)
@@ -102,7 +101,7 @@ def check_copy(call: View) -> Iterator[Finding]:
         yield from said(call, operand, f"`{call.brief}`", "AMP101")
 
 
-@rule.on(nodes("test") & IN_CAPTURE)
+@rule.on(nodes("test") & in_capture)
 def check_truth(at: View) -> Iterator[Finding]:
     """Ex) if x:, while x:, x of `x and y`, not x"""
     test = last_operand(at)
@@ -112,7 +111,7 @@ def check_truth(at: View) -> Iterator[Finding]:
         yield from said(test, test, f"testing `{test.brief}`", "AMP103")
 
 
-@rule.on((nodes("subscript") | calls(*DATA_DEPENDENT)) & IN_CAPTURE)
+@rule.on((nodes("subscript") | calls(*DATA_DEPENDENT)) & in_capture)
 def check_shape(at: View) -> Iterator[Finding]:
     """Ex) x[x > 0], mask.nonzero(), F.one_hot(y)"""
     decides = deciding(at) if at.op == "call" else mask_of(at)

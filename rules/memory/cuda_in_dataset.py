@@ -30,7 +30,6 @@ from collections.abc import Iterator
 
 from amplint import (
     ACCELERATOR,
-    IN_WORKER,
     NONE,
     Device,
     Finding,
@@ -44,7 +43,6 @@ from amplint import (
     Unrun,
     Value,
     View,
-    Workers,
     calls,
     evidence_of,
     only,
@@ -53,6 +51,7 @@ from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.vocabulary import ASKS_DEVICE_OF_WORKER
 
 from .._shared.guards import tests_around
+from ._workers import Workers, in_worker
 
 AVAILABLE = re.compile(r"is_available")
 # Ex) torch.multiprocessing.set_start_method("spawn")
@@ -72,7 +71,7 @@ rule = Rule(
 )
 
 
-@rule.on(calls(".cuda", ".to", *FACTORIES) & IN_WORKER)
+@rule.on(calls(".cuda", ".to", *FACTORIES) & in_worker)
 def check(call: View) -> Iterator[Finding]:
     chain = call.ask(Workers) if uses_gpu(call) else None
     if chain is None or call.mentions(START) or is_asked_for(call):

@@ -32,7 +32,6 @@ from amplint import (
     CalledTexts,
     Classes,
     Finding,
-    GradSurelyOn,
     Group,
     Instance,
     Rule,
@@ -45,6 +44,7 @@ from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ABOUT_GRADIENTS
 
 from .._shared.lightning import in_lightning_module
+from ._grad_mode import GradSurelyOn
 
 SWITCHES_OFF = re.compile(r"no_grad|inference_mode")
 OFF_FOR_A_BLOCK = re.compile(r"\b(no_grad|inference_mode)\(\)")

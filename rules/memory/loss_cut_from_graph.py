@@ -39,7 +39,6 @@ from amplint import (
     Finding,
     Fix,
     Group,
-    LossTerms,
     Rule,
     Safety,
     Sequence,
@@ -52,6 +51,7 @@ from amplint import (
 )
 
 from .._shared.tensors import is_under_no_grad
+from ._loss_terms import LossTerms
 
 COPYING = frozenset({"torch.tensor", "torch.Tensor", "torch.FloatTensor"})
 NUMBERS = frozenset({"builtins.float"})

@@ -21,7 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import Cost, Finding, Fix, Group, Rule, Safety, Same, UnpinnedMoves, View, nodes
+from amplint import (
+    Cost,
+    Finding,
+    Fix,
+    Group,
+    Rule,
+    Safety,
+    Same,
+    View,
+    nodes,
+)
+
+from ._unpinned_moves import UnpinnedMoves
 
 rule = Rule(
     "AMP911",

@@ -34,7 +34,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint import (
-    BFloat16Parameters,
     Differs,
     Finding,
     Group,
@@ -47,6 +46,7 @@ from amplint import (
 from amplint.knowledge.vocabulary import KEEPS_SMALL_STEPS
 
 from .._shared.steps import report
+from ._bfloat16_parameters import BFloat16Parameters
 
 rule = Rule(
     "AMP806",

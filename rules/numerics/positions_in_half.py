@@ -31,7 +31,6 @@ from itertools import islice
 
 from amplint import (
     WITH_HALF,
-    CountedPositions,
     Differs,
     Finding,
     Group,
@@ -48,6 +47,7 @@ from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.dtypes import half_on_a_path
 
 from .._shared.dtypes import finding_on_dtype, operation
+from ._counted_positions import CountedPositions
 
 EXACT = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers up to here; half: at most
 ANGLES = frozenset({"sin", "cos", "polar"})

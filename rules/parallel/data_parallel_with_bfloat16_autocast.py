@@ -32,12 +32,13 @@ from amplint import (
     Finding,
     Group,
     Presumes,
-    ReplicatedModules,
     Rule,
     Unrun,
     View,
     nodes,
 )
+
+from ._replicated import ReplicatedModules
 
 rule = Rule(
     "AMP602",

@@ -24,11 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import DistributedModules, Finding, Group, Rule, Unrun, View, calls
+from amplint import (
+    Finding,
+    Group,
+    Rule,
+    Unrun,
+    View,
+    calls,
+)
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import BUILTIN_READS
 
 from .._shared.scalers import scaler_at
+from ._distributed import DistributedModules
 
 rule = Rule(
     "AMP603",

@@ -49,8 +49,6 @@ from amplint import (
     Finding,
     Fix,
     Group,
-    HostBuilt,
-    OncePerEpoch,
     Rule,
     Same,
     Tensor,
@@ -65,6 +63,8 @@ from .._shared.factories import Built, built, changes_default_device, same_numbe
 from .._shared.guards import is_caught, is_kept
 from .._shared.host_copies import LEAF, OF_DATA, OF_FILL, Copy, constant_of, filling, moved_copy
 from .._shared.moves import Move, is_only_read, move_of, without_move
+from ._host_built import HostBuilt
+from ._once_per_epoch import OncePerEpoch
 
 DEFAULT = "torch.Tensor"
 CONVERTIBLE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

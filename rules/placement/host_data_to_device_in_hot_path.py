@@ -53,8 +53,8 @@ from amplint import (
     ACCELERATOR,
     HOT,
     READ,
+    UNKNOWN,
     Change,
-    ConstantTensors,
     Evidence,
     Finding,
     Fix,
@@ -67,7 +67,6 @@ from amplint import (
     Sequence,
     View,
     calls,
-    is_open,
     nodes,
     only,
     reachable,
@@ -95,6 +94,7 @@ from .._shared.host_copies import (
     repeats_number,
 )
 from .._shared.reads import read_of_batches
+from ._constant_tensors import ConstantTensors
 
 if TYPE_CHECKING:
     from amplint import Reason
@@ -210,7 +210,7 @@ def kind_of_data(copy: Copy) -> str | None:
     if is_shape(data):
         return SHAPE
     a_list = isinstance(only(data.value), Sequence)
-    untyped = is_open(data.value) or (not a_list and is_given_anything(data))
+    untyped = data.value >= UNKNOWN or (not a_list and is_given_anything(data))
     if untyped and copy.made.callee in OF_ANYTHING and not asks_type(data):
         return None
     if is_number(data) or repeats_number(data):

@@ -38,8 +38,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from amplint import CastModules, Classes, Differs, Finding, Group, Rule, View, calls, constant
+from amplint import (
+    Classes,
+    Differs,
+    Finding,
+    Group,
+    Rule,
+    View,
+    calls,
+    constant,
+)
 from amplint.knowledge.dtypes import WIDE_FLOATS
+
+from ._cast_modules import CastModules
 
 USES = ("sin", "cos", "polar", "einsum", "outer")  # of frequencies, in some method of the class
 POWER = re.compile(r"\*\*|\b(exp|pow)\(")

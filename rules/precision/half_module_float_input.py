@@ -39,7 +39,6 @@ from typing import NamedTuple
 
 from amplint import (
     HALF,
-    OUTSIDE_REGION,
     READ,
     WITH_HALF,
     CalledTexts,
@@ -49,7 +48,6 @@ from amplint import (
     Finding,
     Fix,
     Function,
-    GivenToLayer,
     Group,
     Instance,
     Object,
@@ -73,6 +71,7 @@ from .._shared.classes import constructor_around
 from .._shared.dtypes import differ, dtype_evidence, dtype_of_cast, is_called_on, taken_by
 from .._shared.guards import tests_around, tests_before
 from .._shared.moves import move_of
+from ._own_layers import GivenToLayer
 
 CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")
 # A cast of a field, or a call that is given it and may cast it.
@@ -100,7 +99,7 @@ class KnownDtype(NamedTuple):
     because: Iterable[Reason | Related | None] = ()
 
 
-@rule.on(calls_of(Function, Instance, Object) & WITH_HALF & OUTSIDE_REGION)
+@rule.on(calls_of(Function, Instance, Object) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
     module, given = module_of(call), [argument for _, _, argument in call.arguments]
     if module is None or not given or may_be_in_region(call, module):
@@ -127,7 +126,7 @@ def state_of_another_dtype(given: View, state: View) -> Iterator[Finding]:
             return
 
 
-@rule.on(nodes("call") & WITH_HALF & OUTSIDE_REGION)
+@rule.on(nodes("call") & WITH_HALF)
 def check_by_device(call: View) -> Iterator[Finding]:
     """Ex) self.model(x.half()), where the constructor casts the model on CUDA alone"""
     module, given = call.called, [argument for _, _, argument in call.arguments]

@@ -9,7 +9,6 @@ import pytest
 from amplint import (
     EVALUATED,
     HOT,
-    IN_CAPTURE,
     IN_REGION,
     SOMEWHERE_HOT,
     UNKNOWN,
@@ -28,7 +27,6 @@ from amplint import (
     calls_of,
     nodes,
 )
-from amplint.analyses.captures import Captures
 from amplint.analyses.program import Program
 from amplint.ir import ops
 from amplint.ir.file_index import File
@@ -98,16 +96,6 @@ def helper(x):
 )
 def test_conditions_hold_where_they_say(candidates: Candidates, lines: list[int]) -> None:
     assert rows(candidates, LOOP) == lines
-
-
-@pytest.mark.parametrize("condition", [IN_CAPTURE, HOT])
-def test_captures_are_looked_for_where_a_rule_asks_for_them(condition: Candidates) -> None:
-    files = Files({"a.py": File("a.py", LOOP)})
-    facts = Program(files).facts
-    rule = Rule("AMP900", "Doc.", Group.PRECISION, "0.1", Unrun("made up", "nowhere"))
-    rule.on(calls(".item") & condition)(lambda _: iter(()))
-    CandidateSearch(files, facts, [rule]).of("a.py")
-    assert (Captures in facts.built) is (condition is IN_CAPTURE)
 
 
 @pytest.mark.parametrize("name", ["print", "item", ""])

@@ -14,10 +14,12 @@ from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, Facts, Required
 from amplint.inference import Inference
 from amplint.ir.file_set import Files
+from amplint.rule.registry import own_rules
 
 
 def all_facts(base: type[Fact] = Fact) -> Iterator[type[Fact]]:
-    """The facts that the modules of `amplint.analyses` define."""
+    """The facts that the modules of `amplint.analyses` define, and those of single rules."""
+    own_rules()
     for module in pkgutil.iter_modules(analyses.__path__):
         importlib.import_module(f"amplint.analyses.{module.name}")
     for each in base.__subclasses__():

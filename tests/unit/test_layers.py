@@ -124,14 +124,31 @@ def test_modules_import_each_other_in_no_cycle() -> None:
     assert set(graph) - done == set()
 
 
+def is_private(module: str) -> bool:
+    """Ex) _workers, which is there for one rule; not the package _shared"""
+    return module.startswith("_") and not module.startswith(("__", "_shared"))
+
+
 @of_each(sorted((ROOT / "rules").rglob("*.py")))
 def test_a_rule_imports_what_is_meant_for_rules(path: Path) -> None:
+    """An analysis for one rule needs what it rests on, and nobody else has it: a rule that goes
+    takes it along."""
     for node in nodes_of(path):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
-            package = node.module.partition(".")[0]
-            assert package != HARNESS.name, node.module
-            deep = package == "amplint" and node.module != "amplint"
-            assert not deep or node.module.startswith("amplint.knowledge"), node.module
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        package, *inner = node.module.split(".")
+        assert package != HARNESS.name, node.module
+        if package == "amplint" and not is_private(path.stem):
+            assert not inner or inner[0] == "knowledge", node.module
+        is_beside = node.level == 1 and not inner
+        assert is_beside or not any(map(is_private, (package, *inner))), node.module
+
+
+def test_an_analysis_for_one_rule_has_one() -> None:
+    for path in (ROOT / "rules").rglob("*.py"):
+        if is_private(path.stem):
+            beside = "".join(each.read_text(encoding="utf-8") for each in path.parent.glob("*.py"))
+            assert f"from .{path.stem} import" in beside, path
 
 
 def test_the_documentation_has_the_rooms_in_their_order() -> None:

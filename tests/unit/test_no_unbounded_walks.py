@@ -31,7 +31,7 @@ HALVES = "halves of halves"
 BLOCKS = "the blocks around a block, each answer remembered"
 # By module: the functions that call each other, with spaces between, and over what they recurse.
 ALLOWED: Mapping[str, Mapping[str, str]] = {
-    "amplint/analyses/backward_support.py": {"is_plain": VALUES},
+    "rules/autocast/_backward_support.py": {"is_plain": VALUES},
     "amplint/analyses/call_guards.py": {
         "CallGuards._outcome CallGuards._plain_outcome": SHORT_TEST
     },

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,11 +27,14 @@ def strings(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.parametrize("room", ["ir", "inference", "gradscaler", "analyses", "run"])
-def test_no_operation_is_compared_with_a_string(room: str) -> None:
+ROOMS = [f"amplint/{room}/**/*.py" for room in ("ir", "inference", "gradscaler", "analyses", "run")]
+
+
+@pytest.mark.parametrize("files", [*ROOMS, "rules/*/_[a-z]*.py"])
+def test_no_operation_is_compared_with_a_string(files: str) -> None:
     found = [
         (path.name, text)
-        for path in sorted(Path(ROOT, "amplint", room).rglob("*.py"))
+        for path in sorted(ROOT.glob(files))
         for side in compared_with_operations(tree_of(path))
         for text in strings(side)
     ]

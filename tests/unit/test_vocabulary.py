@@ -36,17 +36,17 @@ ELSEWHERE = {
 # By reason: modules, each with the names of its lists.
 ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
-        "amplint/analyses/cast_modules.py": "BUFFERS OWN_CASTS",
+        "rules/precision/_cast_modules.py": "BUFFERS OWN_CASTS",
         "amplint/analyses/classes.py": "MOVING",
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
-        "amplint/analyses/counted_positions.py": "NAMES",
+        "rules/numerics/_counted_positions.py": "NAMES",
         "amplint/analyses/hotness.py": "NO_GRADIENTS",
-        "amplint/analyses/loader_workers.py": "OF_INDEXED",
+        "rules/memory/_workers.py": "OF_INDEXED",
         "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY WRITES",
         "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
         "amplint/analyses/provenance.py": "MOVING",
-        "amplint/analyses/scaled_losses.py": "CUTS PRINTS",
+        "rules/gradscaler/_scaled_losses.py": "CUTS PRINTS",
         "amplint/gradscaler/events.py": (
             "CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
         ),
@@ -62,7 +62,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/ranks.py": "MASKS",
         "amplint/inference/transfer/arguments.py": "HOST_DEVICES",
         "amplint/inference/transfer/attributes.py": "MODULE_TENSORS",
-        "amplint/inference/transfer/calls.py": "GRADIENT_NORMS",
         "amplint/inference/transfer/methods.py": "VIEWS",
         "amplint/inference/transfer/symbols.py": "DTYPES",
         "amplint/inference/project/use_evidence.py": (
@@ -117,13 +116,12 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "Python: its library, its containers and their methods": {
         "amplint/analyses/classes.py": "ELEMENTS",
-        "amplint/analyses/grad_mode.py": "LEAVING",
-        "amplint/analyses/loader_workers.py": "OF_ITERABLE",
+        "rules/memory/_grad_mode.py": "LEAVING",
+        "rules/memory/_workers.py": "OF_ITERABLE",
         "amplint/analyses/loop_invariance.py": "CONSTRUCTORS IMPURE SETTERS",
         "amplint/analyses/provenance.py": "DRAWING",
         "amplint/analyses/self_tests.py": "NAME,MAIN",
         "amplint/analyses/tensor_certainty.py": "OF_MAPPINGS",
-        "amplint/analyses/thin_readers.py": "RECEIVERS",
         "amplint/gradscaler/checkpoints.py": "HARMLESS",
         "amplint/gradscaler/parameter_lists.py": "ADDING",
         "amplint/inference/function/calls.py": "CONTEXT_MAKERS",
@@ -166,7 +164,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/ir/ssa.py": "LEAVES",
     },
     "amplint's own words: kinds of values, keys, blocks, questions": {
-        "amplint/analyses/backward_support.py": "STEPPING",
+        "rules/autocast/_backward_support.py": "STEPPING",
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
         "amplint/analyses/module_uses.py": "ON_SOME_PATHS",

@@ -19,7 +19,6 @@ from amplint.inference.transfer.attributes import PARAM_GROUPS as PARAM_GROUPS
 from amplint.inference.transfer.attributes import attribute as attribute
 from amplint.inference.transfer.attributes import having as having
 from amplint.inference.transfer.attributes import object_attribute as object_attribute
-from amplint.inference.transfer.calls import GRADIENT_NORMS as GRADIENT_NORMS
 from amplint.inference.transfer.calls import SOME_ACCELERATOR as SOME_ACCELERATOR
 from amplint.inference.transfer.calls import autocast as autocast
 from amplint.inference.transfer.calls import call as call

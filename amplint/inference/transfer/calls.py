@@ -186,13 +186,6 @@ def named_tuple_type(arguments: Arguments) -> Value:
     return one(Object("namedtuple", " ".join(fields))) if fields else UNKNOWN
 
 
-GRADIENT_NORMS = frozenset(
-    f"torch.nn.utils.{home}{name}"
-    for home in ("", "clip_grad.")
-    for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm")
-)
-
-
 MODELS = "torchvision.models."  # the home of functions that build modules
 
 
@@ -489,7 +482,7 @@ def builtins(*names: str) -> list[str]:
 
 
 OF_TORCH = by_name(
-    (GRADIENT_NORMS, lambda _, __, site: gradient_norm(site)),
+    (libraries.GRADIENT_NORMS, lambda _, __, site: gradient_norm(site)),
     (PARAMETERS, at(lambda given, site: one(parameter(given, site)))),
     (libraries.AUTOCASTS, lambda name, given, site: one(autocast(name, given, site))),
     ((libraries.SWITCH,), lambda _, given, site: one(switched_on(given, site))),

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amplint.analyses.fact import PlaceFact
-from amplint.inference import Inference, State, transfer
-from amplint.inference.kept.continuation import FixpointEdit
+from amplint.inference import State, transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
+from amplint.rule.conditions import failing
 from amplint.util.walks import reachable
 from amplint.values.atoms import (
     Evidence,
@@ -23,10 +23,9 @@ from amplint.values.atoms import (
     Instance,
     Shows,
     Symbol,
-    Value,
-    constant,
     ordered,
 )
+from amplint.view.spot import Spot
 
 # What workers call of a dataset; one that can be indexed is not iterated.
 OF_ITERABLE = ("__iter__", "__next__")
@@ -39,30 +38,18 @@ COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
 class Workers(PlaceFact[tuple[Evidence, ...]]):
     """The chain of places that leads from a loader to a node that its worker processes run."""
 
-    def __init__(self, inference: Inference) -> None:
-        super().__init__(inference)
-        self._loaders: dict[str, tuple[int, ...]] = {}  # by function: the calls that make one
-
-    def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
-        self.inference = inference
-        for function in edit.functions:
-            self._loaders.pop(function, None)
-        self.__dict__.pop("_reasons", None)
-        return True
-
-    def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:
-        return self.chain(at.function)
+    said = "a worker process of a loader runs {it}"
 
     def runs(self, function: str) -> bool:
         """Whether workers run a function."""
         return function in self._reasons
 
-    def chain(self, function: str) -> tuple[Evidence, ...] | None:
+    def of(self, at: NodePlace) -> tuple[Evidence, ...] | None:
         """The places that lead from a loader with workers to a function."""
-        if not self.runs(function):
+        if not self.runs(at.function):
             return None
         chain: list[Evidence] = []
-        caller: str | None = function
+        caller: str | None = at.function
         while caller is not None:
             caller, evidence = self._reasons[caller]
             chain.append(evidence)
@@ -74,13 +61,12 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
         caller, the loader."""
         found: dict[str, tuple[str | None, Evidence]] = {}
         for function, state in sorted(self.inference.states.items()):
-            if function not in self._loaders:
-                self._loaders[function] = tuple(self._loaders_in(state))
-            for number in self._loaders[function]:
-                text = "this loader has worker processes"
-                evidence = self.why(function, number, text, Shows.LOADER)
-                for run in self._run(state, state.graph.nodes[number]):
-                    found.setdefault(run, (None, evidence))
+            for number, node in enumerate(state.graph.nodes):
+                if node.op == ops.CALL and self._has_workers(state, node):
+                    text = "this loader has worker processes"
+                    evidence = self.why(function, number, text, Shows.LOADER)
+                    for run in self._run(state, node):
+                        found.setdefault(run, (None, evidence))
 
         def called(caller: str) -> Iterator[str]:
             state = self.inference.states.get(caller)
@@ -94,64 +80,46 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
             pass
         return found
 
-    def _loaders_in(self, state: State) -> Iterator[int]:
-        for number, node in enumerate(state.graph.nodes):
-            if node.op == ops.CALL and self._has_workers(state, node):
-                yield number
-
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""
         given = call.argument(5, "num_workers")
         if given < 0:  # as of nearly all calls of a project, which need no look at what they call
             return False
-        names = (
-            transfer.canonical(atom.name)
-            for atom in state.values[call.operands[0]]
-            if isinstance(atom, Symbol)
-        )
+        called = state.values[call.operands[0]]
+        names = [transfer.canonical(atom.name) for atom in called if isinstance(atom, Symbol)]
         makes_loader = any(self.inference.hierarchy.kind_of(name) == "loader" for name in names)
-        if not makes_loader or call.argument(CONTEXT_AT, CONTEXT) >= 0:
-            return False
-        return self._is_positive(state, given)
+        is_told = call.argument(CONTEXT_AT, CONTEXT) >= 0
+        return makes_loader and not is_told and self._is_positive(state, given)
 
     def _is_positive(self, state: State, number: int) -> bool:
         """Whether it is a number above 0: what it is, or the default of an option."""
-        value, node = state.values[number], state.graph.nodes[number]
-        count = constant(value)
-        if isinstance(count, int):
-            return count > 0
-        defaults = [
-            atom.const
-            for atom in value
-            if isinstance(atom, Host) and isinstance(atom.const, int) and not atom.known
-        ]
-        if defaults:
-            return all(default > 0 for default in defaults)
+        numbers = [atom.const for atom in state.values[number] if isinstance(atom, Host)]
+        counts = [each for each in numbers if isinstance(each, int)]
+        if counts:
+            return all(count > 0 for count in counts)
+        node = state.graph.nodes[number]
         called = state.values[node.operands[0]] if node.op == ops.CALL else frozenset()
         return any(isinstance(atom, Symbol) and atom.name in COUNTS for atom in called)
 
     def _run(self, state: State, call: Node) -> Iterator[str]:
         """The functions that the workers of a loader run."""
-        for value in given(state, call, "dataset", 0):
-            for atom in ordered(value):
-                if isinstance(atom, Instance):
-                    bases = self.inference.hierarchy.library_bases(atom.cls)
-                    iterable = any(base.endswith(".IterableDataset") for base in bases)
-                    for name in OF_ITERABLE if iterable else OF_INDEXED:
-                        yield from self.inference.hierarchy.methods(
-                            atom.cls, name, overridden=False
-                        )
-        for value in given(state, call, "collate_fn", 6):
-            for atom in ordered(value):
-                if isinstance(atom, Function):
-                    yield atom.id
-                elif isinstance(atom, Instance):
-                    yield from self.inference.hierarchy.methods(
-                        atom.cls, "__call__", overridden=False
-                    )
+        dataset, collate = call.argument(0, "dataset"), call.argument(6, "collate_fn")
+        for atom in ordered(state.values[dataset]) if dataset >= 0 else ():
+            if isinstance(atom, Instance):
+                bases = self.inference.hierarchy.library_bases(atom.cls)
+                iterable = any(base.endswith(".IterableDataset") for base in bases)
+                yield from self._methods(atom, *(OF_ITERABLE if iterable else OF_INDEXED))
+        for atom in ordered(state.values[collate]) if collate >= 0 else ():
+            if isinstance(atom, Function):
+                yield atom.id
+            elif isinstance(atom, Instance):
+                yield from self._methods(atom, "__call__")
+
+    def _methods(self, thing: Instance, *names: str) -> Iterator[str]:
+        for name in names:
+            yield from self.inference.hierarchy.methods(thing.cls, name, overridden=False)
 
 
-def given(state: State, call: Node, name: str, position: int) -> Iterator[Value]:
-    number = call.argument(position, name)
-    if number >= 0:
-        yield state.values[number]
+@failing("no worker process of a loader is seen to run this")
+def in_worker(spot: Spot) -> bool:
+    return spot.project.facts[Workers].runs(spot.function)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Iterator
 
 from amplint.analyses.fact import CallFact
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.ir.model import Node
 from amplint.knowledge.casts import policy
 from amplint.knowledge.operations import OPERATORS
-from amplint.util.walks import nearest
+from amplint.util.walks import reachable
 from amplint.values.atoms import (
     Atom,
     Evidence,
@@ -31,10 +29,9 @@ TEXT = "this runs outside of the region"
 
 
 class ThreadWork(CallFact[Evidence]):
-    """Where what a call hands to another thread runs the nearest product, outside of any region.
+    """Where what a call hands to another thread runs the nearest product, outside of any region."""
 
-    The products are found by one walk from them back to callers.
-    """
+    said = "{it} hands work to another thread"
 
     def of(self, at: NodePlace) -> Evidence | None:
         infer = self.inference
@@ -46,29 +43,26 @@ class ThreadWork(CallFact[Evidence]):
                 called += infer.hierarchy.methods(module.cls, "forward")
             elif runs_layer(module):
                 return self.why(at.function, at.node, TEXT, Shows.OPERATION)
-        return next((self._nearest[f] for f in called if f in self._nearest), None)
+        for function in reachable(called, self._called):
+            for number in self._outside(function):
+                if is_product(infer.states[function], number):
+                    return self.why(function, number, TEXT, Shows.OPERATION)
+        return None
 
-    @cached_property
-    def _nearest(self) -> Mapping[str, Evidence]:
-        """By function: the nearest product in it, or in what it calls, outside of its regions."""
-        direct: dict[str, int] = {}
-        callers: dict[str, list[str]] = {}
-        for function, state in sorted(self.inference.states.items()):
-            for number, node in enumerate(state.graph.nodes):
-                if state.regions.get(node.block) is not None:
-                    continue
-                if is_product(node, state):
-                    direct.setdefault(function, number)
-                for callee in sorted(self.inference.calls.edges.get((function, number), ())):
-                    callers.setdefault(callee, []).append(function)
-        found = nearest(direct, lambda function: callers.get(function, ()))
-        return {
-            function: self.why(goal, direct[goal], TEXT, Shows.OPERATION)
-            for function, (_, goal) in found.items()
-        }
+    def _called(self, function: str) -> Iterator[str]:
+        for number in self._outside(function):
+            yield from sorted(self.inference.calls.edges.get((function, number), ()))
+
+    def _outside(self, function: str) -> Iterator[int]:
+        """The nodes of a function that stand in none of its regions."""
+        state = self.inference.states.get(function)
+        for number, node in enumerate(state.graph.nodes if state is not None else ()):
+            if state is not None and state.regions.get(node.block) is None:
+                yield number
 
 
-def is_product(node: Node, state: State) -> bool:
+def is_product(state: State, number: int) -> bool:
+    node = state.graph.nodes[number]
     if node.op == ops.BINOP:
         operands = [atom for number in node.operands for atom in state.values[number]]
         tensors = any(isinstance(atom, Tensor | TensorTree) for atom in operands)

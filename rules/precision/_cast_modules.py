@@ -33,6 +33,8 @@ BUFFERS = frozenset({"buffers", "named_buffers", "_buffers", "_apply"})
 class CastModules(Fact):
     """The modules of the project that are cast to half, as a whole or with one that holds them."""
 
+    said = "the module is cast to half"
+
     def of_class(self, cls: str) -> tuple[str, Evidence] | None:
         """The dtype that instances of a class are cast to, and where; None where that is not seen,
         or where one of them is cast by itself to something else."""

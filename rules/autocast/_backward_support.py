@@ -67,6 +67,8 @@ class BackwardSupport(CallFact[Support]):
     """The known facts about the forward work in the region around a call, and in what is called
     there."""
 
+    said = "{it} comes of a known forward pass"
+
     def of(self, at: NodePlace) -> Support:
         state = self.inference.states[at.function]
         block = innermost(state, state.graph.nodes[at.node].block)  # None: a decorator opens it

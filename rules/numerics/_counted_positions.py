@@ -24,7 +24,6 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import Node
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 from amplint.knowledge.operations import COUNTED_ALIKE
-from amplint.util.arithmetic import computed
 from amplint.util.walks import Solver
 from amplint.values.atoms import Evidence, Host, Shows, Symbol, Tensor
 from amplint.values.lattice import known, only
@@ -57,6 +56,8 @@ class CountedPositions(NodeFact[Counted]):
 
     Ex) torch.arange(n), for t[:, None] + offset
     """
+
+    said = "the numbers of {it} are counted"
 
     _callers = Required(Callers)
     _guards = Required(CallGuards)
@@ -127,22 +128,11 @@ def parts(state: State, node: Node) -> Iterator[int]:
 def last_number(state: State, counting: Node) -> float | None:
     """How far `torch.arange` counts; 0 with a step, for half has more of such numbers."""
     named = [number for name, number in counting.named if name in NAMES]
-    numbers = [number_of(state, each) for each in (*counting.positional, *named)]
+    numbers = [constant_of(state, each) for each in (*counting.positional, *named)]
     known = [abs(number) for number in numbers if number is not None]
     if counting.data.stars or len(known) < max(len(numbers), 1):
         return None
     return max(known) - 1 if len(known) < 3 else 0.0
-
-
-def number_of(state: State, number: int) -> float | None:
-    """The number that an expression is: written, held by a variable, or computed of two such."""
-    node = state.graph.nodes[state.graph.narrowed(number)]
-    operands = [constant_of(state, each) for each in node.operands]
-    if node.op == ops.UNARY and node.data == "USub" and operands[0] is not None:
-        return -operands[0]
-    if node.op == ops.BINOP and operands[0] is not None and operands[1] is not None:
-        return computed(str(node.data), operands[0], operands[1])
-    return constant_of(state, number)
 
 
 def constant_of(state: State, number: int) -> float | None:

@@ -5,12 +5,11 @@ What is not known may switch them off: a context manager or a decorator of someb
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Iterator, Set
 from functools import cached_property
 
 from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, PlaceFact, Required
-from amplint.inference import Inference, State
+from amplint.analyses.fact import PlaceFact, Required
 from amplint.ir.ast_cache import NodePlace
 from amplint.util.walks import reachable
 from amplint.values.atoms import Autocast
@@ -24,11 +23,9 @@ class GradSurelyOn(PlaceFact[bool]):
     The places where they may be off are found by one walk along the calls from there.
     """
 
-    _callers = Required(Callers)
+    said = "gradients are on here"
 
-    def __init__(self, inference: Inference, **required: Fact) -> None:
-        super().__init__(inference, **required)
-        self._blocks: dict[str, Collection[int]] = {}
+    _callers = Required(Callers)
 
     def of(self, at: NodePlace) -> bool:
         return at.function not in self._off and not self._switches(at.function, at.block)
@@ -57,17 +54,12 @@ class GradSurelyOn(PlaceFact[bool]):
         """Whether something may switch them off within a function, or around it as a decorator."""
         if not LEAVING.issuperset(self.inference.functions[function].decorated):
             return True
-        if function not in self._blocks:
-            self._blocks[function] = set(blocks_in_contexts(self.inference.states[function]))
-        return block in self._blocks[function]
-
-
-def blocks_in_contexts(state: State) -> Iterator[int]:
-    """The blocks of a function in context managers that may switch gradients off."""
-    inside = set[int]()
-    for number, block in enumerate(state.graph.blocks):
-        context = state.values[block.node] if block.kind == "with" else frozenset()
-        known = bool(context) and all(isinstance(atom, Autocast) for atom in context)
-        if block.parent in inside or (block.kind == "with" and not known):
-            inside.add(number)
-            yield number
+        state = self.inference.states[function]
+        while block >= 0:
+            facts = state.graph.blocks[block]
+            if facts.kind == "with":
+                context = state.values[facts.node]
+                if not context or not all(isinstance(atom, Autocast) for atom in context):
+                    return True
+            block = facts.parent
+        return False

@@ -24,6 +24,8 @@ class UnknownWhenHot(NodeFact[bool]):
     A finding rests on one real chain, and these are two.
     """
 
+    said = "the calls that run once per batch pass nothing that is known for {it}"
+
     _hotness = Required(Hotness)
 
     def of(self, at: NodePlace) -> bool:

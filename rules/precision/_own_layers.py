@@ -24,6 +24,8 @@ class GivenToLayer(CallFact[bool]):
     Ex) x of `def encode(self, x): return self.conv(x)`, and where `self.body(x)` does so in turn
     """
 
+    said = "{it} passes its input to a layer as it is"
+
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
         self._passes_on = Solver(self._find, False)

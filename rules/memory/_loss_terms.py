@@ -27,6 +27,8 @@ Question = tuple[str, int, bool]
 class LossTerms(NodeFact[Evidence]):
     """Where the loss is backpropagated that a node is a term of."""
 
+    said = "{it} is a part of a loss"
+
     _callers = Required(Callers)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:

@@ -54,6 +54,8 @@ class Held(NamedTuple):
 class ReportedLosses(CallFact[Evidence]):
     """Where what a call of `scaler.scale` returns is reported."""
 
+    said = "the scaled loss is reported"
+
     _callers = Required(Callers)
 
     def of(self, at: NodePlace) -> Evidence | None:

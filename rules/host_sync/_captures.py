@@ -28,17 +28,17 @@ from amplint.knowledge.captures import (
     LOOKED_INTO,
 )
 from amplint.knowledge.vocabulary import ASKS_FOR_CAPTURE
+from amplint.rule.conditions import failing
 from amplint.util.walks import reachable
 from amplint.values.atoms import Evidence, Function, Instance, Shows, Symbol, Value, constant
 from amplint.values.lattice import only
+from amplint.view.spot import Spot
 
 REACH = 8  # how many calls a capture is followed through
 # Where none of these stands, nothing is captured.
 CAPTURING = frozenset({COMPILER, EXPORTER, GRAPHER})
 WORDS = frozenset(name.rpartition(".")[2] for name in (*CAPTURING, CUDA_GRAPH, *LEAVERS))
-# What an object, a module or a dict keeps, which is there when it is asked for again.
-KEPT = frozenset({ops.ATTR, ops.NAME, ops.SUBSCRIPT, ops.CALL})
-TESTED = frozenset({ops.BOOL, ops.UNARY, ops.COMPARE, ops.NARROW})
+NAMING = frozenset({ops.ATTR, ops.NAME})
 
 
 class Captured(NamedTuple):
@@ -61,6 +61,8 @@ class Captured(NamedTuple):
 
 class Captures(PlaceFact[Captured]):
     """The capture that a place is under, by the shortest way; None where none is seen."""
+
+    said = "{it} is captured in a graph"
 
     _guards = Required(ColdGuards)
     _given_by_calls = Required(CallGuards)
@@ -168,6 +170,11 @@ class Captures(PlaceFact[Captured]):
         return block < 0
 
 
+@failing("nothing is seen to compile this")
+def in_capture(spot: Spot) -> bool:
+    return spot.project.facts[Captures].captures(spot.function)
+
+
 def blocks_of(graph: Graph, context: int) -> Iterator[int]:
     """The `with` blocks whose context a node is."""
     blocks = enumerate(graph.blocks)
@@ -197,29 +204,15 @@ def option(state: State, call: Node, name: str) -> bool | None:
 
 
 def asks(graph: Graph, test: int) -> bool:
-    """Whether a test asks if something is being captured, or if something that is kept is there
-    yet, which it is when the capture counts.
+    """Whether a test asks if something is being captured, or if an object keeps something yet,
+    which it does when the capture counts.
 
-    Ex) not torch.compiler.is_compiling(), self.table is None, key in self.tables
+    Ex) not torch.compiler.is_compiling(), self.table is None
     """
-    parts = reachable([test], lambda at: operands_of_test(graph, at))
-    if any(ASKS_FOR_CAPTURE.search(last_name(graph, graph.nodes[each])) for each in parts):
+    parts = reachable([test], lambda n: (o for o in graph.nodes[n].operands if o >= 0))
+    names = (graph.nodes[each] for each in parts if graph.nodes[each].op in NAMING)
+    if any(ASKS_FOR_CAPTURE.search(str(name.data)) for name in names):
         return True
     node = graph.nodes[graph.narrowed(test)]
-    if node.op == ops.UNARY:
-        node = graph.nodes[graph.narrowed(node.operands[0])]
-    operators = node.data if node.op == ops.COMPARE else ()
-    if operators in (("Is",), ("IsNot",)):
-        return graph.nodes[graph.narrowed(node.operands[0])].op in KEPT
-    return operators in (("In",), ("NotIn",))
-
-
-def operands_of_test(graph: Graph, number: int) -> tuple[int, ...]:
-    node = graph.nodes[number]
-    return node.operands if node.op in TESTED else ()
-
-
-def last_name(graph: Graph, node: Node) -> str:
-    """`is_compiling` of torch.compiler.is_compiling()"""
-    node = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    return str(node.data) if node.op in (ops.ATTR, ops.NAME) else ""
+    is_none = node.op == ops.COMPARE and node.data in (("Is",), ("IsNot",))
+    return is_none and graph.nodes[graph.narrowed(node.operands[0])].op == ops.ATTR
