@@ -15,8 +15,8 @@ from amplint.gradscaler.control_flow import ControlFlow
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, TrainingPart, calls
 from amplint.gradscaler.events import divides_by_zero
 from amplint.gradscaler.gathered import find_gathered
+from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.interpreter import Interpreter
-from amplint.gradscaler.never_updated import NeverUpdated
 from amplint.inference import Inference, SiteId
 from amplint.values.atoms import Evidence, Shows
 
@@ -108,10 +108,10 @@ class Misuses:
             misuse = self._misuse(placed, raises)
             found.setdefault(placed.here[0], {}).setdefault(pair.violation, misuse)
         told = {pair.here[-1] for pair in claims} | {pair.there[-1] for pair in claims}
-        missing = Violation.MISSING_UPDATE
-        for step in NeverUpdated(self._inference, index).find():
-            if step not in told:
-                found.setdefault(step, {}).setdefault(missing, self._misused(missing, step))
+        for violation, here, there in Incompletes(self._inference, index).find():
+            if told.isdisjoint((here, there)):
+                misuse = self._misused(violation, there)
+                found.setdefault(here, {}).setdefault(violation, misuse)
         lost, unsaved = Violation.CLEARED_BEFORE_STEP, Violation.STATE_NOT_SAVED
         for zero, step in find_cleared(index):
             if told.isdisjoint((zero, step)):

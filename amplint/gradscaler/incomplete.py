@@ -1,4 +1,4 @@
-"""Scalers in fields that scale and step, while nobody in the project updates them.
+"""Scalers in fields of which a call is missing everywhere: `update()` is called nowhere, say.
 
 The paths through a function (`checker`) show what is missing between two calls that both stand in
 sight. Where a training step is cut into methods that a library or an unknown trainer calls, nothing
@@ -10,9 +10,9 @@ project, is to call the scaler's own methods, to test it, and to store a new one
 passed on, returned or put into a container may be updated out of sight, and so may one whose owner
 is handed to a function, or derives from a class, that nobody knows. Such an owner is believed where
 one function makes a whole training step with the scaler: nobody leaves the rest of it to a
-stranger. Words count before graphs: a function that speaks of the field and of `update` is taken to
-call it (an alias, a lambda, `getattr`), unless the graphs show that each place where it names
-`update` asks something else for it.
+stranger. Words count before graphs: a function that speaks of the field and of the missing method
+is taken to call it (an alias, a lambda, `getattr`), unless the graphs show that each place where it
+names the method asks something else for it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from amplint.claim.violations import Violation
 from amplint.gradscaler.checkpoints import HARMLESS, is_harmless, symbols
 from amplint.gradscaler.event_index import EventIndex, TrainingPart, calls
-from amplint.gradscaler.events import surely_scaler, unknown_event
+from amplint.gradscaler.events import (
+    Role,
+    TrainingEvent,
+    TrainingEventKind,
+    role,
+    surely_scaler,
+    unknown_event,
+)
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.function.origins import origins
 from amplint.ir import ops
 from amplint.ir.ssa import where
-from amplint.knowledge.vocabulary import TEST_PATH
+from amplint.knowledge.vocabulary import OPTIMIZER, TEST_PATH
 from amplint.util.walks import reachable
 from amplint.values.atoms import BOTTOM, Instance, Module, Object, Symbol, Value
 
-UPDATE = "update"
+NEEDED = ("scale", "step", "update")
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # What makes another name for the same object.
 ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
@@ -55,28 +63,73 @@ class Field(NamedTuple):
 Calls = dict[str, list[SiteId]]  # of a scaler, by method
 
 
-class NeverUpdated:
-    """The scalers of a project that nobody updates."""
+class Incomplete(NamedTuple):
+    """A call that is wrong since another one is missing, and a call of the scaler that shows it."""
+
+    violation: Violation
+    here: SiteId
+    there: SiteId
+
+
+class Incompletes:
+    """The scalers of a project that lack a call."""
 
     def __init__(self, inference: Inference, index: EventIndex) -> None:
         self._inference = inference
         self._index = index
         self._found_fields: dict[str, dict[str, list[SiteId]]] = {}
 
-    def find(self) -> Iterator[SiteId]:
-        """The steps of these scalers."""
+    def find(self) -> Iterator[Incomplete]:
         if len(self._inference.files) > len(self._inference.files.own):
             return  # what other parts of the project do with them is not known
         for field in dict.fromkeys(self._fields_of_scalers()):
-            calls = self._calls(field)
-            if not calls or UPDATE in calls or "scale" not in calls:
+            calls = self._calls(field) or {}
+            missing = [method for method in NEEDED if method not in calls]
+            if len(missing) != 1 or self._may_call(field, missing[0]):
                 continue
-            for step in calls.get("step", ()):
+            for found in self._wrong(missing[0], calls):
                 # Whether others share the scaler is asked last: all calls of the project answer it.
-                if not self._may_update(field) and (
-                    self._is_whole_step(step, calls["scale"]) or not self._is_shared(field)
-                ):
-                    yield step
+                whole = self._is_whole_step(found.here, calls.get("scale", ()))
+                if whole or not self._is_shared(field):
+                    yield found
+
+    def _wrong(self, missing: str, calls: Calls) -> Iterator[Incomplete]:
+        """The calls that cannot be right without another one, which nobody makes."""
+        if missing == "update":
+            for step in calls["step"]:
+                yield Incomplete(Violation.MISSING_UPDATE, step, step)
+        elif missing == "scale":
+            for each in self._beside(calls["step"], TrainingEventKind.BACKWARD):
+                yield Incomplete(Violation.BACKWARD_BYPASSES_SCALER, each, calls["step"][0])
+        elif "unscale_" not in calls:
+            for each in self._beside(calls["update"], TrainingEventKind.STEP):
+                yield Incomplete(Violation.STEP_BYPASSES_SCALER, each, calls["scale"][0])
+
+    def _beside(self, sites: Sequence[SiteId], kind: TrainingEventKind) -> list[SiteId]:
+        """The only plain step, or backward pass, of the functions that these calls stand in, or of
+        the classes that these are methods of."""
+        functions = {function for function, _ in sites}
+        owners = {self._inference.functions[each].cls for each in functions} - {None}
+        plain = [
+            (function, number)
+            for function, events in sorted(self._index.of.items())
+            if self._inference.functions[function].cls in owners
+            for number, event in events.items()
+            if event.kind is kind and self._is_plain(function, event)
+        ]
+        near = [site for site in plain if site[0] in functions] or plain
+        return near if len(near) == 1 else []
+
+    def _is_plain(self, function: str, event: TrainingEvent) -> bool:
+        """Whether no scaler is called: what steps is an optimizer, by its value or name."""
+        state = self._inference.states[function]
+        owner = role(state.values[event.object], self._inference)
+        name = str(state.graph.nodes[event.object].data)
+        return event.argument < 0 and (
+            event.kind is TrainingEventKind.BACKWARD
+            or owner is Role.OPTIMIZER
+            or (owner is Role.UNKNOWN and OPTIMIZER.search(name) is not None)
+        )
 
     # -- the fields
 
@@ -152,7 +205,7 @@ class NeverUpdated:
         }
         return any(not set(self._inference.classes[each].methods) <= written for each in order)
 
-    # -- whether somebody out of sight may update it
+    # -- whether somebody out of sight may make the call
 
     def _is_whole_step(self, step: SiteId, scaling: Sequence[SiteId]) -> bool:
         """Whether the function of a step scales the loss, too, and runs no hook after the step."""
@@ -197,19 +250,19 @@ class NeverUpdated:
                     given.update(state.values[operand] for operand in node.arguments)
         return frozenset(a.cls for value in given for a in value if isinstance(a, Instance))
 
-    def _may_update(self, field: Field) -> bool:
-        """Whether a function that speaks of the field, and of `update`, may call that of it."""
+    def _may_call(self, field: Field, method: str) -> bool:
+        """Whether a function that speaks of the field, and of a method, may call that of it."""
         functions = self._inference.functions
         return any(
-            UPDATE in functions[each].words
+            method in functions[each].words
             and functions[each].kind != "module"
-            and self._updates_unseen(each, field.name)
+            and self._calls_unseen(each, field.name, method)
             for each in self._inference.texts.mentioning(field.name)
         )
 
-    def _updates_unseen(self, function: str, field: str) -> bool:
-        """Whether a function asks for the field by a string, or reads it and has the name `update`
-        where no graph has it as an attribute: all attributes of the scaler are known."""
+    def _calls_unseen(self, function: str, field: str, method: str) -> bool:
+        """Whether a function asks for the field by a string, or reads it and has the name of a
+        method where no graph has it as an attribute: all those of the scaler are known."""
         path = self._inference.functions[function].path
         scope = self._inference.files[path].parsed.scopes.get(function)
         if scope is None:
@@ -219,13 +272,13 @@ class NeverUpdated:
             for each in reachable([function], lambda each: self._defined_in.get(each, ()))
             if each in self._inference.states
             for node in self._inference.states[each].graph.nodes
-            if node.op == ops.ATTR and node.data == UPDATE
+            if node.op == ops.ATTR and node.data == method
         }
         nodes = [*ast.walk(scope)]
         return any(isinstance(node, ast.Constant) and node.value == field for node in nodes) or (
             any(isinstance(node, ast.Attribute) and node.attr == field for node in nodes)
             and any(
-                UPDATE in named(node)
+                method in named(node)
                 and not isinstance(node, DEFINITIONS)
                 and not (isinstance(node, ast.Attribute) and where(node) in followed)
                 for node in nodes
