@@ -50,6 +50,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/gradscaler/events.py": (
             "CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
         ),
+        "amplint/gradscaler/incomplete.py": "NEEDED",
         "amplint/gradscaler/parameter_lists.py": "ASKED EACH_PARAMETER",
         "amplint/gradscaler/symbolic_values.py": "ASKED_OF_NORMS",
         "amplint/inference/function/attributes.py": "MODULE_CONVERSIONS MODULE_METHODS REGISTRIES",
