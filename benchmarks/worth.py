@@ -11,8 +11,8 @@ under coverage, and writes by module the functions and lines that nothing has ru
 directories it has ever returned something: neither nothing, nor false, nor an unknown value.
 
 `weigh` takes the functions that are active in few directories, the special cases: what is active
-everywhere is no special case. With `--parts` it takes each module of the engine and each model of
-a framework instead. Each is made to say nothing, and the directories in which it is active are
+everywhere is no special case. With `--parts` it takes each module of the engine, each analysis
+beside a rule and each model of a framework instead. Each is made to say nothing, and the directories in which it is active are
 checked again: written are the findings that go and that come, and of which a label says that they
 are right or wrong. It goes on where an earlier run was ended; several may write to one file.
 
@@ -214,13 +214,15 @@ def silence(name: str) -> None:
 
 
 def parts(where: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """By module of the engine, and by model of a framework: the directories in which it speaks."""
+    """By module of the engine, analysis beside a rule and model of a framework: the directories in
+    which it speaks."""
     from amplint.frameworks.models import bundled  # noqa: PLC0415
 
     found: dict[str, set[str]] = {}
     for name, held in where.items():
-        if not name.startswith(WEIGHED[-1]):
-            found.setdefault(name.partition(":")[0], set()).update(held)
+        module = name.partition(":")[0]
+        if not module.startswith(WEIGHED[-1]) or module.rpartition(".")[2].startswith("_"):
+            found.setdefault(module, set()).update(held)
     everywhere = {each for held in where.values() for each in held}
     texts = {each: text_of(Path(each)) for each in everywhere}
     for model in bundled():
@@ -329,6 +331,8 @@ def main() -> None:
         given.output.write_text(json.dumps({"idle": idle, "directories": found}) + "\n")
     else:
         rows = [json.loads(row) for file in given.labels for row in file.open(encoding="utf-8")]
+        # A line may have labels of several categories: a right finding of one is right.
+        rows.sort(key=lambda row: row["label"] == "positive")
         labels = {(row["path"], row["line"]): row["label"] for row in rows}
         weigh(json.loads(given.active.read_text()), given.parts, labels, given.output)
 
