@@ -12,9 +12,10 @@ directories it has ever returned something: neither nothing, nor false, nor an u
 
 `weigh` takes the functions that are active in few directories, the special cases: what is active
 everywhere is no special case. With `--parts` it takes each module of the engine, each analysis
-beside a rule and each model of a framework instead. Each is made to say nothing, and the directories in which it is active are
-checked again: written are the findings that go and that come, and of which a label says that they
-are right or wrong. It goes on where an earlier run was ended; several may write to one file.
+beside a rule and each model of a framework instead. Each is made to say nothing, and the
+directories in which it is active are checked again: written are the findings that go and that come,
+and of which a label says that they are right or wrong. It goes on where an earlier run was ended;
+several may write to one file.
 
 Code under analysis is read, and never run.
 """

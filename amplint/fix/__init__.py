@@ -1,1 +1,1 @@
-"""Fixes as written files: chosen, applied, wrapped, and held against what they bring."""
+"""Fixes as written files: chosen, applied, and held against what they bring."""

@@ -20,10 +20,10 @@ or a class with its own constructor, because its batches may not be tensors.
 Known limits: if a loader has its own `collate_fn`, the batch itself and its attributes are not
 reported; neither is a loader whose `pin_memory=` may be false by default. If `pin_memory=` depends
 on an option, such as `torch.cuda.is_available()`, the loader is assumed to pin; if it does not, the
-copy behaves as before. A view of the batch is assumed to be in new memory, unless it is a slice. A
-cast that changes the dtype happens on the host first, in memory that is not pinned, and is not
-reported. If the dtype of the batch is unknown, a cast to float32 or int64 is assumed to change
-nothing: datasets mostly give these.
+copy behaves as before. A view of the batch is assumed to be in new memory, unless it is a slice or
+comes of `squeeze`, `unsqueeze` or `view`. A cast that changes the dtype happens on the host first,
+in memory that is not pinned, and is not reported. If the dtype of the batch is unknown, a cast to
+float32 or int64 is assumed to change nothing: datasets mostly give these.
 """
 
 from __future__ import annotations
