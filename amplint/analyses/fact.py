@@ -1,7 +1,7 @@
 """The frame of facts: a fact says what it requires, and is built once, when it is first asked for.
 
-A fact is one class, in this package or, for one rule, beside that rule. Rules ask for it by that class: `src.ask(Hotness, node)` for a
-fact about nodes, `src.fact(ProjectText)` for any other.
+A fact is one class, in this package or, for one rule, beside that rule. Rules ask for it by that
+class: `src.ask(Hotness, node)` for a fact about nodes, `src.fact(ProjectText)` for any other.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ of CUDA that is half, whatever the operand was but float64, and raises (torch/_l
 # come to one of them inside. `F.interpolate` is fp32 on CUDA except for mode="area".
 # Read in the source, not run: the recurrent names on CUDA (cudnn has its own cast, in
 # AutocastRNN.cpp), cov, corrcoef and the attention forward; "unknown" on CUDA for what its kernels
-# call inside, and for what only newer versions cast (CAST_SINCE in tests/oracles/torch_versions.py).
+# call inside, and for what only newer versions cast (see tests/oracles/torch_versions.py).
 _CUDA = {
     "half": """
         addbmm addmm addmv addr baddbmm bmm corrcoef cov matmul matrix_power mm mv prelu
