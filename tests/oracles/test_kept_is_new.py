@@ -322,25 +322,6 @@ def test_who_sees_a_change_past_keys_is_evaluated_again(
         followed_by(take_up, linked(indexed(before)), then)
 
 
-# A function of which nobody knows what it is given, but that it backpropagates it.
-GIVEN_A_LOSS = {
-    "steps.py": "def finish(loss):\n    loss.backward()\n",
-    "loop.py": (
-        "from steps import finish\n"
-        "def loop(engine):\n    loss = engine.measure()\n    finish(loss)\n    return loss\n"
-    ),
-}
-
-
-def test_who_gives_a_loss_to_a_function_sees_what_becomes_of_it(take_up: TakeUp) -> None:
-    with_loss = PROJECT | GIVEN_A_LOSS
-    without = with_loss | {"steps.py": "def finish(loss):\n    loss.shown()\n"}
-    for before, then in ((with_loss, without), (without, with_loss)):
-        followed_by(take_up, linked(indexed(before)), then)
-    returned = linked(indexed(with_loss)).store.joined(Key("return", "loop.py::loop"))
-    assert any(isinstance(atom, Tensor) for atom in returned)
-
-
 LONG = """
     import torch
     from blocks import handed_on, made
@@ -705,43 +686,6 @@ def test_comments_that_come_and_go(
     assert all(continuations)
     assert followed["Hotness"] == followed["BackwardCalls"] > 3
     assert 0 < followed["ScalerMisuse"] <= followed["Hotness"]
-
-
-SCALERS = """
-    import torch
-
-    class OwnScaler(torch.amp.GradScaler):
-        def scale(self, outputs):
-            return super().scale(outputs)
-
-        def step(self, optimizer):
-            return optimizer.step()
-"""
-TRAINER = """
-    import torch
-    from scalers import OwnScaler
-
-    def backward(scaler: OwnScaler, loss):
-        scaler.scale(loss).backward()
-
-    def train(model, loader):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = OwnScaler("cuda")
-        for x in loader:
-            backward(scaler, model(x).mean())
-            optimizer.step()
-            scaler.update()
-"""
-
-
-def test_a_scaler_of_the_project_that_comes_to_keep_the_protocol(tmp_path: Path) -> None:
-    """Who only scales by it calls no method that is edited."""
-    texts = {"scalers.py": textwrap.dedent(SCALERS), "train.py": textwrap.dedent(TRAINER)}
-    kept = texts["scalers.py"].replace("return optimizer.step()", "return super().step(optimizer)")
-    project = InMemory(tmp_path, texts)
-    before = {each.code for each in project.report().findings}
-    project.change({"scalers.py": kept})
-    assert "AMP401" in {each.code for each in project.report().findings} - before
 
 
 def with_note(text: str, chance: random.Random) -> str:

@@ -150,7 +150,7 @@ def test_what_rules_ask_has_a_sentence() -> None:
     every = reachable([Fact], lambda each: each.__subclasses__())
     facts = {fact.__name__: fact.said for fact in every}
     assert len(asked & facts.keys()) > 40
-    said = {name for name, sentences in facts.items() if sentences is not None}
+    said = {name for name, sentence in facts.items() if sentence}
     assert said | questions.SENTENCES.keys() >= asked & facts.keys()
     assert facts.keys() - said >= questions.SENTENCES.keys()
 

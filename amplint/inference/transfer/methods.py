@@ -126,7 +126,7 @@ CASTS = {"float": "float32", "long": "int64"}
 
 
 def is_no_cast(before: str | None, after: str | None) -> bool:
-    """Whether a cast gives the same tensor. Of an unknown dtype, one to a dtype that datasets
+    """Whether a cast returns the same tensor. Of an unknown dtype, one to a dtype that datasets
     mostly give does: what is pinned stays so."""
     return after in (CASTS.values() if before is None else (before,))
 
