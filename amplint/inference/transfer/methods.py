@@ -115,7 +115,8 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         return UNKNOWN
     operands = [tensor, *tensors_in(arguments.all)]
     given = from_result(full, result, operands, arguments, site)
-    if tensor.device.pinned and (name in VIEWS or is_no_cast(tensor.dtype, CASTS.get(name))):
+    same = tensor.device.kind == CPU.kind and is_no_cast(tensor.dtype, CASTS.get(name))
+    if tensor.device.pinned and (name in VIEWS or same):
         return frozenset(replace(a, device=tensor.device) for a in given if isinstance(a, Tensor))
     return given
 
