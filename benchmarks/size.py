@@ -103,7 +103,8 @@ def lines_of_code(text: str) -> int:
 
 def surface(files: Mapping[str, str]) -> int:
     """How many names the author of a rule faces: those that `amplint` offers to rules, the members
-    of what is judged, and the helpers of `rules/_shared`."""
+    of what is judged, and the helpers of `rules/_shared`; not those of its `_*.py`, which rules may
+    not import (tests/unit/test_layers.py)."""
     offered = set(exported(files["amplint/__init__.py"]))
     members = {
         f"{name}.{member}"
@@ -122,11 +123,13 @@ def surface(files: Mapping[str, str]) -> int:
 
 
 def exported(text: str) -> Iterator[str]:
-    """The names that `amplint` offers to its own rules: the words of `_EXPORTS`."""
+    """The names that `amplint` offers to its own rules: the words of `_EXPORTS`, but those of the
+    harness, which are for programs: no rule may import it."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_EXPORTS":
-            for words in ast.literal_eval(node.value).values():
-                yield from words.split()
+            for module, words in ast.literal_eval(node.value).items():
+                if not module.startswith("amplint_verify."):
+                    yield from words.split()
 
 
 def members_of(text: str, name: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
-from .versioned_calls import versioned_calls
+from ._versioned_calls import versioned_calls
 
 if TYPE_CHECKING:
     from amplint import Source, View

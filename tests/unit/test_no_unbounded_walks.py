@@ -121,7 +121,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/_shared/host_copies.py": {"_built_from": STEPS, "_is_literal": ONE_PATH},
     "rules/_shared/waits.py": {"_evaluated": SYNTAX},
     "rules/autocast/_suspensions.py": {"suspensions": SYNTAX},
-    "rules/_shared/versioned_calls.py": {"_Calls._in": SYNTAX},
+    "rules/_shared/_versioned_calls.py": {"_Calls._in": SYNTAX},
     "rules/autocast/backward_in_autocast.py": {"multiplies_matrices": SYNTAX},
     "rules/host_sync/host_value_fed_back.py": {"beyond fed_back": ONE_PATH},
     "rules/parallel/host_read_in_self_log.py": {"converted": SYNTAX},
