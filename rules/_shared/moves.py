@@ -22,7 +22,7 @@ class Move:
 
     Args:
         device: as it is to be written in `device=`; None for an index that may be None, which means
-            the current GPU for `cuda`, and the CPU for `device=`.
+            the current GPU for `cuda`, and the CPU for `device=`, and with a memory format.
         dtype: what is given along with it.
         certain: whether that is a device for every caller, not only in the calls that are seen.
     """
@@ -39,12 +39,11 @@ def move_of(call: View) -> Move | None:
         return None
     if call.method == "cuda":
         return _move_by_cuda(target)
-    if call.method != "to" or target is None or call.arg("memory_format") is not None:
+    if call.method != "to" or target is None or _constant_device(target) == "cpu":
         return None
-    if _constant_device(target) == "cpu":
-        return None
-    certain = names_device(target)
-    return None if certain is None else Move(target.text, call.arg("dtype", 1), certain)
+    certain = _names_device(target)
+    device = target.text if call.arg("memory_format") is None else None
+    return None if certain is None else Move(device, call.arg("dtype", 1), certain)
 
 
 def _move_by_cuda(target: View | None) -> Move:
@@ -65,7 +64,7 @@ def _constant_device(target: View) -> str | None:
     return value.partition(":")[0] if isinstance(value, str) else None
 
 
-def names_device(target: View) -> bool | None:
+def _names_device(target: View) -> bool | None:
     """Whether the argument of `.to` is a device: for every caller, only in the calls that are seen
     (False), or not at all (None)."""
     atoms = target.value

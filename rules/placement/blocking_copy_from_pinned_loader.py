@@ -53,7 +53,7 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.moves import names_device
+from .._shared.moves import move_of
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -83,8 +83,7 @@ def check(call: View) -> Iterator[Finding]:
     if heat is None or there.device.kind != ACCELERATOR:
         return
     # Whether it is the current GPU or another one (`.cuda(args.gpu)`) makes no difference here.
-    target = call.arg("device", 0)
-    if call.method != "cuda" and (target is None or names_device(target) is None):
+    if move_of(call) is None:
         return
     message = f"`{call.brief}` blocks, although the loader pins its batches"
     fix = without_waiting(call, batch)
