@@ -47,7 +47,7 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
     __path__.append(str(_CHECKOUT))
 
 _EXPORTS = {
-    "amplint.analyses.backward_reach": "BackpropagatedLosses BackpropagatedValues",
+    "amplint.analyses.backward_reach": "BackpropagatedLosses",
     "amplint.analyses.classes": "Classes",
     "amplint.analyses.hotness": "EVALUATION TRAINING",
     "amplint.analyses.tensor_certainty": "NotGuessed TensorCertainty",
@@ -61,20 +61,16 @@ _EXPORTS = {
     "amplint.inference.transfer": "canonical region_dtype tensors_in",
     "amplint.knowledge.dtypes": "FLOATS HALF",
     "amplint.rule.conditions": "Candidates calls calls_of calls_with in_functions_with nodes",
-    "amplint.rule.where": (
-        "EVALUATED HOT IN_LOOP IN_REGION MAY_BE_REGION MISUSED SOMEWHERE_HOT WITHIN_REGION "
-        "WITH_HALF"
-    ),
+    "amplint.rule.where": "EVALUATED HOT IN_REGION MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF",
     "amplint.rule.rule": "Rule",
     "amplint.source": "Source",
-    "amplint.util.text": "in_long_lines",
     "amplint.util.walks": "reachable",
     "amplint.values.atoms": (
         "ACCELERATOR Atom Autocast CPU Class DType Device Evidence Function Heat Host Instance "
         "Mapping Method NONE NUMBER_KINDS NoGrad Object Reason Region Sequence Shows Symbol "
         "Tensor TensorTree UNKNOWN Unknown Value constant evidence_of is_autocast"
     ),
-    "amplint.values.lattice": "is_unknown join_devices known only",
+    "amplint.values.lattice": "is_unknown known only",
     "amplint.view.view": "READ View",
     "amplint_verify.observing.block": "observe",
 }
@@ -84,7 +80,6 @@ if TYPE_CHECKING:
     import libcst as libcst
 
     from amplint.analyses.backward_reach import BackpropagatedLosses as BackpropagatedLosses
-    from amplint.analyses.backward_reach import BackpropagatedValues as BackpropagatedValues
     from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
@@ -127,15 +122,12 @@ if TYPE_CHECKING:
     from amplint.rule.rule import Rule as Rule
     from amplint.rule.where import EVALUATED as EVALUATED
     from amplint.rule.where import HOT as HOT
-    from amplint.rule.where import IN_LOOP as IN_LOOP
     from amplint.rule.where import IN_REGION as IN_REGION
-    from amplint.rule.where import MAY_BE_REGION as MAY_BE_REGION
     from amplint.rule.where import MISUSED as MISUSED
     from amplint.rule.where import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.rule.where import WITH_HALF as WITH_HALF
     from amplint.rule.where import WITHIN_REGION as WITHIN_REGION
     from amplint.source import Source as Source
-    from amplint.util.text import in_long_lines as in_long_lines
     from amplint.util.walks import reachable as reachable
     from amplint.values.atoms import ACCELERATOR as ACCELERATOR
     from amplint.values.atoms import CPU as CPU
@@ -169,7 +161,6 @@ if TYPE_CHECKING:
     from amplint.values.atoms import evidence_of as evidence_of
     from amplint.values.atoms import is_autocast as is_autocast
     from amplint.values.lattice import is_unknown as is_unknown
-    from amplint.values.lattice import join_devices as join_devices
     from amplint.values.lattice import known as known
     from amplint.values.lattice import only as only
     from amplint.view.view import READ as READ

@@ -270,16 +270,6 @@ class Backpropagated:
         return found
 
 
-class BackpropagatedValues(NodeFact[Evidence]):
-    """Where what an expression holds, or is computed of, goes through a backward pass, here or in
-    the function that has returned it: its graph is still there."""
-
-    _found = Required(Backpropagations)
-
-    def of(self, at: NodePlace) -> Evidence | None:
-        return self._found.evidence(at.function, at.node)
-
-
 class BackpropagatedLosses(NodeFact[Evidence]):
     """Where an expression is what `backward()` is called on, or a part of it."""
 

@@ -16,7 +16,6 @@ UNKNOWN = "unknown"
 # of one rule says its own (`Fact.said`).
 SENTENCES: dict[str, str] = {
     "BackpropagatedLosses": "`backward()` is called on {it}",
-    "BackpropagatedValues": "{it} goes through a backward pass",
     "BackwardCalls": "{it} runs `backward()`",
     "CalledTexts": "the functions that {it} calls are in the project",
     "CastCache": "weights are changed inside of the region",

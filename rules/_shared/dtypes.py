@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,7 +23,6 @@ from amplint import (
     evidence_of,
     known,
     only,
-    reachable,
 )
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import CHOICES, covering
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 SAME_DTYPE = SHAPE_METHODS | {"cuda", "contiguous", "clone", "detach"}
 # Operations on two tensors that are done in the wider dtype.
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
-DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
-HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
 
 
 def differ(one: str | None, other: str | None) -> bool:
@@ -56,12 +52,6 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
     if region.device is None and any(tensor.device.kind == ACCELERATOR for tensor in tensors):
         return "cuda"
     return region.device
-
-
-def made_by_autocast(tensor: Tensor) -> bool:
-    """Whether a tensor is half on all paths, since a region made it so."""
-    evidence = evidence_of(tensor.dtype_evidence) if tensor.dtype in HALF else None
-    return evidence is not None and evidence.kind is Shows.AUTOCAST
 
 
 def outputs_are_cast(at: View) -> bool:
@@ -192,16 +182,6 @@ def dtype_of_cast(call: View) -> str | None:
     return dtype if dtype is not None and not any(True for _ in given) else None
 
 
-def may_default_to_half(at: View) -> bool:
-    """Whether a factory without a dtype may make something else than float32."""
-    return at.matches(HALF_DEFAULT, "set_default_") or at.source.says(DEFAULT_DTYPE)
-
-
-def dtype_evidence(*tensors: Tensor | None) -> Iterator[Reason | None]:
-    """Why the tensors have their dtypes."""
-    return (tensor.dtype_evidence for tensor in tensors if tensor is not None)
-
-
 def taken_by(at: View) -> Iterator[View]:
     """The operations that take a value; of a method that is called on it, the call."""
     for use in at.uses:
@@ -215,25 +195,3 @@ def _calls_method(call: View, method: View) -> bool:
 def is_called_on(at: View, call: View) -> bool:
     """Whether a method is called on a value."""
     return call.op == "call" and call.receiver is not None and call.receiver.is_same(at)
-
-
-def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
-    """The operations that take a value, perhaps behind methods of these names, each with what it
-    takes.
-
-    Ex) (embed(ids.long()), ids.long()), for `ids`
-    """
-
-    def called(value: View) -> Iterator[View]:
-        return (each for each in taken_by(value) if is_through(each, value))
-
-    def is_through(taker: View, value: View) -> bool:
-        return is_called_on(value, taker) and taker.method in through
-
-    for value in reachable([at], called):
-        yield from ((each, value) for each in taken_by(value) if not is_through(each, value))
-
-
-def first(places: Iterable[View]) -> View | None:
-    """The first one in the text."""
-    return min(places, key=lambda at: at.span, default=None)

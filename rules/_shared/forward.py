@@ -1,12 +1,10 @@
-"""Losses and backward passes: they belong behind the forward pass, and may leave the region of
-autocast."""
+"""Losses and backward passes: they belong behind the forward pass."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint import Autocast, Function, Instance, is_autocast
-from amplint import libcst as cst
+from amplint import Function, Instance
 from amplint.knowledge.casts import MOVES
 from amplint.knowledge.factories import FACTORIES
 
@@ -39,21 +37,3 @@ def belongs_after(call: View) -> bool:
     if call.method not in PASSIVE:
         return False
     return not any(isinstance(atom, Function | Instance) for atom in call.operands[0].value)
-
-
-def opens_region(context: View) -> bool:
-    """Whether a context may be one of autocast."""
-    return any(isinstance(atom, Autocast) for atom in context.value)
-
-
-def lines_to_leave(statement: cst.BaseStatement | None, at: View) -> list[cst.BaseStatement]:
-    """The lines from a statement on to the end of the region that it stands in; none where the
-    `with` opens something else, too, or where nothing would stay in it."""
-    block = at.source.parent(statement)
-    region = at.source.parent(block)
-    if not isinstance(block, cst.IndentedBlock) or not isinstance(region, cst.With):
-        return []
-    if not all(is_autocast(at.of(item.item).value) for item in region.items):
-        return []
-    first = next((i for i, line in enumerate(block.body) if line is statement), 0)
-    return list(block.body[first:]) if first > 0 else []

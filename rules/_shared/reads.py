@@ -25,7 +25,6 @@ from amplint import (
     calls,
     constant,
     is_unknown,
-    join_devices,
     known,
     nodes,
     only,
@@ -33,6 +32,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METHODS
 
+from ._nests import as_nests
 from ._read_by_framework import ReadByFramework, read_by_framework
 from ._unknown_when_hot import UnknownWhenHot
 
@@ -73,14 +73,8 @@ def device_tensor(
         )
     if any(isinstance(atom, Tensor) for atom in value):
         value = known(value)
-    nests = [atom for atom in value if isinstance(atom, TensorTree)]
-    if nests and not certain:
-        # A tensor on one path, a nest on another: what holds of both is that they are nests.
-        value = frozenset(a for a in value if not isinstance(a, Tensor | TensorTree)) | {
-            TensorTree(
-                join_devices([a.device for a in value if isinstance(a, Tensor | TensorTree)])
-            )
-        }
+    if not certain and any(isinstance(atom, TensorTree) for atom in value):
+        value = as_nests(value)
     atom = only(value)
     kinds = Tensor if certain else Tensor | TensorTree
     if not isinstance(atom, kinds):
@@ -255,15 +249,6 @@ def _is_moved_below(at: View) -> bool:
         and not is_move_to_host(at.of(call))
         for call in src.calls(function)
     )
-
-
-def last_operand(at: View) -> View:
-    """The last operand of an `and` or `or` that may be a tensor: its truth is that of the whole,
-    unless one before it, whose truth was asked there, has decided the matter. Else the expression
-    itself."""
-    while at.op == "bool" and any(isinstance(atom, Tensor) for atom in at.value):
-        at = at.operands[-1]
-    return at
 
 
 def heat_of_training(at: View) -> Heat | None:

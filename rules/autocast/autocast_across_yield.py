@@ -31,10 +31,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from amplint import MAY_BE_REGION, Dtype, Finding, Group, Rule, View, nodes
+from amplint import Dtype, Finding, Group, Rule, View, nodes
 from amplint import libcst as cst
 
-from .._shared.forward import opens_region
+from ._regions import MAY_BE_REGION, opens_region
 from ._suspensions import suspensions
 
 # Decorators that leave a generator what it is.

@@ -58,8 +58,9 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
-from .._shared.forward import belongs_after, lines_to_leave
+from .._shared.forward import belongs_after
 from ._backward_support import BackwardSupport, Support
+from ._regions import lines_to_leave
 
 if TYPE_CHECKING:
     from amplint import Source

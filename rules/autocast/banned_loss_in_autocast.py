@@ -53,7 +53,6 @@ from amplint import (
     calls_of,
     canonical,
     evidence_of,
-    in_long_lines,
     known,
     tensors_in,
 )
@@ -61,6 +60,7 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import AUTOCAST, policy
 
 from .._shared.dtypes import device_type
+from ._switches import switches
 
 if TYPE_CHECKING:
     from amplint import Region, Source
@@ -71,8 +71,6 @@ LOSS = "torch.nn.functional.binary_cross_entropy"
 FORWARDING = frozenset({"forward", "__call__"})
 SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 
-# Where a region is disabled, with the line before: an `if`, or the start of the statement.
-SWITCHING = re.compile(r"(?:.*\n)?.*\b(?:nullcontext|enabled)\b.*")
 QUOTED = re.compile(r"[\"'](\w+)[\"']")
 
 
@@ -128,8 +126,8 @@ def is_dropped_for_loss(call: View, region: Region) -> bool:
     """Whether the name that chooses this loss also stands where a region is disabled."""
     opened = evidence_of(region.evidence)
     around = call.fact(FunctionTexts).around(opened.place) if opened is not None else ""
-    switching = "\n".join(SWITCHING.findall(in_long_lines(around)))
-    return not {*QUOTED.findall(switching)}.isdisjoint(QUOTED.findall("\n".join(choosing(call))))
+    switching = QUOTED.findall(switches(around))
+    return not {*switching}.isdisjoint(QUOTED.findall("\n".join(choosing(call))))
 
 
 def choosing(call: View) -> Iterator[str]:

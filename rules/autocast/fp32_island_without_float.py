@@ -40,7 +40,8 @@ from amplint import (
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.modules import MODULES
 
-from .._shared.dtypes import differ, made_by_autocast, product
+from .._shared.dtypes import differ, product
+from ._regions import made_by_autocast
 
 LAYERS = EQUAL_DTYPES & MODULES.keys()
 # Weights that may not be float32: model.half(), model.to(torch.bfloat16), torch_dtype=...

@@ -61,13 +61,13 @@ from .._shared.dtypes import (
     SAME_DTYPE,
     device_type,
     dtype_of_cast,
-    made_by_autocast,
     made_of,
     operation,
     outputs_are_cast,
     tensor_on_a_path,
 )
 from .._shared.guards import is_caught, is_wished
+from ._regions import made_by_autocast
 
 BFLOAT16 = frozenset({"bfloat16"})
 MADE_HALF = HALF | {"float32", None}  # by a product in a region

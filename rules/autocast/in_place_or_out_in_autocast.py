@@ -33,8 +33,9 @@ from amplint import HALF, IN_REGION, Dtype, Finding, Group, Presumes, Rule, Tens
 from amplint.knowledge.casts import AUTOCAST, EQUAL_DTYPES, policy
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import device_type, differ, made_by_autocast, operation
+from .._shared.dtypes import device_type, differ, operation
 from .._shared.guards import is_caught
+from ._regions import made_by_autocast
 
 PRODUCTS = frozenset(name for name in AUTOCAST["cuda"] if name in EQUAL_DTYPES)
 FLOAT32 = ("fp32", "fp32-unless-dtype")

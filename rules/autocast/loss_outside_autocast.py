@@ -42,7 +42,8 @@ from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import made_by_autocast, operation, outputs_are_cast
+from .._shared.dtypes import operation, outputs_are_cast
+from ._regions import made_by_autocast
 
 LOSSES = frozenset(
     name

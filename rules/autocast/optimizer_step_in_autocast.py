@@ -41,8 +41,8 @@ from amplint import (
 )
 from amplint import libcst as cst
 
-from .._shared.forward import lines_to_leave
 from .._shared.steps import unsafe
+from ._regions import lines_to_leave
 
 OF_TRAINING = frozenset({"step", "update", "zero_grad"})
 KINDS = frozenset({"optimizer", "scaler", "scheduler"})

@@ -40,22 +40,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import (
-    MAY_BE_REGION,
-    Change,
-    Differs,
-    Finding,
-    Fix,
-    Group,
-    Presumes,
-    Rule,
-    Safety,
-    View,
-    nodes,
-)
+from amplint import Change, Differs, Finding, Fix, Group, Presumes, Rule, Safety, View, nodes
 from amplint.knowledge.libraries import AUTOCASTS
 
-from .._shared.forward import opens_region
+from ._regions import MAY_BE_REGION, opens_region
 
 REMOVE_OUTER = "remove this outer region: the inner ones cast anew for each forward pass"
 OPEN_INNER = "open one region for each forward pass, not one around both"

@@ -68,3 +68,12 @@ def may_be_size(test: View, tensor: Tensor | TensorTree) -> bool:
     if test.op == "compare":
         return test.operators[0] in ("Eq", "NotEq") and SIZE.search(test.text) is not None
     return test.op in (READ, "name") and isinstance(tensor, Tensor) and tensor.dtype is None
+
+
+def last_operand(at: View) -> View:
+    """The last operand of an `and` or `or` that may be a tensor: its truth is that of the whole,
+    unless one before it, whose truth was asked there, has decided the matter. Else the expression
+    itself."""
+    while at.op == "bool" and any(isinstance(atom, Tensor) for atom in at.value):
+        at = at.operands[-1]
+    return at

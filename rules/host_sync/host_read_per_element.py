@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING
 
 from amplint import (
     CPU,
-    IN_LOOP,
     Cost,
     Finding,
     Group,
@@ -50,7 +49,8 @@ from amplint import libcst as cst
 from amplint.knowledge.operations import RESULTS, SAME_VALUES
 from amplint.knowledge.vocabulary import PREPARES_ITEMS
 
-from .._shared.reads import last_operand
+from ._conditions import last_operand
+from ._loops import IN_LOOP
 
 if TYPE_CHECKING:
     from amplint import Source

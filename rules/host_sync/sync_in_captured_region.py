@@ -59,9 +59,9 @@ from amplint import libcst as cst
 from amplint.knowledge.captures import COMPILER, CUDA_GRAPH, EXPORTER, GRAPHER, SCALARS, SHAPES
 from amplint.knowledge.host_reads import COUNTED, DATA_DEPENDENT
 
-from .._shared.reads import last_operand, operand_of_read
+from .._shared.reads import operand_of_read
 from ._captures import Captures, in_capture
-from ._conditions import may_be_size, others_asked
+from ._conditions import last_operand, may_be_size, others_asked
 from ._counts import deciding, mask_of
 
 rule = Rule(

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 from amplint import HOT, Finding, Group, Rule, Sequence, Syncs, View, calls, constant, nodes, only
 from amplint.knowledge.host_reads import COMPARING
 
-from .._shared.reads import hot_tensor, last_operand, read_of_batches
-from ._conditions import BOOL, may_be_size, others_asked, tested_by_bool
+from .._shared.reads import hot_tensor, read_of_batches
+from ._conditions import BOOL, last_operand, may_be_size, others_asked, tested_by_bool
 
 if TYPE_CHECKING:
     from .._shared.reads import Reasons

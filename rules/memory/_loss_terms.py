@@ -1,4 +1,4 @@
-"""Which values are terms of losses that are backpropagated.
+"""Which values are terms of losses that are backpropagated, and which have a part in one.
 
 A term is what a loss is the sum of, in the function that backpropagates it, or in one that returns
 it to where that is done. A factor is none: a loss is weighted with what has no gradient.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from amplint.analyses.backward_reach import Backpropagations
 from amplint.analyses.callers import Callers
 from amplint.analyses.fact import Fact, NodeFact, Required
 from amplint.inference import Inference
@@ -70,3 +71,15 @@ class LossTerms(NodeFact[Evidence]):
                 yield from ((function, each, True) for each in state.users[user])
         if number in state.graph.returns:
             yield from ((*site, is_tensor) for site in self._callers.sites.get(function, ()))
+
+
+class BackpropagatedValues(NodeFact[Evidence]):
+    """Where what an expression holds, or is computed of, goes through a backward pass, here or in
+    the function that has returned it: its graph is still there."""
+
+    said = "{it} goes through a backward pass"
+
+    _found = Required(Backpropagations)
+
+    def of(self, at: NodePlace) -> Evidence | None:
+        return self._found.evidence(at.function, at.node)

@@ -34,7 +34,6 @@ from amplint import (
     SOMEWHERE_HOT,
     TRAINING,
     BackpropagatedLosses,
-    BackpropagatedValues,
     Finding,
     Fix,
     Group,
@@ -55,6 +54,7 @@ from amplint.knowledge.operations import OF_IT_ALONE
 
 from .._shared.growth import beginnings, growth_of, is_kept, loop_of_batches
 from .._shared.tensors import is_under_no_grad
+from ._loss_terms import BackpropagatedValues
 
 if TYPE_CHECKING:
     from amplint import Source

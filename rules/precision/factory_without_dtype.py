@@ -42,8 +42,9 @@ from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES
 from amplint.knowledge.dtypes import WIDE_FLOATS
 
-from .._shared.dtypes import ARITHMETIC, dtype_evidence, may_default_to_half, operation, taken_by
+from .._shared.dtypes import ARITHMETIC, operation, taken_by
 from ._buffers import buffers, half_holds, written_into
+from ._operands import dtype_evidence, may_default_to_half
 
 FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
 # These demand equal dtypes, the second kind only where no region casts their operands.

@@ -47,7 +47,8 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.casts import EQUAL_DTYPES, policy
 
-from .._shared.dtypes import ARITHMETIC, Operation, dtype_evidence, product
+from .._shared.dtypes import ARITHMETIC, Operation, product
+from ._operands import dtype_evidence
 
 rule = Rule(
     "AMP208",

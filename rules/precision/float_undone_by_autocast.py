@@ -47,7 +47,8 @@ from amplint import (
 )
 from amplint.knowledge.casts import CAST_WITHIN_ON_CPU, EQUAL_DTYPES
 
-from .._shared.dtypes import ARITHMETIC, SAME_DTYPE, dtype_evidence, dtype_of_cast, made_of, takers
+from .._shared.dtypes import ARITHMETIC, SAME_DTYPE, dtype_of_cast, made_of
+from ._operands import dtype_evidence, takers
 from ._region_casts import cast_product, is_cast_by, is_hard_coded
 
 BY_REGION = frozenset({Shows.AUTOCAST, Shows.SIGN, Shows.SETTINGS, Shows.ACTIVATION})

@@ -68,9 +68,10 @@ from amplint import (
 from amplint.knowledge.vocabulary import ASKS_DEVICE
 
 from .._shared.classes import constructor_around
-from .._shared.dtypes import differ, dtype_evidence, dtype_of_cast, is_called_on, taken_by
+from .._shared.dtypes import differ, dtype_of_cast, is_called_on, taken_by
 from .._shared.guards import tests_around, tests_before
 from .._shared.moves import move_of
+from ._operands import dtype_evidence
 from ._own_layers import GivenToLayer
 
 CAST_IN_TEXT = re.compile(r"\b(to|type|type_as|half|bfloat16|float|dtype|autocast)\b")

@@ -38,8 +38,9 @@ from amplint import (
     region_dtype,
 )
 
-from .._shared.dtypes import SAME_DTYPE, dtype_of_cast, first, takers
+from .._shared.dtypes import SAME_DTYPE, dtype_of_cast
 from .._shared.guards import tests_around
+from ._operands import first, takers
 from ._region_casts import is_cast_by, is_hard_coded
 
 rule = Rule(

@@ -44,7 +44,8 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF, half_on_a_path
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 
-from .._shared.dtypes import SAME_DTYPE, dtype_evidence, dtype_of_cast, first, operation, takers
+from .._shared.dtypes import SAME_DTYPE, dtype_of_cast, operation
+from ._operands import dtype_evidence, first, takers
 
 LIMITS = {"float16": 2048, "bfloat16": 256, "half": 2048}  # integers are exact up to here
 # What leaves the numbers as they are.

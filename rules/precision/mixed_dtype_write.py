@@ -50,10 +50,11 @@ from amplint.knowledge.casts import SAME_DTYPE_WRITES, policy
 from amplint.knowledge.dtypes import SIGNED_INTEGERS
 
 from .._shared.classes import constructor_around
-from .._shared.dtypes import differ, dtype_evidence, may_default_to_half
+from .._shared.dtypes import differ
 from .._shared.guards import is_caught
 from .._shared.parameters import holds_unannotated
 from .._shared.tensors import is_surely_tensor
+from ._operands import dtype_evidence, may_default_to_half
 
 METHODS = frozenset({*SAME_DTYPE_WRITES, *(f"{name}_" for name in SAME_DTYPE_WRITES)})
 

@@ -174,7 +174,7 @@ def test_an_analysis_that_fails_on_one_function_leaves_out_that_alone(
 @pytest.mark.parametrize(
     ("where", "code"),
     [
-        ("amplint.analyses.backward_reach:BackpropagatedValues.of", "AMP901"),
+        ("amplint.rules.memory._loss_terms:BackpropagatedValues.of", "AMP901"),
         ("amplint.analyses.scaler_misuse:ScalerMisuse.of", "AMP405"),
     ],
 )

@@ -72,7 +72,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/classes.py": "PLAIN",
         "rules/host_sync/_conditions.py": "SIZE",
         "rules/host_sync/_counts.py": "MASKS",
-        "rules/_shared/dtypes.py": "DEFAULT_DTYPE SAME_DTYPE",
+        "rules/_shared/dtypes.py": "SAME_DTYPE",
+        "rules/precision/_operands.py": "DEFAULT_DTYPE",
         "rules/_shared/factories.py": (
             "CONVERSIONS CONVERSIONS_TO_INTEGERS DECIDING OF_INTS OTHER_DEFAULTS ROUNDED"
             " SAME_ANYWHERE"
@@ -156,7 +157,8 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "the grammar: identifiers, imports, strings, comments": {
         "rules/migration/apex_amp.py": "BACKWARD INITIALIZED OPTIONAL",
-        "rules/autocast/banned_loss_in_autocast.py": "QUOTED SWITCHING",
+        "rules/autocast/banned_loss_in_autocast.py": "QUOTED",
+        "rules/autocast/_switches.py": "SWITCHING",
         "amplint/cst/pairing.py": "_AST_LEAVES",
         "amplint/cst/segments.py": "LONE_CR _FORM_FEED_INDENT",
         "amplint/gradscaler/event_index.py": "WORD",
