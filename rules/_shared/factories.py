@@ -11,8 +11,8 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
-from .local_values import is_local, is_surely_int, is_surely_number, resolved, shaped
-from .moves import is_beside, is_only_read
+from .local_values import is_local, is_surely_int, resolved, shaped
+from .moves import is_only_read
 from .tensors import is_surely_tensor
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ ROUNDED = frozenset(
 # `type` is any dtype that is given
 CONVERSIONS_TO_INTEGERS = frozenset({"long", "int", "short", "type"})
 OF_INTS = frozenset("flip roll tril triu tile diag".split())  # no tensor is met in these
+GIVES_NUMBER = frozenset({"builtins.bool", "builtins.float", "builtins.int", "builtins.len"})
 SLICED = "slice"
 OTHER_BITS = "view as"
 COMPARED = "compare"  # with something that nobody knows, a number most likely
@@ -53,13 +54,6 @@ VARIABLES = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Varia
 DECIDING = frozenset({"out", "pin_memory", "generator", "names", "layout"})
 # With these, a factory without `device=` may not build on the CPU at all.
 OTHER_DEFAULTS = ("set_default_device", "set_default_tensor_type")
-SETS_OTHER_TYPE = r"set_default_tensor_type\((?!\s*[\"']?\w+\.(Float|Double|Half|BFloat16)Tensor\b)"
-# Ex) with torch.device("meta"):, with main_device:, with init_empty_weights():; not with
-# torch.cuda.device(1):, nor words of a sentence: with device capacity
-WITHIN_DEVICE = (
-    r"^\s*with\s+(\(?(?!torch\.(cuda|xpu)\b)[\w.]*device\s*([(:,)]|(as|if)\b)"
-    r"|.*(\btorch\.device|init_(empty_weights|on_device))\()"
-)
 
 
 @dataclass(frozen=True)
@@ -186,13 +180,10 @@ def _padded(buffer: View, device: View | None) -> Built | None:
 
 def _writes_at_plain_place(write: View, after: View) -> bool:
     """Whether `x[0] = 1` writes at a plain place, for one variable alone to read it."""
-    source, target = write.source, write.cst
-    if not isinstance(source.parent(source.parent(target)), cst.Assign):
-        return False
-    others = [use for use in source.variables.uses(target) if use is not after.cst]
-    if others or source.variables.joined(target):
-        return False
-    return all(map(_is_plain, _indices_of(write))) and is_beside(write, after)
+    source = write.source
+    is_assigned = isinstance(source.parent(source.parent(write.cst)), cst.Assign)
+    is_plain = is_assigned and all(map(_is_plain, _indices_of(write)))
+    return is_plain and is_only_read(after, write)
 
 
 def _overflows(name: str, word: str) -> bool:
@@ -316,15 +307,6 @@ def same_numbers(made: Built) -> bool:
     return from_zero or all(map(is_surely_int, numbers))
 
 
-def changes_default_device(at: View) -> bool:
-    """Whether tensors may be built elsewhere than on the CPU by default."""
-    return (
-        at.fact(ProjectText).is_called("set_default_device")
-        or at.matches(SETS_OTHER_TYPE, "set_default_tensor_type")
-        or at.matches(WITHIN_DEVICE, "device", "init_empty_weights")
-    )
-
-
 def _is_dtype(at: View) -> bool:
     """Ex) torch.float16, x.dtype; not `self.dtype` that holds the name of a type"""
     kinds = known(at.value)
@@ -356,16 +338,24 @@ def _is_ellipsis(index: View) -> bool:
 
 def _is_host(at: View) -> bool:
     """Whether the expression is a number, a size, a dtype or a sequence of these."""
-    return all(map(_is_host_atom, unstarred(at).value))
+    return all(map(_is_host_atom, _unstarred(at).value))
 
 
 def _is_surely_host(at: View) -> bool:
     """The same for every caller."""
-    given = unstarred(at)
-    return is_surely_number(given) or (_is_host(given) and is_local(given))
+    given = _unstarred(at)
+    return _is_surely_number(given) or (_is_host(given) and is_local(given))
 
 
-def unstarred(at: View) -> View:
+def _is_surely_number(at: View) -> bool:
+    """Ex) float(x), x.item(), len(x); a variable that holds it"""
+    made = resolved(at)
+    if made.op == "call" and (made.method == "item" or made.callee in GIVES_NUMBER):
+        return made.method == "item" or is_local(made.called)
+    return is_surely_int(made)
+
+
+def _unstarred(at: View) -> View:
     """Ex) sizes of *sizes"""
     return at.operands[0] if at.op == "starred" else at
 

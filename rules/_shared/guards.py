@@ -182,23 +182,16 @@ def _is_tried(name: cst.Name, src: Source) -> bool:
     )
 
 
-def tests_before(at: View) -> Iterator[View]:
-    """The tests of the `if`s that leave the blocks around a node before it.
+def tests_before(at: View, asserted: bool = False) -> Iterator[View]:
+    """The tests of the `if`s that leave the blocks around a node before it; `asserted`: what is
+    asserted there, too.
 
     Ex) if device.type != "cuda": return model(x); <node>
     """
     for each in _statements_before(at):
         if isinstance(each, cst.If) and (_leaves(each.body) or _raises(each.body, at.source)):
             yield at.of(each.test)
-
-
-def asserted_before(at: View) -> Iterator[View]:
-    """The assertions before a node, in the blocks around it.
-
-    Ex) assert device.type == "cuda"; <node>
-    """
-    for each in _statements_before(at):
-        for part in each.body if isinstance(each, cst.SimpleStatementLine) else ():
+        for part in each.body if asserted and isinstance(each, cst.SimpleStatementLine) else ():
             if isinstance(part, cst.Assert):
                 yield at.of(part.test)
 
@@ -241,16 +234,6 @@ def is_caught(at: View) -> bool:
         ):
             return True
         inner = ancestor
-    return False
-
-
-def is_in_handler(at: View) -> bool:
-    """Whether the node runs only where something has failed, within its function."""
-    for ancestor in at.source.ancestors(at.cst):
-        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
-            return False
-        if isinstance(ancestor, cst.ExceptHandler | cst.ExceptStarHandler):
-            return True
     return False
 
 
@@ -313,18 +296,6 @@ def _stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
                 for target in part.targets:
                     written = target.target
                     yield src.text(written.value if isinstance(written, cst.Subscript) else written)
-
-
-def meets_mismatch(at: View) -> bool:
-    """Whether the node runs only where two tensors differ in device or dtype, as they should not.
-
-    Ex) if boxes.device != labels.device: return <node>
-    """
-    return any(
-        test.operators[:1] == ("NotEq",) and test.operands[0].method in ("device", "dtype")
-        for whole in tests_around(at)
-        for test in _operands_of(whole)
-    )
 
 
 def _operands_of(test: View) -> Iterator[View]:

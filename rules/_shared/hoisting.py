@@ -18,7 +18,7 @@ def above_loops(at: View) -> tuple[Edit, ...] | None:
     Ex) for x in loader: w = torch.ones(3) -> w = torch.ones(3); for x in loader: ...
     """
     src = at.source
-    line, loop = src.statement(at.cst), outermost_loop(at.cst, src)
+    line, loop = src.statement(at.cst), _outermost_loop(at.cst, src)
     if not isinstance(line, cst.SimpleStatementLine) or loop is None:
         return None
     assign = line.body[0]
@@ -38,7 +38,7 @@ def above_loops(at: View) -> tuple[Edit, ...] | None:
     return above, src.edits.remove_statement(assign)
 
 
-def outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
+def _outermost_loop(node: cst.CSTNode, src: Source) -> cst.For | cst.While | None:
     """The outermost loop around the node within its function."""
     loop: cst.For | cst.While | None = None
     for around in src.ancestors(node):

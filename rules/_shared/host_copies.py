@@ -7,17 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint import (
-    CPU,
-    READ,
-    Fix,
-    Host,
-    Sequence,
-    Tensor,
-    TensorTree,
-    literal,
-    only,
-)
+from amplint import CPU, READ, Fix, Host, Sequence, Tensor, TensorTree, literal, only
 from amplint import constant as python_value
 from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
@@ -129,8 +119,11 @@ def _built_from(at: View, steps: int = MAX_STEPS) -> View | None:
     return _built_from(step.operand, steps - 1) if step is not None else None
 
 
-def is_number(at: View) -> bool:
-    """Whether the expression is a Python number that nobody has just read from the device."""
+def is_number(at: View, repeated: bool = False) -> bool:
+    """Whether the expression is a Python number that nobody has just read from the device;
+    `repeated`: or a list of one, again and again."""
+    if repeated and _repeats_number(at):
+        return True
     if not all(isinstance(atom, Host) and atom.kind in PLAIN_NUMBERS for atom in at.value):
         return False
     made = at.origin if at.origin.is_written else at
@@ -142,7 +135,7 @@ def is_invariant(data: View) -> bool:
     return literal(data.cst) is not None or bool(data.ask(LoopInvariance))
 
 
-def repeats_number(at: View) -> bool:
+def _repeats_number(at: View) -> bool:
     """Ex) [index] * n"""
     if at.op != "binop" or at.operator != "Mult":
         return False
@@ -162,7 +155,7 @@ def _reads_device(call: View) -> bool:
     )
 
 
-class RepeatedNumber(NamedTuple):
+class _RepeatedNumber(NamedTuple):
     """Data that are one number, again and again.
 
     Args:
@@ -175,25 +168,30 @@ class RepeatedNumber(NamedTuple):
     is_counted: bool = True
 
 
-def constant_of(data: View) -> RepeatedNumber | None:
+def constant_of(data: View) -> _RepeatedNumber | None:
     """Ex) 0, [0, 0] and [value] * n"""
     if data.op in ("list", "tuple"):
         numbers = [element.value for element in data.cst.elements]
         texts = {data.source.text(number) for number in numbers}
         if len(texts) != 1 or not _is_literal(data.of(numbers[0])):
             return None
-        return RepeatedNumber(f"({len(numbers)},)", data.of(numbers[0]))
-    if repeats_number(data):
+        return _RepeatedNumber(f"({len(numbers)},)", data.of(numbers[0]))
+    if _repeats_number(data):
         repeated, times = data.operands
         count = only(times.value)
         if not isinstance(count, Host) or count.kind != "int":
             return None
-        return RepeatedNumber(f"({times.text},)", repeated.operands[0], is_counted=False)
-    return RepeatedNumber("()", data) if _is_literal(data) and is_number(data) else None
+        return _RepeatedNumber(f"({times.text},)", repeated.operands[0], is_counted=False)
+    return _RepeatedNumber("()", data) if _is_literal(data) and is_number(data) else None
 
 
-def filling(copy: Copy, constant: RepeatedNumber) -> Fix | None:
-    """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)"""
+def filling(copy: Copy, constant: _RepeatedNumber | None = None) -> Fix | None:
+    """Ex) torch.tensor(0.0, device=d) -> torch.full((), 0.0, device=d)
+
+    Args:
+        constant: the number that the data are, if they are not a number themselves.
+    """
+    constant = constant or _RepeatedNumber("()", copy.data)
     number, made, move = constant.number, copy.made, copy.move
     call, source = made.cst, made.source
     torch, edits = source.imports.spell("torch"), source.edits

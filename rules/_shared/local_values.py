@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from amplint import Source, View
 
 GIVES_INT = frozenset({"builtins.int", "builtins.len"})
-GIVES_NUMBER = GIVES_INT | {"builtins.bool", "builtins.float"}
 INT_METHODS = frozenset({"dim", "nelement", "ndimension", "numel"})
 
 
@@ -108,21 +107,8 @@ def _gives_int(at: View) -> bool:
         parts = at.source.variables.unpacked(at.cst)
         if parts is not None and shaped(at.of(parts)) is not None:
             return True
-    return has_kind(at, {"int"}) and is_local(at)
-
-
-def is_surely_number(at: View) -> bool:
-    """Ex) 0.5, float(x), x.item(), len(x); a variable that holds it"""
-    made = resolved(at)
-    if made.op == "call":
-        converted = made.callee in GIVES_NUMBER and is_local(made.called)
-        return converted or made.method == "item" or is_surely_int(made)
-    return is_surely_int(made) or (has_kind(made, {"int", "float", "bool"}) and is_local(made))
-
-
-def has_kind(at: View, kinds: set[str]) -> bool:
-    """Whether a value is one of the host, of one of these kinds, in the calls that are seen."""
-    return bool(at.value) and all(isinstance(a, Host) and a.kind in kinds for a in at.value)
+    is_int = bool(at.value) and all(isinstance(a, Host) and a.kind == "int" for a in at.value)
+    return is_int and is_local(at)
 
 
 def shaped(at: View) -> View | None:

@@ -115,10 +115,10 @@ def is_only_read(name: View, made: View) -> bool:
     if others or source.variables.joined(made.cst):
         return False
     # A move in an inner loop, or under a condition, does not always happen.
-    return is_beside(name, made)
+    return _is_beside(name, made)
 
 
-def is_beside(one: View, other: View) -> bool:
+def _is_beside(one: View, other: View) -> bool:
     """Whether the statements of two expressions stand in one block."""
     source = one.source
     return source.parent(source.statement(one.cst)) is source.parent(source.statement(other.cst))

@@ -10,13 +10,13 @@ from amplint import Autocast, View, region_dtype
 def opened_above(call: View, dtype: str) -> list[tuple[View, Autocast]]:
     """The enabled regions above a call, or around it, in the blocks that the call stands in, each
     with the context that opens it; none where its function opens none of this dtype."""
-    opened = [pair for context in call.contexts for pair in opened_by(context)]
+    opened = [pair for context in call.contexts for pair in _opened_by(context)]
     if all(region_dtype(region) != dtype for _, region in opened):
         return []
     return [(context, region) for context, region in opened if _is_above(context, call)]
 
 
-def opened_by(context: View) -> Iterator[tuple[View, Autocast]]:
+def _opened_by(context: View) -> Iterator[tuple[View, Autocast]]:
     """The regions that a context may open, with it."""
     for atom in context.value:
         if isinstance(atom, Autocast) and atom.enabled is not False:

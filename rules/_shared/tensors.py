@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from amplint import READ, Host, NoGrad, Object, View, only, reachable
+from amplint import READ, NoGrad, Object, View, only, reachable
 from amplint import libcst as cst
-from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
@@ -54,19 +53,28 @@ def has_other_layouts(at: View) -> bool:
     return at.matches(f"{LAYOUTS}|{NESTED}", "sparse", "mkldnn", "nested_tensor")
 
 
-def is_surely_tensor(at: View, *, annotated: bool = True) -> bool:
+def is_surely_tensor(at: View, *, annotated: bool = True, called: bool = False) -> bool:
     """Whether the expression is a tensor, or the line raises.
 
     Args:
         annotated: whether the annotation of a parameter is believed, as it is of what is used as a
             tensor. Of what `torch.tensor` is given, it is a habit: lists are as welcome there.
+        called: whether any call counts that returns one, but of a method of a parameter, which may
+            be a number on another path.
     """
-    if not annotated and at.origin.op == "param":
+    if at.tensor is None or (not annotated and at.origin.op == "param"):
         return False
-    return at.tensor is not None and any(map(_is_of_torch, reachable([at], operands_of_tensor)))
+    return any(
+        _is_of_torch(part) or (called and part.op == "call" and not _is_of_parameter(part))
+        for part in reachable([at], _operands_of_tensor)
+    )
 
 
-def operands_of_tensor(at: View) -> Sequence[View]:
+def _is_of_parameter(call: View) -> bool:
+    return any(map(holds_unannotated, _operands_of_tensor(call)))
+
+
+def _operands_of_tensor(at: View) -> Sequence[View]:
     """The operands each of which makes an expression a tensor by being one."""
     if at.op == READ:
         return () if at.is_joined else (at.origin,)
@@ -96,35 +104,6 @@ def _is_torch_module(at: View) -> bool:
     thing = only(at.value)
     is_module = isinstance(thing, Object) and thing.type in MODULES
     return is_module and not holds_unannotated(at)
-
-
-def without_graph(at: View) -> str:
-    """A tensor as it is written, without its graph: as it is where it has none.
-
-    Ex) loss.detach() of `loss`; `(pred == y).sum()`, and `loss.detach() * 2`
-    """
-    written = at.source.edits.as_receiver(at.cst)
-    return written if _carries_no_graph(at) else f"{written}.detach()"
-
-
-def _carries_no_graph(at: View) -> bool:
-    """Whether a tensor is known to carry no graph, or goes through what cuts it off."""
-    tensor = at.tensor
-    if tensor is not None and (tensor.grad is False or tensor.dtype in INTEGRAL):
-        return True
-    return is_under_no_grad(at) or _is_cut_off(at)
-
-
-def _is_cut_off(at: View) -> bool:
-    """Ex) loss.detach(), x.detach().sum(dim=1): by methods of that tensor alone"""
-    while at.op == "call" and at.receiver is not None:
-        if at.method == "detach":
-            return True
-        given = (atom for _, _, argument in at.arguments for atom in argument.value)
-        if not all(isinstance(atom, Host) for atom in given):
-            return False
-        at = at.receiver
-    return False
 
 
 def is_under_no_grad(at: View) -> bool:

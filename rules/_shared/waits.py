@@ -162,7 +162,7 @@ def _function_waits(name: str, call: View) -> bool:
     if name in FACTORIES:
         copies = FACTORIES[name].dtype in ("data", "arg")
         return copies and call.arg("device") is not None
-    return operation_may_wait(name)
+    return _operation_may_wait(name)
 
 
 def _method_waits(method: Method, call: View) -> bool:
@@ -173,7 +173,7 @@ def _method_waits(method: Method, call: View) -> bool:
             return not (returns_at_once(call) or _only_casts(call))
         if of.device.kind == CPU.kind or full in FACTORIES:
             return False
-        return operation_may_wait(full)
+        return _operation_may_wait(full)
     if isinstance(of, Object):
         if of.kind == "optimizer" and name == "step":
             known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
@@ -201,7 +201,7 @@ def _is_plain(index: Value) -> bool:
     return (isinstance(atom, Tensor) and atom.dtype == "int64") or _is_host(index)
 
 
-def operation_may_wait(name: str) -> bool:
+def _operation_may_wait(name: str) -> bool:
     """Whether an operation of torch on the device may wait, for all that its name says."""
     if name in WAITS or name in HOST_READS or name in DATA_DEPENDENT:
         return True

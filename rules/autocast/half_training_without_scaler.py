@@ -54,7 +54,7 @@ from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
 from .._shared.guards import speaks_of
-from .._shared.regions import opened_above, opened_by
+from .._shared.regions import opened_above
 from .._shared.scalers import scaler_at
 from ._scaling import Frameworks, ShardedInFloat16
 
@@ -117,7 +117,8 @@ def region_of_loss(call: View) -> Autocast | None:
         for context in each.contexts_around
         if tested.isdisjoint(context.tested_around)
     )
-    found = (*above, *(region for context in contexts for _, region in opened_by(context)))
+    opened = (atom for context in contexts for atom in context.value if isinstance(atom, Autocast))
+    found = (*above, *(region for region in opened if region.enabled is not False))
     return next((region for region in found if region_dtype(region) == "float16"), None)
 
 

@@ -33,21 +33,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint import (
-    Device,
-    Finding,
-    Group,
-    Rule,
-    Unrun,
-    View,
-    calls,
-    constant,
-)
+from amplint import Device, Finding, Group, Rule, Unrun, View, calls, constant
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
 from amplint.knowledge.vocabulary import ASKS_DEVICE_OR_AMP, REDIRECTS_CUDA
 
-from .._shared.guards import asserted_before, is_in_handler, tests_around, tests_before
+from .._shared.guards import tests_around, tests_before
 from ._tested import AskedByCallers
 
 rule = Rule(
@@ -113,9 +104,18 @@ def is_by_device(call: View) -> bool:
     if is_in_handler(call) or any(True for _ in tests_around(call)):
         return True
     asked = " ".join(call.ask(AskedByCallers) or ())
-    before = (*tests_before(call), *asserted_before(call))
-    texts = (asked, *(each.text for each in before))
+    texts = (asked, *(each.text for each in tests_before(call, asserted=True)))
     return any(map(ASKS_DEVICE_OR_AMP.search, texts))
+
+
+def is_in_handler(at: View) -> bool:
+    """Whether the node runs only where something has failed, within its function."""
+    for ancestor in at.source.ancestors(at.cst):
+        if isinstance(ancestor, cst.FunctionDef | cst.Lambda):
+            return False
+        if isinstance(ancestor, cst.ExceptHandler | cst.ExceptStarHandler):
+            return True
+    return False
 
 
 def elsewhere(call: View) -> Iterator[DevicePlace]:

@@ -28,7 +28,7 @@ from amplint import HOT, Change, Differs, Finding, Group, Object, Rule, View, ca
 from amplint import libcst as cst
 from amplint.knowledge.libraries import SCALERS
 
-from .._shared.hoisting import above_loops, outermost_loop
+from .._shared.hoisting import above_loops
 from .._shared.steps import unsafe
 from ._fixes import tests_of, without_not
 
@@ -64,11 +64,12 @@ def target_of(call: View) -> cst.BaseExpression | None:
     src = call.source
     chosen = src.parent(call.cst)
     value = chosen if isinstance(chosen, cst.IfExp) else call.cst
-    target, loop = src.layout.assigned(value), outermost_loop(call.cst, src)
+    target = src.layout.assigned(value)
     if target is None or isinstance(target, cst.Name):
         return target
     step = f"{src.text(target)}.step"
-    stepped = loop is not None and any(src.text(each.func) == step for each in src.calls(loop))
+    loops = (each for each in src.ancestors(call.cst) if isinstance(each, cst.For | cst.While))
+    stepped = any(src.text(each.func) == step for loop in loops for each in src.calls(loop))
     return target if stepped else None
 
 

@@ -53,7 +53,7 @@ from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 
 from .._shared.reads import LOGS, READS, read_of_batches, tensor_of_read
-from .._shared.tensors import without_graph
+from ._graphs import without_graph
 from ._read_back import ReadBack
 
 if TYPE_CHECKING:

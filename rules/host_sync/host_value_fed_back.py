@@ -52,7 +52,7 @@ from amplint import libcst as cst
 from amplint.knowledge.host_reads import TAKES_TENSOR
 
 from .._shared.reads import device_tensor, hot_tensor, read_of_batches
-from .._shared.tensors import without_graph
+from ._graphs import without_graph
 
 ASKING = frozenset({"In", "NotIn", "Is", "IsNot"})
 FILLS = frozenset({"torch.full", "torch.full_like", "torch.tensor", "torch.as_tensor"})

@@ -48,13 +48,11 @@ from amplint import (
     calls,
     constant,
     only,
-    reachable,
 )
 from amplint.knowledge.host_reads import ELEMENT_READS
 
-from .._shared.parameters import holds_unannotated
 from .._shared.reads import device_tensor, hot_tensor, read_of_batches
-from .._shared.tensors import is_surely_tensor, operands_of_tensor
+from .._shared.tensors import is_surely_tensor
 
 CONVERSIONS = frozenset(f"builtins.{name}" for name in ("bool", "complex", "float", "int", "str"))
 BOUNDS = {"max": "min", "min": "max"}  # max(t, 1) is t.clamp(min=1)
@@ -129,7 +127,8 @@ def without_dimensions(value: Value) -> Tensor | None:
 def on_device(name: str, call: View, operand: View) -> Fix | None:
     """The method of the tensor that does the same."""
     arguments = list(call.arguments)
-    if any(keyword is not None for _, keyword, _ in arguments) or not is_made_here(operand):
+    named = any(keyword is not None for _, keyword, _ in arguments)
+    if named or not is_surely_tensor(operand, called=True):
         return None
     edits, text = call.source.edits, None
     tensor = edits.as_receiver(operand.cst)
@@ -152,14 +151,5 @@ def with_other(name: str, tensor: str, other: View) -> str | None:
         if isinstance(number, int | float) and not abs(number) <= IN_EACH_DTYPE:
             return None
         return f"{tensor}.clamp({BOUNDS[name]}={other.text})"
-    return f"{tensor}.{PAIRWISE[name]}({other.text})" if is_made_here(other) else None
-
-
-def is_made_here(at: View) -> bool:
-    """Whether a call makes a tensor, and of no argument of the function: that may be a Python
-    number on another path, which has no `clamp`."""
-    return is_surely_tensor(at) or any(
-        part.op == "call" and not any(map(holds_unannotated, operands_of_tensor(part)))
-        for part in reachable([at], operands_of_tensor)
-        if at.tensor is not None
-    )
+    is_tensor = is_surely_tensor(other, called=True)
+    return f"{tensor}.{PAIRWISE[name]}({other.text})" if is_tensor else None

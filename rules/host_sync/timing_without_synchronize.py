@@ -53,7 +53,7 @@ from amplint.knowledge.casts import MOVES
 from amplint.knowledge.operations import RESULTS
 from amplint.knowledge.vocabulary import TIMES_THE_HOST
 
-from .._shared.waits import CLOCKS, between, operation_may_wait, waits
+from .._shared.waits import CLOCKS, between, waits
 
 # What a model may do to wait for the device, in the text of its functions.
 WAITING = re.compile(
@@ -146,7 +146,7 @@ def works(at: View) -> bool:
     if isinstance(atom, Instance) or (isinstance(atom, Object) and atom.kind in RUN):
         return True
     launched = name in RESULTS and RESULTS[name].kind in LAUNCHED and name not in MOVES
-    return name is not None and launched and not operation_may_wait(name)
+    return name is not None and launched and not waits(at)
 
 
 def seen_device(call: View) -> Device | None:

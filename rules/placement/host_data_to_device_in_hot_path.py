@@ -75,7 +75,7 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 
 from .._shared.constants import PLAIN_NUMBERS
-from .._shared.guards import asks_type, fills_cache, is_kept, meets_mismatch
+from .._shared.guards import asks_type, fills_cache, is_kept, tests_around
 from .._shared.hoisting import above_loops
 from .._shared.host_copies import (
     DENSE,
@@ -85,13 +85,11 @@ from .._shared.host_copies import (
     OF_FILL,
     PLAIN,
     Copy,
-    RepeatedNumber,
     copy_by,
     filling,
     is_invariant,
     is_number,
     moves,
-    repeats_number,
 )
 from .._shared.reads import read_of_batches
 from ._constant_tensors import ConstantTensors
@@ -195,6 +193,19 @@ def is_rare(call: View) -> bool:
     return fills_cache(call) or is_kept(call) or meets_mismatch(call)
 
 
+def meets_mismatch(call: View) -> bool:
+    """Whether the copy is made only where two tensors differ in device or dtype, as they should
+    not.
+
+    Ex) if boxes.device != labels.device: return torch.tensor(0.0, device=labels.device)
+    """
+    tests = reachable(tests_around(call), lambda at: at.operands if at.op == "bool" else ())
+    return any(
+        test.operators[:1] == ("NotEq",) and test.operands[0].method in ("device", "dtype")
+        for test in tests
+    )
+
+
 def stands_at(reason: Reason | Related | None, call: View) -> bool:
     """Whether it is the call itself that a reason shows."""
     shown = () if isinstance(reason, Related) else call.source.reasons(reason)
@@ -213,7 +224,7 @@ def kind_of_data(copy: Copy) -> str | None:
     untyped = data.value >= UNKNOWN or (not a_list and is_given_anything(data))
     if untyped and copy.made.callee in OF_ANYTHING and not asks_type(data):
         return None
-    if is_number(data) or repeats_number(data):
+    if is_number(data, repeated=True):
         return NUMBER
     return CONSTANTS if is_invariant(data) else None
 
@@ -257,7 +268,7 @@ def repaired(copy: Copy, what: str) -> Fix | None:
     if is_given_anything(data) or what == SHAPE or passes_on(copy):
         return None
     if what == NUMBER:
-        return filling(copy, RepeatedNumber("()", data)) if is_number(data) else None
+        return filling(copy) if is_number(data) else None
     return built_once(copy.move or copy.made)
 
 

@@ -52,6 +52,7 @@ from amplint import (
     Symbol,
     Tensor,
     TensorTree,
+    Value,
     View,
     Warns,
     calls,
@@ -62,11 +63,11 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
-from .._shared.factories import SETS_OTHER_TYPE, changes_default_device, unstarred
 from .._shared.guards import is_fallback
-from .._shared.local_values import has_kind, is_local, is_surely_int, resolved, shaped
+from .._shared.local_values import is_local, is_surely_int, resolved, shaped
 from .._shared.moves import move_of
 from .._shared.tensors import has_own_classes, is_surely_tensor
+from ._default_device import SETS_OTHER_TYPE, changes_default_device
 
 if TYPE_CHECKING:
     from amplint import Reason
@@ -108,7 +109,7 @@ def check_constructor(call: View) -> Iterator[Finding]:
     types = legacy_types(call.called)
     if not types or is_fallback(call):
         return
-    if any(ABOUT_STORAGE.search(unstarred(given).text) for _, _, given in call.arguments):
+    if any(ABOUT_STORAGE.search(call.source.text(given)) for given in call.cst.args):
         return  # not built anew
     dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
     message = f"`{call.called.brief}(...)` is a legacy constructor"
@@ -216,7 +217,8 @@ def builds_anew(call: View, receiver: View) -> bool:
     given = given_to(call)
     if len(given) > 1 or kind_of_arguments(call) is not None:
         return True
-    return isinstance(only(unstarred(given[0]).value), Tensor | TensorTree)
+    held = given[0].operands[0] if given[0].op == "starred" else given[0]
+    return isinstance(only(held.value), Tensor | TensorTree)
 
 
 def new_of(call: View, receiver: View) -> Fix | None:
@@ -272,14 +274,17 @@ def kind_of_arguments(call: View) -> ConstructorArguments | None:
 def is_size(at: View) -> bool:
     """Whether an argument is a size, or several, in the calls that are seen."""
     if at.op != "starred":
-        return is_surely_int(at) or has_kind(at, {"int"})
-    sizes = unstarred(at)
+        return is_surely_int(at) or are_ints(at.value)
+    sizes = at.operands[0]
     atom = only(sizes.value)
     if isinstance(atom, Sequence):
-        items = atom.items if atom.items is not None else (atom.element,)
-        return all(isinstance(each := only(v), Host) and each.kind == "int" for v in items)
+        return all(map(are_ints, atom.items if atom.items is not None else (atom.element,)))
     is_shape = isinstance(atom, Host) and atom.kind == "size"
     return is_shape or shaped(sizes) is not None
+
+
+def are_ints(value: Value) -> bool:
+    return bool(value) and all(isinstance(each, Host) and each.kind == "int" for each in value)
 
 
 def kind_of_one(given: View) -> ConstructorArguments | None:
