@@ -25,11 +25,11 @@ HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it wa
 FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
-    "rules": 10_450,
-    "amplint without verify": 43_480,
+    "rules": 11_250,
+    "amplint without verify": 38_500,
     "the harness": 8_480,
-    "tests": 42_150,
-    "a median rule": 68,
+    "tests": 40_400,
+    "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,
     "tests collected": 10_200,
