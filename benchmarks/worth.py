@@ -3,6 +3,7 @@
     python -m benchmarks.worth lines DIRECTORY... --output FILE
     python -m benchmarks.worth active DIRECTORY... --output FILE
     python -m benchmarks.worth weigh --active FILE [--parts] [--labels JSONL]... --output FILE
+    python -m benchmarks.worth page LABELLED PROGRAMS --output FILE
 
 `lines` runs `amplint check` with all rules over each directory, and `amplint fix` without writing,
 under coverage, and writes by module the functions and lines that nothing has run.
@@ -16,6 +17,9 @@ beside a rule and each model of a framework instead. Each is made to say nothing
 directories in which it is active are checked again: written are the findings that go and that come,
 and of which a label says that they are right or wrong. It goes on where an earlier run was ended;
 several may write to one file.
+
+`page` writes worth.md of what `weigh --parts` has found: first over labelled projects, then over
+programs, whose findings have no labels.
 
 Code under analysis is read, and never run.
 """
@@ -301,6 +305,54 @@ def label_of(finding: Sequence[Any], labels: Mapping[tuple[str, int], str]) -> s
     return next((labels[path, at] for at in (row, row - 1, row + 1) if (path, at) in labels), "")
 
 
+# ---------------------------------------------------------------------------------------- page
+
+HEAD = """\
+# What each part of the engine is for
+
+Each module of the engine, each analysis beside a rule and each model of a framework was made to say
+nothing, one at a time (`python -m benchmarks.worth weigh --parts`).
+
+- Right lost: findings that go on lines with a right label, in up to {labelled} labelled projects.
+- False: findings that come there on lines whose labels are all wrong.
+- Others: all other findings that go or come there; most of their lines have no label.
+- Programs: findings that go or come in at most {programs} small programs of one mistake each.
+
+A part that changes nothing has fixtures alone for it: cut it first.
+
+| part | right lost | false | others | programs | for example |
+|---|---|---|---|---|---|
+"""
+
+
+def row_of(name: str, labelled: Mapping[str, Any], programs: Mapping[str, Any]) -> str:
+    """The row of a part in the page."""
+    gone, come = labelled.get("gone", []), labelled.get("come", [])
+    lost = [each for each in gone if each[-1] == "positive"]
+    false = [each for each in come if each[-1] == "negative"]
+    others = len(gone) + len(come) - len(lost) - len(false)
+    changed = [*programs.get("gone", []), *programs.get("come", [])]
+    counts = [len(lost), len(false), others, len(changed)]
+    example = next(iter([*lost, *false, *changed, *gone, *come]), None)
+    shown = "" if example is None else f"{example[3]} {example[0]} {example[1]}:{example[2]}"
+    return "| " + " | ".join([f"`{name}`", *map(str, counts), shown]) + " |"
+
+
+def page(labelled: Mapping[str, Any], programs: Mapping[str, Any]) -> str:
+    """The page of what parts are for, by their names."""
+    rows = [
+        row_of(
+            name.removeprefix("amplint.").replace(".", "/"),
+            labelled.get(name) or {},
+            programs.get(name) or {},
+        )
+        for name in sorted({*labelled, *programs})
+    ]
+    most = [max(each["directories"] for each in found.values()) for found in (labelled, programs)]
+    head = HEAD.format(labelled=most[0], programs=most[1])
+    return head + "\n".join(rows) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what")
@@ -316,6 +368,8 @@ def main() -> None:
     elif given.what == "_silenced":
         silence(given.arguments[0])
         print(json.dumps([checked(Path(each)) for each in given.arguments[1:]]))
+    elif given.what == "page":
+        given.output.write_text(page(*(read(Path(each)) for each in given.arguments)))
     elif given.what == "lines":
         text = json.dumps(measured([Path(each) for each in directories]), indent=1)
         given.output.write_text(text + "\n")
