@@ -75,7 +75,7 @@ class Inference:
         self.regions = self.store.regions
         self.names = Bindings(self.definitions, self.store)
         self.hierarchy = ClassHierarchy(self.definitions, self.names, self.store)
-        self.uses = UsesInProject(self.definitions)
+        self.uses = UsesInProject(self.definitions, self.hierarchy)
         self.texts = ProjectTexts(self.definitions)
         self.unseen = UnseenCallers(self.definitions, self.hierarchy, self.store)
         self._writers = Writers(
@@ -102,6 +102,7 @@ class Inference:
         if self.hierarchy.own_bases.get(cls) != bases:
             self.hierarchy.own_bases[cls] = bases
             self.hierarchy.forget_bases()
+            self.uses.forget_bases()
 
     def place(self, function: str, number: int) -> Place:
         """The place of a node of a function that was evaluated."""

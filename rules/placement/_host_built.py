@@ -7,7 +7,8 @@ it has made for the next call, is none: there the CPU is a good place to build i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from amplint.analyses.fact import NodeFact
@@ -15,7 +16,7 @@ from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.knowledge.factories import BUILDABLE, FACTORIES
+from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import DESCRIBES, SHAPE_METHODS
 from amplint.knowledge.vocabulary import MEMOISES
 from amplint.util.walks import Solver, reachable
@@ -47,10 +48,22 @@ PLAIN = (Host, DType, Symbol, Instance, Class)
 DECIDING = frozenset({"device", "out", "pin_memory", "generator", "names", "layout", "**"})
 
 
-Ask = Callable[[str], Evidence | None]  # returns the factory of what a function returns
-# Returns the factories of what the functions of the project return that a call runs, if all have
-# one.
-Called = Callable[[int], list[Evidence]]
+@dataclass(frozen=True)
+class FactoryValue:
+    """A value that factories give, and operations on their results.
+
+    Args:
+        factory: the first of them; None where all that it is made of is given to the function.
+        is_given: whether a part of it is.
+    """
+
+    factory: Evidence | None
+    is_given: bool
+
+
+Ask = Callable[[str], FactoryValue | None]  # returns the result of a function, if it is built so
+# Returns the results of the functions of the project that a call runs, if all are built so.
+Called = Callable[[int], list[FactoryValue]]
 
 
 class HostBuilt(NodeFact[Evidence]):
@@ -65,15 +78,16 @@ class HostBuilt(NodeFact[Evidence]):
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
-        # By function: the factory of its result, if it is built so.
-        self._returned: Solver[str, Evidence | None] = Solver(self._find, None)
+        # By function: its result, if it is built so.
+        self._returned: Solver[str, FactoryValue | None] = Solver(self._find, None)
 
     def of(self, at: NodePlace) -> Evidence | None:
         value = self.inference.states[at.function].values[at.node]
         on_host = [isinstance(a, Tensor) and a.device.kind == CPU.kind for a in value]
         if not on_host or not all(on_host) or not self._is_far(at.function, at.node):
             return None
-        return self._made(at.function, at.node, self._returned)
+        made = self._made(at.function, at.node, self._returned)
+        return made.factory if made is not None and not made.is_given else None
 
     def _is_far(self, function: str, number: int) -> bool:
         """Whether a value is one of several, is drawn from a distribution or computed from a tensor
@@ -90,8 +104,8 @@ class HostBuilt(NodeFact[Evidence]):
         twice = any(is_read_twice(state, each) for each in computed - {number})
         return (drawn or twice) and not is_read_twice(state, number)
 
-    def _find(self, function: str, ask: Ask) -> Evidence | None:
-        """The factory of the result of a function, if it is built so."""
+    def _find(self, function: str, ask: Ask) -> FactoryValue | None:
+        """The result of a function, if it is built so."""
         state = self.inference.states.get(function)
         if state is None or state.graph.yields or not state.graph.returns:
             return None
@@ -103,28 +117,49 @@ class HostBuilt(NodeFact[Evidence]):
         if any(is_other_use(state, user, whole) for each in returned for user in state.users[each]):
             return None
         found = [self._made(function, each, ask) for each in returned]
-        return found[0] if None not in found else None
+        made = [each for each in found if each is not None]
+        return joined(made) if len(made) == len(found) else None
 
-    def _made(self, function: str, number: int, ask: Ask) -> Evidence | None:
-        """The first factory of the value of a node, if it is built so."""
-        called = partial(self._called, function, ask=ask)
-        parts = made_of(self.inference.states[function], number, called)
-        if not parts:
+    def _made(self, function: str, number: int, ask: Ask) -> FactoryValue | None:
+        """The value of a node, if it is built so."""
+        state = self.inference.states[function]
+        parts = made_of(state, number, partial(self._called, function, ask=ask))
+        if parts is None:
             return None
-        here = self.why(function, parts[0], "it is built here", Shows.PLACEMENT)
-        return (*called(parts[0]), here)[0]
+        return joined(built for each in parts for built in self._parts(function, each, ask))
 
-    def _called(self, function: str, number: int, ask: Ask) -> list[Evidence]:
-        """The factories of what the functions of the project return that a call runs, if all have
-        one."""
+    def _parts(self, function: str, number: int, ask: Ask) -> Iterable[FactoryValue]:
+        node = self.inference.states[function].graph.nodes[number]
+        if node.op == ops.PARAM:
+            return [FactoryValue(None, True)]
+        called = self._called(function, number, ask)
+        if called:  # what it is given is among the parts itself
+            return [FactoryValue(each.factory, False) for each in called]
+        return [
+            FactoryValue(self.why(function, number, "it is built here", Shows.PLACEMENT), False)
+        ]
+
+    def _called(self, function: str, number: int, ask: Ask) -> list[FactoryValue]:
+        """The results of the functions of the project that a call runs, if all are built so."""
         callees = sorted(self.inference.calls.edges.get((function, number), ()))
         found = [ask(callee) for callee in callees]
         return [each for each in found if each is not None] if None not in found else []
 
 
+def joined(parts: Iterable[FactoryValue]) -> FactoryValue | None:
+    """Several values as one that is made of them; None of nothing."""
+    all_parts = [*parts]
+    factories = [each.factory for each in all_parts if each.factory is not None]
+    if not all_parts:
+        return None
+    return FactoryValue(
+        factories[0] if factories else None, any(each.is_given for each in all_parts)
+    )
+
+
 def made_of(state: State, number: int, called: Called) -> list[int] | None:
-    """The factories and the calls of functions of the project that a value is made of; None where
-    it is made of anything else."""
+    """The factories, the calls of functions of the project and the parameters that a value is made
+    of; None where it is made of anything else."""
     nodes = state.graph.nodes
     parts: list[int] = []
     made = computed_from(state, number, called)
@@ -132,7 +167,9 @@ def made_of(state: State, number: int, called: Called) -> list[int] | None:
         node = nodes[each]
         if each != number and any(is_other_use(state, user, made) for user in state.users[each]):
             return None
-        if node.op != ops.CALL:
+        if node.op == ops.PARAM:
+            parts.append(each)
+        elif node.op != ops.CALL:
             if node.op not in COMPUTED:
                 return None
         elif is_factory(state, each) or called(each):
@@ -146,7 +183,7 @@ def made_of(state: State, number: int, called: Called) -> list[int] | None:
 
 def computed_from(state: State, number: int, called: Called) -> set[int]:
     """A value and what it is computed from, except sizes and other numbers, and for what factories
-    and functions of the project are given."""
+    are given, or functions of the project that put nothing of it into what they build."""
     nodes = state.graph.nodes
 
     def operands(each: int) -> list[int]:
@@ -154,7 +191,8 @@ def computed_from(state: State, number: int, called: Called) -> set[int]:
         if nodes[each].op == ops.CALL:
             callee = nodes[given[0]]
             owner = callee.operands if callee.op == ops.ATTR else ()
-            if is_factory(state, each) or called(each):
+            built = called(each)
+            if is_factory(state, each) or (built and not any(one.is_given for one in built)):
                 return []
             given = owner if callee.data in SHAPE_METHODS else (*owner, *given[1:])
         return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]
@@ -184,7 +222,14 @@ def is_factory(state: State, number: int) -> bool:
     """Whether a call builds a tensor on the CPU, and could on another device."""
     node = state.graph.nodes[number]
     names = library_names(state.values[node.operands[0]])
+    if names and all(LEGACY_CONSTRUCTORS.get(name, ("", ""))[1] == "cpu" for name in names):
+        return all(is_size(state.values[each]) for each in node.arguments)
     return bool(names) and names <= BUILDABLE and DECIDING.isdisjoint(node.data.keywords)
+
+
+def is_size(value: Value) -> bool:
+    """Whether a legacy constructor takes an argument for a size: it is an int."""
+    return bool(value) and all(isinstance(a, Host) and a.kind == "int" for a in value)
 
 
 def is_operation(value: Value) -> bool:

@@ -322,6 +322,25 @@ def test_who_sees_a_change_past_keys_is_evaluated_again(
         followed_by(take_up, linked(indexed(before)), then)
 
 
+# A function of which nobody knows what it is given, but that it backpropagates it.
+GIVEN_A_LOSS = {
+    "steps.py": "def finish(loss):\n    loss.backward()\n",
+    "loop.py": (
+        "from steps import finish\n"
+        "def loop(engine):\n    loss = engine.measure()\n    finish(loss)\n    return loss\n"
+    ),
+}
+
+
+def test_who_gives_a_loss_to_a_function_sees_what_becomes_of_it(take_up: TakeUp) -> None:
+    with_loss = PROJECT | GIVEN_A_LOSS
+    without = with_loss | {"steps.py": "def finish(loss):\n    loss.shown()\n"}
+    for before, then in ((with_loss, without), (without, with_loss)):
+        followed_by(take_up, linked(indexed(before)), then)
+    returned = linked(indexed(with_loss)).store.joined(Key("return", "loop.py::loop"))
+    assert any(isinstance(atom, Tensor) for atom in returned)
+
+
 LONG = """
     import torch
     from blocks import handed_on, made

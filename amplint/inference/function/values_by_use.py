@@ -42,6 +42,8 @@ class ValuesByUse(FramePart):
                 kind = self.inference.uses.marks_of_class(self.facts.cls).get(path[5:])
             if kind is None:
                 kind = self.frame.marks.paths.get(path)
+        if kind is None and number in self.inference.uses.given_for_losses(self.facts.id):
+            return self.term(node)
         if kind == "loss" and number not in self.frame.marks.backward:
             return self.term(node)  # a field that another method backpropagates
         if kind == "loss":

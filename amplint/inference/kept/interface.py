@@ -78,7 +78,7 @@ def interface(inference: Inference, file: File) -> Interface:
             names = [cls.name, *cls.bases]
             definitions[identity] = PublicPart(cls.name, digest(read), names, bases)
         else:
-            read = [*signature(facts), bool(graph.yields)]
+            read = [*signature(facts), bool(graph.yields), inference.uses.backpropagates(identity)]
             names = [functions[facts.cls].name] if facts.cls is not None else []
             definitions[identity] = PublicPart(facts.name, digest(read), names, [])
     module = graphs[file.facts.module]

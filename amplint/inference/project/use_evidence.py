@@ -124,6 +124,11 @@ class Marks:
     def path(self, number: int) -> str | None:
         return path_of(self.graph, number)
 
+    def addends(self, number: int) -> list[int]:
+        """The nodes that are certainly terms of a loss, if a node is one."""
+        found = (each for each, kind in terms(self.graph, number) if kind == "term")
+        return [each for each in found if each >= 0]
+
 
 def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
     """Collect the evidence in a graph.
