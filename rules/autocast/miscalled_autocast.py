@@ -26,11 +26,13 @@ contexts, where a comma is meant: code that never ran under autocast then does. 
 call that is a statement of its own.
 
 Known limits: a value that is a device only by its annotation may still be a name, and is not
-reported; neither is a flag of the command line or of a configuration.
+reported; neither is a flag of the command line or of a configuration, unless the same field is
+given to `enabled=` elsewhere in the file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from amplint import (
@@ -46,6 +48,7 @@ from amplint import (
     Rule,
     Tensor,
     TensorTree,
+    Unknown,
     Value,
     View,
     calls,
@@ -202,11 +205,17 @@ def is_only_positional(call: View, given: View) -> bool:
 
 
 def check_dtype(call: View) -> Iterator[Finding]:
-    given = call.arg("dtype", 1)
-    name = constant(given.value) if given is not None else None
+    second = next((each for at, name, each in call.arguments if at == 1 and name is None), None)
+    named = next((each for _, name, each in call.arguments if name == "dtype"), None)
+    given = second or named
     if given is None:
         return
-    if is_flag(given.value):
+    name = constant(given.value)
+    is_switched = is_flag(given.value) or is_switch(given)
+    if second is not None and named is not None:
+        message = f"`{given.brief}` is passed as `dtype`, which is given twice: raises TypeError"
+        yield call.finding(message, fix=name_flags(call, given) if is_switched else None)
+    elif is_switched:
         message = f"`{given.brief}` is passed as the dtype: raises TypeError"
         yield call.finding(message, fix=name_flags(call, given))
     elif isinstance(name, str):
@@ -228,6 +237,17 @@ def check_enabled(call: View, position: int) -> Iterator[Finding]:
 
 def is_flag(value: Value) -> bool:
     return bool(value) and all(isinstance(atom, Host) and atom.kind == "bool" for atom in value)
+
+
+def is_switch(at: View) -> bool:
+    """Whether what is not known is a flag all the same: the file passes the field to `enabled=`.
+
+    Ex) self.use_amp, where the scaler is `GradScaler(enabled=self.use_amp)`
+    """
+    is_unknown = all(isinstance(atom, Unknown) for atom in at.value)
+    if not isinstance(at.cst, cst.Attribute) or not is_unknown:
+        return False
+    return at.source.says(re.compile(rf"\benabled ?= ?{re.escape(at.text)} ?[,)]"))
 
 
 def name_flags(call: View, flag: View) -> Fix | None:
