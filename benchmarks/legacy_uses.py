@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amplint.rules._shared.guards import ASKS_VERSION
 from amplint.rules.parallel._trainer import TRAINER_REMOVED, TRAINERS
 
 from amplint.knowledge.libraries import (
@@ -21,6 +20,7 @@ from amplint.knowledge.libraries import (
     SCALERS,
     STAR_IMPORTS,
 )
+from amplint.knowledge.vocabulary import ASKS_VERSION
 
 LEGACY = frozenset(
     name for table in (AUTOCASTS, SCALERS) for name, api in table.items() if api.legacy

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Callable
 
 from amplint.analyses.data_flow import DataFlow
 from amplint.analyses.fact import Answer_co, Facts, Known, NodeFact
@@ -16,8 +15,7 @@ from amplint.inference.fixpoint import solve
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.model import FunctionFacts, Location
-from amplint.ir.ssa import where
+from amplint.ir.model import FunctionFacts
 from amplint.util.progress import SILENT, Progress
 from amplint.values.atoms import UNKNOWN, Value
 
@@ -120,12 +118,3 @@ class FileView:
     def value(self, node: ast.AST) -> Value:
         """The value of an expression."""
         return self.ask(Values, node) or UNKNOWN
-
-    def class_id(self, cls: ast.ClassDef) -> str | None:
-        """The id of a class that the file defines."""
-        return self._classes.get(where(cls))
-
-    @cached_property
-    def _classes(self) -> Mapping[Location, str]:
-        classes = self._file.facts.classes.values()
-        return {facts.location: facts.id for facts in classes}

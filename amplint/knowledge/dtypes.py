@@ -11,6 +11,7 @@ __all__ = [
     "HALF",
     "INTEGERS_BEYOND_HALF",
     "INTEGRAL",
+    "OF_DATASETS",
     "SIGNED_INTEGERS",
     "WIDE_FLOATS",
     "alternatives",
@@ -25,3 +26,5 @@ INTEGERS_BEYOND_HALF = SIGNED_INTEGERS - {"int8"}
 """Those with numbers that float16 and bfloat16 round (from 2049 and from 257 on)."""
 INTEGRAL = SIGNED_INTEGERS | {"uint8", "bool"}
 """The dtypes of which `.item()` gives an int or a bool."""
+OF_DATASETS = frozenset({"float32", "int64"})
+"""Those that datasets mostly give: a cast of a batch of unknown dtype to one is taken for none."""

@@ -52,6 +52,7 @@ from amplint import (
     only,
 )
 from amplint import libcst as cst
+from amplint.knowledge.dtypes import OF_DATASETS
 
 from .._shared.moves import move_of
 
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 FRESH = "the batch comes from a loader that no caller passes"
 UNWRITTEN = "nothing writes into the batch later"
 COLLATED = "torch collates the batch"
-USUAL = frozenset({"float32", "int64"})  # of what datasets give
 
 
 rule = Rule(
@@ -106,8 +106,8 @@ def casts(batch: Tensor | TensorTree, dtype: View) -> bool:
     """Whether a cast of a batch makes a copy, as far as is known."""
     asked = only(dtype.value)
     before = batch.dtype if isinstance(batch, Tensor) else None
-    usual = USUAL if before is None else {before}
-    return not isinstance(asked, DType) or asked.name not in usual
+    same = OF_DATASETS if before is None else {before}
+    return not isinstance(asked, DType) or asked.name not in same
 
 
 def without_waiting(call: View, value: Tensor | TensorTree) -> Fix | None:

@@ -139,7 +139,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/_shared/guards.py": "CATCHES ENDS_PROCESS",
         "rules/_shared/host_copies.py": "INFINITE OF_MATH",
         "rules/_shared/moves.py": "NAMING",
-        "rules/placement/blocking_copy_from_pinned_loader.py": "USUAL",
         "rules/host_sync/python_builtin_over_tensor.py": "CONVERSIONS",
         "rules/host_sync/tensor_as_python_number.py": "INTEGER_BUILTINS",
         "rules/autocast/region_without_forward.py": "CALLING KEEPING",

@@ -20,7 +20,7 @@ from amplint.inference.transfer.modules import call_module_method, on_device
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import from_result
 from amplint.knowledge import libraries
-from amplint.knowledge.dtypes import FLOATS
+from amplint.knowledge.dtypes import FLOATS, OF_DATASETS
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import RESULTS
 from amplint.knowledge.vocabulary import OTHER_ACCELERATORS
@@ -127,9 +127,8 @@ CASTS = {"float": "float32", "long": "int64"}
 
 
 def is_no_cast(before: str | None, after: str | None) -> bool:
-    """Whether a cast returns the same tensor. Of an unknown dtype, one to a dtype that datasets
-    mostly give does: what is pinned stays so."""
-    return after in (CASTS.values() if before is None else (before,))
+    """Whether a cast returns the same tensor, so that what is pinned stays so: see OF_DATASETS."""
+    return after in (OF_DATASETS if before is None else {before})
 
 
 def to(tensor: Tensor | TensorTree, arguments: Arguments, site: Site) -> Value:
