@@ -206,6 +206,12 @@ def cli(context: click.Context) -> int:
     metavar="N",
     help="Maximum number of processes. Default: one for each processor.",
 )
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop after SECONDS with status 2, and report nothing.",
+)
 def check(
     formats: list[Output],
     output_file: Path | None,
@@ -217,6 +223,7 @@ def check(
     quiet: bool,
     statistics: bool,
     jobs: int | None,
+    timeout: float | None,
     **given: Any,
 ) -> int:
     """Report the mistakes in files and directories.
@@ -227,20 +234,21 @@ def check(
     With --fix, the findings that remain after the safe fixes decide the exit status. With --diff,
     the status is 1 if there is a diff, else 0.
     """
+    from amplint.cli.time_limit import time_limit
     from amplint.util import progress
 
     outputs = outputs_of(formats, output_file, statistics)
     adoption = Adoption.take(given)
-    comments = {"--add-ignores": adoption.add_ignores}
+    limits = {"--add-ignores": adoption.add_ignores, "--timeout": timeout}
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
     from_stdin = STDIN in given["paths"]
     if write or diff:
-        refuse_with("--fix and --diff", {**adoption.revisions, **comments})
+        refuse_with("--fix and --diff", {**adoption.revisions, **limits})
         if diff or from_stdin:  # what goes to standard output is no report
             refuse_with("--diff" if diff else "--fix and `-`", reports)
     if watch:
         others = {"--fix": write, "--diff": diff, "--show-settings": adoption.show_settings}
-        refuse_with("--watch", {**others, **comments, **reports, "`-`": from_stdin})
+        refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
         from amplint.cli import watching
 
         return watching.RepeatedCheck(adoption, given, jobs, quiet, sort).run()
@@ -260,7 +268,7 @@ def check(
         if made.outcome.problems:
             return FAILED
         return FINDINGS if made.would_change and not adoption.exit_zero else CLEAN
-    with progress.shown(sys.stderr, wanted=not quiet) as shown:
+    with time_limit(timeout), progress.shown(sys.stderr, wanted=not quiet) as shown:
         request = replace(request, progress=shown, jobs=jobs)
         outcome = adoption.run(request)
     show(outcome, request, outputs, quiet, sort, paths=given["paths"])

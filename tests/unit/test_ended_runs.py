@@ -111,6 +111,15 @@ def test_ctrl_c_at_a_terminal_reaches_the_workers_too() -> None:
     assert running.survivors() == []
 
 
+@pytest.mark.parametrize("shape", ["whole", "parts"])
+def test_a_run_that_takes_too_long_reports_nothing_and_fails(shape: str) -> None:
+    running = Running("judge", shape, "--timeout=4", "--exit-zero")
+    status, out, err = running.ended()
+    late = "stopped after 4 s, so nothing is reported (--timeout)"
+    assert (status, out, err) == (2, "", f"amplint: error: {late}\n")
+    assert running.survivors() == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("shape", ["whole", "parts"])
 def test_the_workers_of_a_run_that_is_killed_end_too(number: signal.Signals, shape: str) -> None:

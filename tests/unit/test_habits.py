@@ -93,6 +93,7 @@ def test_check_fix_heeds_the_baseline(amplint: Amplint, project: Path) -> None:
         ["--fix", "--add-ignores", "known"],
         ["--diff", "--format", "json"],
         ["--diff", "--statistics"],
+        ["--diff", "--timeout", "3"],
     ],
 )
 def test_what_does_not_go_with_fixes(amplint: Amplint, arguments: list[str]) -> None:
