@@ -56,14 +56,14 @@ _EXPORTS = {
     "amplint.claim.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
     "amplint.claim.violations": "Violation",
     "amplint.claim.witness": "Differs Dtype Raises Same Syncs Unrun Warns",
-    "amplint.cst.literals": "literal",
+    "amplint.source.literals": "literal",
     "amplint.gradscaler.checker": "Misuse",
     "amplint.inference.transfer": "canonical region_dtype tensors_in",
     "amplint.knowledge.dtypes": "FLOATS HALF",
     "amplint.rule.conditions": "Candidates calls calls_of calls_with in_functions_with nodes",
     "amplint.rule.where": "EVALUATED HOT IN_REGION MISUSED SOMEWHERE_HOT WITHIN_REGION WITH_HALF",
     "amplint.rule.rule": "Rule",
-    "amplint.source": "Source",
+    "amplint.source.source": "Source",
     "amplint.util.walks": "reachable",
     "amplint.values.atoms": (
         "ACCELERATOR Atom Autocast CPU Class DType Device Evidence Function Heat Host Instance "
@@ -106,7 +106,6 @@ if TYPE_CHECKING:
     from amplint.claim.witness import Syncs as Syncs
     from amplint.claim.witness import Unrun as Unrun
     from amplint.claim.witness import Warns as Warns
-    from amplint.cst.literals import literal as literal
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype
@@ -127,7 +126,8 @@ if TYPE_CHECKING:
     from amplint.rule.where import SOMEWHERE_HOT as SOMEWHERE_HOT
     from amplint.rule.where import WITH_HALF as WITH_HALF
     from amplint.rule.where import WITHIN_REGION as WITHIN_REGION
-    from amplint.source import Source as Source
+    from amplint.source.literals import literal as literal
+    from amplint.source.source import Source as Source
     from amplint.util.walks import reachable as reachable
     from amplint.values.atoms import ACCELERATOR as ACCELERATOR
     from amplint.values.atoms import CPU as CPU

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import click
 
+from amplint.adoption import baseline
+from amplint.adoption.baseline import Known
 from amplint.fix.project_fixes import FixOutcome, write_project
-from amplint.output import baseline, console
-from amplint.output.baseline import Known
+from amplint.output import console
 from amplint.project.reading import text_of
 from amplint.run.request import Request
 from amplint.util.errors import Failure

@@ -26,7 +26,7 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 11_250,
-    "amplint without verify": 38_560,
+    "amplint without verify": 38_565,
     "the harness": 8_480,
     "tests": 40_400,
     "a median rule": 60,
@@ -48,11 +48,11 @@ SILENT = frozenset(
 )
 # What a rule asks and writes with: the modules whose public classes these are.
 SURFACE = {
-    "amplint/source.py": {"Source"},
-    "amplint/cst/navigation.py": {"Layout"},
-    "amplint/cst/variables.py": {"Variables"},
-    "amplint/fix/edits/imports.py": {"Imports"},
-    "amplint/fix/edits/code_edits.py": {"Edits"},
+    "amplint/source/source.py": {"Source"},
+    "amplint/source/navigation.py": {"Layout"},
+    "amplint/source/variables.py": {"Variables"},
+    "amplint/source/edits/imports.py": {"Imports"},
+    "amplint/source/edits/code_edits.py": {"Edits"},
     "amplint/view/view.py": {"View"},
 }
 

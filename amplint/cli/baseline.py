@@ -18,7 +18,7 @@ from amplint.output.console import CLEAN, STDIN, tell_notices
 from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
-    from amplint.output.baseline import Baseline
+    from amplint.adoption.baseline import Baseline
     from amplint.run.fingerprint import Identity
 
 
@@ -40,7 +40,7 @@ def baseline(update: bool, **given: Any) -> int:
     Without --update, new findings are added, and findings that are now fixed or ignored are
     dropped. With --update, none is added.
     """
-    from amplint.output import baseline as known
+    from amplint.adoption import baseline as known
     from amplint.run import engine
     from amplint.util import progress
 
@@ -74,7 +74,7 @@ def settle(
     before: Baseline, after: Baseline, added: Counter[Identity], dropped: Counter[Identity]
 ) -> None:
     """Write a baseline, unless it is as before, and say what has changed."""
-    from amplint.output import baseline as known
+    from amplint.adoption import baseline as known
     from amplint.util.wording import counted
 
     name, count = known.shown(after.file), counted(after.total, "known finding")

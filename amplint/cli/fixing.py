@@ -25,7 +25,7 @@ from amplint.output.console import (
 )
 
 if TYPE_CHECKING:
-    from amplint.output.baseline import Known
+    from amplint.adoption.baseline import Known
     from amplint.run.request import Outcome, Request
     from amplint.util.text import Text
 
@@ -72,8 +72,8 @@ def make(request: Request, text: Text | None, known: Known, how: Fixing) -> Made
         known: the findings that are not reported.
         how: see there.
     """
+    from amplint.adoption import baseline
     from amplint.fix.project_fixes import fix_project, write_project
-    from amplint.output import baseline
     from amplint.util import progress
 
     with progress.shown(sys.stderr, wanted=not how.quiet) as shown:

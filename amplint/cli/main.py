@@ -26,7 +26,7 @@ import click
 
 from amplint import __version__
 from amplint.cli import completion
-from amplint.cli.adoption import Adoption, adoption_options, baseline_options
+from amplint.cli.adoption import adoption_of, adoption_options, baseline_options
 from amplint.cli.options import (
     PROGRAM,
     ProgramCommand,
@@ -238,7 +238,7 @@ def check(
     from amplint.util import progress
 
     outputs = outputs_of(formats, output_file, statistics)
-    adoption = Adoption.take(given)
+    adoption = adoption_of(given)
     limits = {"--add-ignores": adoption.add_ignores, "--timeout": timeout}
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
     from_stdin = STDIN in given["paths"]
@@ -297,8 +297,8 @@ def fix(
     runs the program named by --entry, --script or --pytest, with your user rights; see
     `amplint verify --help`.
     """
+    from amplint.adoption import baseline
     from amplint.cli import fixing
-    from amplint.output import baseline
 
     program = {name: given.pop(name) for name in PROGRAM}
     if verify and not write:

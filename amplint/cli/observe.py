@@ -71,7 +71,8 @@ def observe(
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
-    from amplint.output import baseline, console
+    from amplint.adoption import baseline
+    from amplint.output import console
     from amplint_verify import projects
     from amplint_verify.compare.lab import NotStartedError
     from amplint_verify.observing import project, timeline_page

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from amplint.output.baseline import file_of
+from amplint.adoption.baseline import file_of
 from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
 from amplint.project import observations

@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 
-from amplint.cli.adoption import Adoption
+from amplint.adoption import baseline
+from amplint.adoption.adoption import Adoption
 from amplint.cli.options import files_and_settings, make_request
-from amplint.output import baseline
 from amplint.output.console import CLEAN, TEXT, show
 from amplint.project import observations
 from amplint.project.config import Settings

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from amplint.claim.finding import Edit, edited
-from amplint.cst.scopes import Scopes
-from amplint.fix.edits.imports import Imports
 from amplint.fix.unused_imports import removed_names, uses, words_in
 from amplint.knowledge.vocabulary import ASKS_WHAT_IS_THERE
+from amplint.source.edits.imports import Imports
+from amplint.source.scopes import Scopes
 from amplint.util.text import Text
 
 DOTTED = re.compile(r"\w+(\.\w+)+")

@@ -12,8 +12,8 @@ from functools import lru_cache
 from posixpath import basename, split
 
 from amplint.claim.finding import Edit, edited
-from amplint.fix.edits.imports import end_of, first_row
 from amplint.knowledge.libraries import STAR_IMPORTS
+from amplint.source.edits.imports import end_of, first_row
 from amplint.util.text import Text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

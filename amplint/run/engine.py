@@ -14,7 +14,7 @@ from amplint.project.config import Settings
 from amplint.project.configurations import Configurations
 from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
-from amplint.run import observing
+from amplint.run import observation_findings
 from amplint.run.cache import Cache
 from amplint.run.request import AnalysisResult, Outcome, Request
 from amplint.util.errors import how_to_report
@@ -27,12 +27,15 @@ def run(request: Request) -> Outcome:
     Raises ConfigError for settings that name a rule which does not exist.
     """
     reading = read(request.project, request.overlays, request.progress)
-    seen = observing.found(request)
+    seen = observation_findings.found(request)
     told, key = told_of(request, reading)
     if seen.functions:
-        again = observing.with_observations(request, seen)
+        again = observation_findings.with_observations(request, seen)
         other, key_of_other = told_of(again, reading)
-        told, key = observing.joined(told, other, seen), caching.key_of(key, key_of_other)
+        told, key = (
+            observation_findings.joined(told, other, seen),
+            caching.key_of(key, key_of_other),
+        )
     told = replace(told, notices=(*told.notices, *seen.notices))
     return replace(outcome(request, reading, told), key=key)
 
@@ -149,4 +152,4 @@ def analysed(request: Request, reading: Reading) -> AnalysisResult:
     from amplint.run.session import analyse  # noqa: PLC0415  (imports LibCST and all rules)
 
     result = analyse(request, reading)
-    return observing.reached(result, request, reading) if request.observed else result
+    return observation_findings.reached(result, request, reading) if request.observed else result

@@ -25,7 +25,7 @@ from amplint.ir.file_set import Files
 from amplint.project.reading import Reading
 from amplint.rule.rule import Rule
 from amplint.rule.search import Candidate, CandidateSearch, FileCandidates
-from amplint.run import observing
+from amplint.run import observation_findings
 from amplint.run.analysis import deeply, index_part
 from amplint.run.filtering import Filter
 from amplint.run.judge import judge, lacking, source_of, views_of
@@ -142,9 +142,9 @@ def inspect(
 
     Raises KeyError for a file without a text.
     """
-    seen_in_runs = observing.found(request)
+    seen_in_runs = observation_findings.found(request)
     if seen_in_runs.functions:
-        request = observing.with_observations(request, seen_in_runs)
+        request = observation_findings.with_observations(request, seen_in_runs)
     with without_collector():
         part, task = part_with(path, request, reading, request.rules)
         if task.store is not None:

@@ -13,11 +13,11 @@ from amplint.analyses.never_given import NeverGiven
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim, Presumes
 from amplint.claim.finding import Finding, Group
-from amplint.cst.navigation import Layout
-from amplint.cst.segments import RefusedUnitError, Unit, Units
 from amplint.rule.rule import Judge, Rule
 from amplint.rule.search import Candidate, FileCandidates
-from amplint.source import Source, Spans
+from amplint.source.navigation import Layout
+from amplint.source.segments import RefusedUnitError, Unit, Units
+from amplint.source.source import Source, Spans
 from amplint.util.errors import describe
 from amplint.util.text import Text, span_in
 from amplint.view.view import FileCode, View

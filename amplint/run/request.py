@@ -38,7 +38,7 @@ class Request:
         linker: knows the values of the files from earlier runs of this request, in memory.
         progress: informed how far the run is.
         jobs: how many processes may work on it; None for as many as there are processors.
-        observed: what runs of the program have shown of functions, by id: see `observing`.
+        observed: what runs of the program have shown of functions, by id.
         lasting: whether the texts of `overlays` are going to be on the disk, so that what is found
             in them is kept, too.
     """

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from amplint.claim.finding import Edit, Finding, Fix, Safety
 from amplint.claim.selectors import did_you_mean
 from amplint.claim.suppressions import AMPLINT, VERBS, Suppression, Suppressions, Word
-from amplint.fix.edits.suppressions import removal
 from amplint.rule.of_engine import UNUSED
 from amplint.rule.registry import UnknownRuleError, find
 from amplint.rule.rule import Rule
+from amplint.source.edits.suppressions import removal
 from amplint.util.positions import Span
 from amplint.util.text import Text
 

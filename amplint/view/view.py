@@ -29,13 +29,13 @@ from amplint.analyses.module_uses import Lost, LostGradients, Overwritten, Overw
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.analyses.texts import ProjectText
 from amplint.claim.finding import Related
-from amplint.cst.literals import literal
 from amplint.inference import State
 from amplint.inference.function.origins import names_in_test
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.ir.ssa import where
+from amplint.source.literals import literal
 from amplint.util.positions import Place
 from amplint.values.atoms import (
     NONE,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from amplint.claim.finding import Finding, Fix, Group
     from amplint.claim.violations import Violation
     from amplint.gradscaler.checker import Misuse
-    from amplint.source import Source
+    from amplint.source.source import Source
     from amplint.util.positions import Span
 
 READ: Final = "read"  # the operation of what reads a variable

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from amplint.output import baseline
+from amplint.adoption import baseline
 from amplint.output.console import columns
 from amplint.output.formats import Report, render
 from amplint.project.discover import FileSearch, Project

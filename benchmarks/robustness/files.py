@@ -30,8 +30,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from amplint.claim.finding import Edit, Finding
-from amplint.cst.navigation import FSTRING_PLACES_HOLD
-from amplint.cst.segments import RefusedUnitError, Units, place
 from amplint.fix.applying import UNSAFE
 from amplint.fix.one_round import fix_round
 from amplint.fix.project_fixes import fix_project
@@ -41,6 +39,8 @@ from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.indexing import environment_digest
 from amplint.run.request import Outcome, Request
+from amplint.source.navigation import FSTRING_PLACES_HOLD
+from amplint.source.segments import RefusedUnitError, Units, place
 from amplint.util.text import LINE_END, Text
 from benchmarks.ecosystem import kill_group
 from benchmarks.packages import Package, fetch, load, sources

@@ -13,8 +13,8 @@ import pytest
 from amplint.claim.finding import Edit, Finding, Safety, edited
 from amplint.claim.rows import Rows
 from amplint.fix.applying import apply_fixes
-from amplint.fix.edits.code_edits import Edits
-from amplint.fix.edits.imports import Imports
+from amplint.source.edits.code_edits import Edits
+from amplint.source.edits.imports import Imports
 from amplint.testing import at
 from amplint.util.text import Text
 from tests.helpers import Files, expectations, fixture, folders, modules, places

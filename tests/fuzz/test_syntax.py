@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from amplint.analyses.program import Program
-from amplint.cst.segments import RefusedUnitError, Units
 from amplint.fix.project_fixes import fix_project
 from amplint.ir import file_index
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
+from amplint.source.segments import RefusedUnitError, Units
 from amplint.testing import write
 from amplint.util.text import Text
 from amplint.values.atoms import UNKNOWN, Atom, Host, Mapping, Sequence, one

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.output import baseline
+from amplint.adoption import baseline
 from amplint.run import seal
 from amplint.run.cache import MAGIC, MOST_AGE, NAME, TAG
 from amplint.util import files

@@ -25,6 +25,7 @@ from amplint.inference.function.evaluation import Evaluation
 from amplint.inference.kept import continuation, taking_up
 from amplint.inference.kept.continuation import FixpointEdit, HandingOver, can_go_on, continued
 from amplint.inference.kept.grafting import Graft, graft
+from amplint.inference.kept.moves import rows_moved
 from amplint.inference.kept.snapshot import KeptOnDisk, Snapshot, taken
 from amplint.inference.kept.taking_up import ProjectEdit
 from amplint.inference.kept.taking_up import take_up as taken_up
@@ -32,7 +33,6 @@ from amplint.inference.kept.value_codec import Decoder, Encoder
 from amplint.inference.state import Key, SiteId
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
-from amplint.ir.moves import rows_moved
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
 from amplint.run import engine, linking, session

@@ -12,10 +12,10 @@ import libcst as cst
 import pytest
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from amplint.cst import segments
-from amplint.cst.navigation import FSTRING_PLACES_HOLD
-from amplint.cst.pairing import KINDS, ast_nodes, pair_by_order, walk
-from amplint.cst.segments import RefusedUnitError, Spans, Tree, Units, place
+from amplint.source import segments
+from amplint.source.navigation import FSTRING_PLACES_HOLD
+from amplint.source.pairing import KINDS, ast_nodes, pair_by_order, walk
+from amplint.source.segments import RefusedUnitError, Spans, Tree, Units, place
 from amplint.util.text import Text
 from benchmarks.robustness.files import with_places
 from tests.helpers import FIXTURES, ROOT

@@ -28,8 +28,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amplint.inference import ranks
-from amplint.inference.ranks import RankedCall
+from amplint.inference.transfer import ranks
+from amplint.inference.transfer.ranks import RankedCall
 from amplint.knowledge import casts, host_reads, libraries, modules, names, operations
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS, Factory
 from amplint.knowledge.operations import (

@@ -17,9 +17,9 @@ from typing import Any
 
 import amplint
 from amplint import testing
-from amplint.fix.edits.code_edits import Edits
-from amplint.fix.edits.imports import Imports, Spelling
 from amplint.ir.ops import NAMES
+from amplint.source.edits.code_edits import Edits
+from amplint.source.edits.imports import Imports, Spelling
 from amplint_verify.observing.block import ObservedBlock
 from tests.helpers import ROOT
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.output import baseline as module
-from amplint.output.matching import match
+from amplint.adoption import baseline as module
+from amplint.adoption.matching import match
 from amplint.run.fingerprint import Identity
 from tests.command import Amplint, Ran
 

@@ -216,7 +216,7 @@ def test_the_index_of_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     fail(
         monkeypatch,
-        "amplint.cst.navigation:Layout.open",
+        "amplint.source.navigation:Layout.open",
         lambda source, unit: (source.path, unit.row) == ("a.py", 4),
     )
     outcome = look()

@@ -15,8 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "amplint"
 HARNESS = ROOT / "amplint_verify"  # which runs programs
 
-# Each after those that it may import from. `source` is a module. `fix` has two layers: below the
-# rules, the edits that they offer; above a run, what chooses and applies them.
+# Each after those that it may import from.
 LAYERS = (
     "util",
     "values",
@@ -28,14 +27,13 @@ LAYERS = (
     "inference",
     "gradscaler",
     "analyses",
-    "cst",
-    "fix.edits",
     "source",
     "view",
     "rule",
     "run",
     "fix",
     "output",
+    "adoption",
     "server",
     "cli",
 )
@@ -73,14 +71,12 @@ def room_of(dotted: str) -> str:
     package, *rest = dotted.split(".")
     if package == HARNESS.name:
         return package
-    inner = ".".join(rest[:2])
-    return inner if inner in LAYERS else "".join(rest[:1])
+    return "".join(rest[:1])
 
 
 def modules() -> list[Path]:
-    """Those of the rooms. (What else lies beside these offers names of all of them.)"""
-    paths = sorted(PACKAGE.rglob("*.py"))
-    return [path for path in paths if path.parent != PACKAGE or path.stem in LAYERS]
+    """Those of the rooms. (What lies beside these offers names of all of them.)"""
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE]
 
 
 @of_each(modules())
@@ -92,18 +88,18 @@ def test_a_module_imports_from_its_own_room_and_from_earlier_ones(path: Path) ->
 
 def test_every_room_has_a_layer() -> None:
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert rooms == set(LAYERS) - {"source", "fix.edits"}
+    assert rooms == set(LAYERS)
 
 
-def test_edits_are_made_in_one_room() -> None:
-    """Whether a rule offers them, a run, or a command."""
+def test_rules_and_commands_make_edits_by_those_of_source() -> None:
+    """Only `fix`, which writes in the style of the file, makes its own beside them."""
     makers = {
         path.relative_to(ROOT).parts[:2]
         for path in (*PACKAGE.rglob("*.py"), *(ROOT / "rules").rglob("*.py"))
         for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Edit"
     }
-    assert makers == {("amplint", "fix")}
+    assert makers == {("amplint", "source"), ("amplint", "fix")}
 
 
 def test_modules_import_each_other_in_no_cycle() -> None:
@@ -154,7 +150,7 @@ def test_an_analysis_for_one_rule_has_one() -> None:
 def test_the_documentation_has_the_rooms_in_their_order() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = re.findall(r"^\| \*\*([\w.]+)\*\*:?", text, re.MULTILINE)
-    assert rooms == [*(room for room in LAYERS if room != "source"), HARNESS.name]
+    assert rooms == [*LAYERS, HARNESS.name]
 
 
 @pytest.mark.parametrize("room", ["server", HARNESS.name])

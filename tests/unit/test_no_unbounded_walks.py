@@ -43,7 +43,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "ColdGuards._tells_evaluation": SHORT_TEST,
     },
     "amplint/analyses/loop_invariance.py": {"is_known": VALUES},
-    "amplint/inference/project/observed.py": {
+    "amplint/inference/project/observation_values.py": {
         "filled items_filled one_filled": VALUES,
         "shape_value": "containers, to a depth of DEEPEST",
     },
@@ -58,9 +58,9 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/rule/registry.py": {"rule_modules": FOLDERS},
     "amplint/values/atoms.py": {"_order _order_of": VALUES, "evidence_text": VALUES},
     "amplint/fix/unused_imports.py": {"_scopes": SYNTAX},
-    "amplint/cst/navigation.py": {"_dotted": SYNTAX},
+    "amplint/source/navigation.py": {"_dotted": SYNTAX},
     "amplint/fix/unbound.py": {"_definitions": SYNTAX},
-    "amplint/cst/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
+    "amplint/source/pairing.py": {"_ast_kinds": SYNTAX, "_is_formatted": SYNTAX},
     "amplint/gradscaler/checkpoints.py": {
         "Unsaved._contains": VALUES,
     },
@@ -81,7 +81,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "FunctionRegions.of FunctionRegions.where_tested": BLOCKS
     },
     "amplint/inference/memo.py": {"Memo._interned_atom Memo.interned": VALUES},
-    "amplint/inference/ranks.py": {"more plus": VALUES, "nesting": VALUES},
+    "amplint/inference/transfer/ranks.py": {"more plus": VALUES, "nesting": VALUES},
     "amplint/inference/kept/value_codec.py": {
         "Decoder._part": VALUES,
         "Encoder._part Encoder.atom Encoder.value": VALUES,

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from amplint.claim.finding import Edit, Finding, Fix, Safety
-from amplint.inference.project.observed import filled
+from amplint.inference.project.observation_values import filled
 from amplint.project import observations
 from amplint.project.config import Settings
-from amplint.run import engine, observing
+from amplint.run import engine, observation_findings
 from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
-from amplint.run.observing import FoundObservations, marked
+from amplint.run.observation_findings import FoundObservations, marked
 from amplint.run.request import Outcome
 from amplint.values.atoms import ACCELERATOR, UNKNOWN, Device, Host, Tensor, TensorTree, one
 from amplint.values.lattice import join
@@ -117,7 +117,7 @@ class Net(nn.Module):
     assert codes(without) == ["AMP101"]
     given = {"parameters": {"sizes": [{"rows": "int64 cpu 1"}]}}
     assert check(text, {"Net.forward": given}) == without
-    monkeypatch.setattr(observing, "joined", lambda _, other, __: other)
+    monkeypatch.setattr(observation_findings, "joined", lambda _, other, __: other)
     assert check(text, {"Net.forward": given}) == []
 
 

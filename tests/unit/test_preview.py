@@ -10,7 +10,7 @@ import pytest
 from amplint.claim.finding import Group, RuleName
 from amplint.project.config import Settings
 from amplint.rule import registry
-from amplint.source import former_rule
+from amplint.source.source import former_rule
 from tests.command import Amplint
 
 TRAINING = """import torch.nn.functional as F

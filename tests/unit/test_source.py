@@ -22,14 +22,14 @@ from amplint import (
 )
 from amplint.analyses.program import FileView, Program
 from amplint.claim.finding import edited
-from amplint.cst.navigation import Layout
-from amplint.cst.scopes import Scopes
-from amplint.fix.edits.code_edits import REFUSED
 from amplint.fix.unused_imports import exported, orphans, starred, without
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.rule.conditions import nodes as anywhere
-from amplint.source import Source
+from amplint.source.edits.code_edits import REFUSED
+from amplint.source.navigation import Layout
+from amplint.source.scopes import Scopes
+from amplint.source.source import Source
 from amplint.util.positions import Place, Span
 from amplint.util.text import Text, span_in
 from amplint.values import atoms as values

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.cst.navigation import FSTRING_PLACES_HOLD
-from amplint.cst.pairing import FIELDS, ast_nodes, pair_by_order, walk
-from amplint.cst.segments import MAX_OPERANDS, RefusedUnitError, Tree, Units, place
+from amplint.source.navigation import FSTRING_PLACES_HOLD
+from amplint.source.pairing import FIELDS, ast_nodes, pair_by_order, walk
+from amplint.source.segments import MAX_OPERANDS, RefusedUnitError, Tree, Units, place
 from amplint.util.text import Text
 
 # One of everything that the two trees order or nest differently.

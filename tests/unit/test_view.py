@@ -28,7 +28,6 @@ from amplint.analyses.hotness import Hotness
 from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.program import Program
 from amplint.analyses.questions import NotedView, name_of
-from amplint.cst.navigation import Layout
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -36,7 +35,8 @@ from amplint.ir.ssa import where
 from amplint.rule.search import CandidateSearch, FileCandidates, may_find
 from amplint.run.judge import JudgedFile, judge, views_of
 from amplint.run.judgements import rows_of
-from amplint.source import Source
+from amplint.source.navigation import Layout
+from amplint.source.source import Source
 from amplint.util.positions import Place
 from amplint.util.text import Text, span_in
 from amplint.view.operands import parts_of

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from amplint.rules.host_sync import python_builtin_over_tensor
 
-from amplint.cst.variables import Variables
+from amplint.source.variables import Variables
 from benchmarks.safe_programs import TEMPLATES, Fixer, Template, outcome, parting, search
 
 EXAMPLES = 40

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from collections.abc import Sequence as Ordered
 from functools import cached_property, lru_cache
 
-from amplint.inference import ranks, transfer
+from amplint.inference import transfer
 from amplint.inference.function.annotations import annotated, annotation_subscript
 from amplint.inference.function.attributes import AttributeReads, is_vague
 from amplint.inference.function.binding import ArgumentBinding, is_named
@@ -16,10 +16,11 @@ from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.narrowing import narrow
 from amplint.inference.function.parameters import ParameterValues
 from amplint.inference.function.values_by_use import ValuesByUse
-from amplint.inference.project.observed import filled
+from amplint.inference.project.observation_values import filled
 from amplint.inference.project.texts import speaks_of_devices
 from amplint.inference.project.use_evidence import CONTAINERS
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
+from amplint.inference.transfer import ranks
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op

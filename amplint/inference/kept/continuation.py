@@ -15,13 +15,13 @@ from amplint.inference.inference import Inference
 from amplint.inference.kept.bodies import Bodies, bodies, shape, told
 from amplint.inference.kept.grafting import Graft, graft, unchanged
 from amplint.inference.kept.interface import Interface, interface
+from amplint.inference.kept.moves import Moves, moves
 from amplint.inference.kept.taking_up import ProjectEdit, naming, take_up
 from amplint.inference.kept.value_codec import Encoder
 from amplint.inference.project.texts import speaks_of_devices
 from amplint.inference.slots import Slot
 from amplint.inference.state import GLOBALS, SiteId, Sites, State
 from amplint.ir.file_set import Files
-from amplint.ir.moves import Moves, moves
 from amplint.values.atoms import BOTTOM
 
 

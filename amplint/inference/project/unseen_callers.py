@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amplint.inference.project.definitions import Definitions
 from amplint.inference.project.hierarchy import ClassHierarchy
-from amplint.inference.project.observed import ObservedFunctions, region_of, values
+from amplint.inference.project.observation_values import ObservedFunctions, region_of, values
 from amplint.inference.project.presumption import PATCHED, Presumption
 from amplint.inference.store import Store
 from amplint.ir.model import FunctionFacts, Graph

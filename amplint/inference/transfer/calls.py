@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from amplint.frameworks.models import UNSURE, ChosenPrecision, Models, written
 from amplint.frameworks.schema import Maker, Setting
-from amplint.inference import ranks
-from amplint.inference.transfer import distributions
+from amplint.inference.transfer import distributions, ranks
 from amplint.inference.transfer.arguments import device_of, device_type_of, dtype_of, switch
 from amplint.inference.transfer.arithmetic import binary
 from amplint.inference.transfer.containers import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.inference import ranks
+from amplint.inference.transfer import ranks
 from amplint.inference.transfer.kinds import INT, NOTHING, STR
 from amplint.inference.transfer.promotion import tensors_in
 from amplint.inference.transfer.results import with_dims

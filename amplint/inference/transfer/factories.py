@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.inference import ranks
+from amplint.inference.transfer import ranks
 from amplint.inference.transfer.arguments import array_dtype_of, device_of, dtype_of
 from amplint.inference.transfer.containers import unpinned
 from amplint.inference.transfer.kinds import NOTHING, Site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.inference import ranks
+from amplint.inference.transfer import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
 from amplint.inference.transfer.containers import content, held, iterate, of_keys, under_keys
 from amplint.inference.transfer.kinds import STR, Site

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from amplint.inference import ranks
-from amplint.inference.ranks import RankedCall
+from amplint.inference.transfer import ranks
 from amplint.inference.transfer.arguments import dtype_of, names_dtype
 from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import (
@@ -15,6 +14,7 @@ from amplint.inference.transfer.promotion import (
     number_kinds,
     promote,
 )
+from amplint.inference.transfer.ranks import RankedCall
 from amplint.knowledge.casts import DTYPE_OF_CAST
 from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.operations import DETACHED, OperationResult

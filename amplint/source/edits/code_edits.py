@@ -16,8 +16,8 @@ from dataclasses import replace
 import libcst as cst
 
 from amplint.claim.finding import Edit
-from amplint.cst.navigation import Layout
-from amplint.cst.pairing import walk
+from amplint.source.navigation import Layout
+from amplint.source.pairing import walk
 
 REFUSED = Edit(-1, -1, "")
 QUOTES = ("'", '"')

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from amplint.cst.segments import RefusedUnitError, Tree, Unit, Units, place
+from amplint.source.segments import RefusedUnitError, Tree, Unit, Units, place
 from amplint.util.positions import Span
 from amplint.util.text import Text
 

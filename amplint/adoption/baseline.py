@@ -22,9 +22,9 @@ from typing import Annotated
 
 import msgspec
 
+from amplint.adoption.matching import match
 from amplint.claim.finding import Finding
 from amplint.claim.selectors import letters_of
-from amplint.output.matching import match
 from amplint.project.config import COMMAND_LINE, INLINE
 from amplint.project.discover import absolute
 from amplint.project.hierarchy import Projects

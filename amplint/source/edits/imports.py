@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amplint.claim.finding import Edit
-from amplint.cst.scopes import Scopes
-from amplint.fix.edits.code_edits import REFUSED
+from amplint.source.edits.code_edits import REFUSED
+from amplint.source.scopes import Scopes
 from amplint.util.text import Text
 from amplint.values.lattice import agreed
 

@@ -1,7 +1,7 @@
 """`Source`: one file as a rule sees it.
 
 A rule is handed LibCST nodes and asks about them here. How the code is written is answered by
-`layout` and `variables` (`amplint.cst`), what it means by the facts of `amplint.analyses`; `edits`
+`layout` and `variables`, what it means by the facts of `amplint.analyses`; `edits`
 and `imports` build changes of the text.
 """
 
@@ -20,12 +20,12 @@ from amplint.analyses.inferred import Regions
 from amplint.analyses.program import FileView
 from amplint.claim.claim import Claim
 from amplint.claim.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
-from amplint.cst.navigation import Layout
-from amplint.cst.scopes import Scopes
-from amplint.cst.variables import Variables
-from amplint.fix.edits.code_edits import REFUSED, Edits, within_f_strings
-from amplint.fix.edits.comments import Comments
-from amplint.fix.edits.imports import Imports
+from amplint.source.edits.code_edits import REFUSED, Edits, within_f_strings
+from amplint.source.edits.comments import Comments
+from amplint.source.edits.imports import Imports
+from amplint.source.navigation import Layout
+from amplint.source.scopes import Scopes
+from amplint.source.variables import Variables
 from amplint.util.positions import Place, Span
 from amplint.util.text import span_in
 from amplint.values.atoms import Evidence, Heat, Reason, Shows, evidence_of

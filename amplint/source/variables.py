@@ -12,9 +12,9 @@ from typing import NamedTuple
 import libcst as cst
 
 from amplint.analyses.data_flow import DataFlow
-from amplint.cst.literals import literal
-from amplint.cst.navigation import Layout
-from amplint.cst.scopes import Scopes, assignments
+from amplint.source.literals import literal
+from amplint.source.navigation import Layout
+from amplint.source.scopes import Scopes, assignments
 
 
 class Tried(NamedTuple):

@@ -17,11 +17,11 @@ from amplint.claim.finding import Finding, edited
 from amplint.claim.rows import Rows
 from amplint.claim.suppressions import NEXT_REMARK, Suppression, Suppressions
 from amplint.fix.applying import objection
-from amplint.fix.edits.suppressions import new_comments, with_codes
 from amplint.project.line_length import line_length
 from amplint.project.reading import as_module
 from amplint.rule.of_engine import ENGINE_RULES
 from amplint.run.request import Outcome
+from amplint.source.edits.suppressions import new_comments, with_codes
 from amplint.util.errors import Failure
 from amplint.util.text import Text, UndecodableError
 

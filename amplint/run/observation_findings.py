@@ -91,7 +91,7 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
     A function whose text has changed since is one that a run has been in.
     """
     # The second analysis alone needs them, and what is in the cache needs none.
-    from amplint.inference.project.observed import digest_of, innermost  # noqa: PLC0415
+    from amplint.inference.project.observation_values import digest_of, innermost  # noqa: PLC0415
     from amplint.ir.file_index import File  # noqa: PLC0415
 
     files: dict[str, File] = {}

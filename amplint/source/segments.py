@@ -4,8 +4,8 @@ LibCST is slow, `ast` is not: so `ast` reads whole files, and LibCST only the *u
 candidate of some rule. A unit is a top-level statement; a class at top level is cut into its
 header and the statements of its body; statements that share a line are one unit.
 
-The two trees are paired by order (see `amplint.cst.pairing`); where anything is odd, the whole file
-goes through LibCST instead.
+The two trees are paired by order (see `pairing`); where anything is odd, the whole file goes
+through LibCST instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
-from amplint.cst.pairing import ast_nodes, pair_by_order, walk
+from amplint.source.pairing import ast_nodes, pair_by_order, walk
 from amplint.util.text import Text
 
 # LibCST nests `a and b and ...`, which `ast` keeps flat: some 10,000 operands overflow its stack

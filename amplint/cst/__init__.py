@@ -1,1 +1,0 @@
-"""LibCST trees of the segments of a file, paired with its `ast`."""
