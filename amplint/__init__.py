@@ -48,14 +48,14 @@ if (_CHECKOUT / "rules" / "__init__.py").is_file():  # not installed: rules/ lie
 
 _EXPORTS = {
     "amplint.analyses.backward_reach": "BackpropagatedLosses",
-    "amplint.analyses.classes": "Classes",
+    "amplint.facts.project_classes": "Classes",
     "amplint.analyses.hotness": "EVALUATION TRAINING",
     "amplint.analyses.tensor_certainty": "NotGuessed TensorCertainty",
-    "amplint.analyses.texts": "CalledTexts FunctionTexts ProjectText",
-    "amplint.claim.claim": "Change Presumes",
-    "amplint.claim.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
-    "amplint.claim.violations": "Violation",
-    "amplint.claim.witness": "Differs Dtype Raises Same Syncs Unrun Warns",
+    "amplint.facts.code_texts": "CalledTexts FunctionTexts ProjectText",
+    "amplint.findings.declaration": "Change Presumes",
+    "amplint.findings.finding": "Cost Edit Finding Fix Group Related RuleName Safety",
+    "amplint.findings.violations": "Violation",
+    "amplint.findings.witness": "Differs Dtype Raises Same Syncs Unrun Warns",
     "amplint.source.literals": "literal",
     "amplint.gradscaler.checker": "Misuse",
     "amplint.inference.transfer": "canonical region_dtype tensors_in",
@@ -80,32 +80,32 @@ if TYPE_CHECKING:
     import libcst as libcst
 
     from amplint.analyses.backward_reach import BackpropagatedLosses as BackpropagatedLosses
-    from amplint.analyses.classes import Classes as Classes
     from amplint.analyses.hotness import EVALUATION as EVALUATION
     from amplint.analyses.hotness import TRAINING as TRAINING
     from amplint.analyses.tensor_certainty import NotGuessed as NotGuessed
     from amplint.analyses.tensor_certainty import TensorCertainty as TensorCertainty
-    from amplint.analyses.texts import CalledTexts as CalledTexts
-    from amplint.analyses.texts import FunctionTexts as FunctionTexts
-    from amplint.analyses.texts import ProjectText as ProjectText
-    from amplint.claim.claim import Change as Change
-    from amplint.claim.claim import Presumes as Presumes
-    from amplint.claim.finding import Cost as Cost
-    from amplint.claim.finding import Edit as Edit
-    from amplint.claim.finding import Finding as Finding
-    from amplint.claim.finding import Fix as Fix
-    from amplint.claim.finding import Group as Group
-    from amplint.claim.finding import Related as Related
-    from amplint.claim.finding import RuleName as RuleName
-    from amplint.claim.finding import Safety as Safety
-    from amplint.claim.violations import Violation as Violation
-    from amplint.claim.witness import Differs as Differs
-    from amplint.claim.witness import Dtype as Dtype
-    from amplint.claim.witness import Raises as Raises
-    from amplint.claim.witness import Same as Same
-    from amplint.claim.witness import Syncs as Syncs
-    from amplint.claim.witness import Unrun as Unrun
-    from amplint.claim.witness import Warns as Warns
+    from amplint.facts.code_texts import CalledTexts as CalledTexts
+    from amplint.facts.code_texts import FunctionTexts as FunctionTexts
+    from amplint.facts.code_texts import ProjectText as ProjectText
+    from amplint.facts.project_classes import Classes as Classes
+    from amplint.findings.declaration import Change as Change
+    from amplint.findings.declaration import Presumes as Presumes
+    from amplint.findings.finding import Cost as Cost
+    from amplint.findings.finding import Edit as Edit
+    from amplint.findings.finding import Finding as Finding
+    from amplint.findings.finding import Fix as Fix
+    from amplint.findings.finding import Group as Group
+    from amplint.findings.finding import Related as Related
+    from amplint.findings.finding import RuleName as RuleName
+    from amplint.findings.finding import Safety as Safety
+    from amplint.findings.violations import Violation as Violation
+    from amplint.findings.witness import Differs as Differs
+    from amplint.findings.witness import Dtype as Dtype
+    from amplint.findings.witness import Raises as Raises
+    from amplint.findings.witness import Same as Same
+    from amplint.findings.witness import Syncs as Syncs
+    from amplint.findings.witness import Unrun as Unrun
+    from amplint.findings.witness import Warns as Warns
     from amplint.gradscaler.checker import Misuse as Misuse
     from amplint.inference.transfer import canonical as canonical
     from amplint.inference.transfer import region_dtype as region_dtype

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from amplint.claim.finding import Edit, Finding, Safety, edited
-from amplint.fix import applying, one_round
+from amplint.findings.finding import Edit, Finding, Safety, edited
+from amplint.fix import applying, single_round
 from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.fix.project_fixes import fix_project, write_project
 from amplint.ir.file_index import File
@@ -173,8 +173,8 @@ class Fixture:
         writes it."""
         with tempfile.TemporaryDirectory() as directory:
             request = self.request(self.program("bad"), Path(directory))
-            files = one_round.RoundFiles(request, self.found.all_texts)
-            return one_round.without_orphans(path, self.found.texts[path], new, files)
+            files = single_round.RoundFiles(request, self.found.all_texts)
+            return single_round.without_orphans(path, self.found.texts[path], new, files)
 
     def request(
         self, files: Files, directory: Path, overlays: Mapping[str, str] | None = None

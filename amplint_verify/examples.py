@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import amplint
-from amplint.claim.witness import Same, Syncs
+from amplint.findings.witness import Same, Syncs
 from amplint.rule import fixtures as rule_fixtures
 from amplint.rule.fixtures import Files, fixtures, folder, modules
 from amplint.rule.rule import Rule

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint import __version__
-from amplint.output.page import escape, escape_lines
+from amplint.output.html_page import escape, escape_lines
 from amplint.rule.rule import Rule
 from amplint_verify import selftest, torch_range, witnesses
 from amplint_verify.backends.choice import Aspect, Backend

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from amplint.claim.finding import Finding, Safety
+from amplint.findings.finding import Finding, Safety
 from amplint.fix import applying
 from amplint.inference import Inference
 from amplint.ir.model import FunctionFacts

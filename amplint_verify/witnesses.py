@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from amplint.claim.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
+from amplint.findings.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
 from amplint.fix.project_fixes import fix_project
 from amplint.project.config import Settings
 from amplint.project.discover import Project

@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from amplint.analyses.fact import Facts
-from amplint.analyses.trait import Trait
-from amplint.claim.finding import Finding
+from amplint.facts.fact import Facts
+from amplint.facts.trait import Trait
+from amplint.findings.finding import Finding
 from amplint.ir.file_set import Files
 from amplint.rule.rule import Rule
 from amplint.rule.search import Candidate, CandidateSearch, FileCandidates
@@ -50,14 +50,14 @@ class Everywhere(CandidateSearch):
         return FileCandidates([*self._meeting(path)])
 
     def _meeting(self, path: str) -> Iterator[Candidate]:
-        for op, spot in self.every_spot(path):
+        for op, here in self.every_node(path):
             for rule in self._all:
                 for number, check in enumerate(rule.checks):
                     if any(
-                        way.lacking(op, spot, frozenset(Trait), way.symbols or frozenset()) == []
+                        way.lacking(op, here, frozenset(Trait), way.symbols or frozenset()) == []
                         for way in check.condition.ways
                     ):
-                        yield Candidate(spot.location[0], rule.code, number, spot)
+                        yield Candidate(here.location[0], rule.code, number, here)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.frameworks.models import ANY, Models, bundled
 from amplint.frameworks.schema import ClassRow, MethodRow, Model
-from benchmarks.frameworks_run import OUTPUTS, Given, Maker, Run, Seen, Watched
+from benchmarks.frameworks_run import OUTPUTS, FileResult, Given, Maker, Run, Watched
 
 NONE = "none"
 MOST_ELEMENTS = 8  # of a tuple, of which each is told
@@ -146,9 +146,9 @@ class Notes:
     opened: set[str] = field(default_factory=set)
     reads: bool = False
 
-    def seen(self, name: str) -> Seen:
+    def seen(self, name: str) -> FileResult:
         given = tuple(Given(n, at, ordered(kinds)) for (n, at), kinds in self.given.items())
-        return Seen(
+        return FileResult(
             name,
             self.calls,
             ordered(self.regions),

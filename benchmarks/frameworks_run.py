@@ -84,7 +84,7 @@ class Given(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...]
 
 
-class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was seen of a method.
 
     Args:
@@ -149,7 +149,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     scaled: int
     left_out: dict[str, str]
     classes: dict[str, Watched]
-    seen: tuple[Seen, ...]
+    seen: tuple[FileResult, ...]
     makers: tuple[Maker, ...]
 
 
@@ -203,18 +203,18 @@ class Held(NamedTuple):
         for number in sorted({n for n in numbers if numbers.count(n) > 1}):
             yield f"the program has {number} of two kinds"
 
-    def row(self, seen: Seen) -> MethodRow | None:
+    def row(self, seen: FileResult) -> MethodRow | None:
         return self.models.method(self.rows(seen), seen.method)
 
-    def rows(self, seen: Seen) -> tuple[ClassRow, ...]:
+    def rows(self, seen: FileResult) -> tuple[ClassRow, ...]:
         watched = self.run.classes.get(seen.name.rpartition(".")[0])
         return self.models.classes(watched.bases if watched is not None else ())
 
-    def is_called(self, seen: Seen) -> bool:
+    def is_called(self, seen: FileResult) -> bool:
         row = self.row(seen)
         return row is not None and row.called is not None
 
-    def is_own(self, seen: Seen) -> bool:
+    def is_own(self, seen: FileResult) -> bool:
         """Whether a method is one of a class of the program, which the framework calls."""
         cls = seen.name.rpartition(".")[0]
         watched = self.run.classes.get(cls)
@@ -234,7 +234,7 @@ class Held(NamedTuple):
     def dtype(self, precision: Precision) -> str:
         return precision.values[written(self.run.precision[2])]
 
-    def of_method(self, seen: Seen, precision: Precision | None) -> Iterator[str]:
+    def of_method(self, seen: FileResult, precision: Precision | None) -> Iterator[str]:
         row = self.row(seen)
         if row is None:
             yield f"{seen.name}: no row says anything of it"
@@ -250,7 +250,9 @@ class Held(NamedTuple):
         if row.reads and not seen.reads:
             yield f"{seen.name}: it read nothing"
 
-    def of_calls(self, seen: Seen, row: MethodRow, precision: Precision | None) -> Iterator[str]:
+    def of_calls(
+        self, seen: FileResult, row: MethodRow, precision: Precision | None
+    ) -> Iterator[str]:
         assert row.called is not None
         counts = self.run.counts.get(row.called, ())
         if seen.calls not in counts:
@@ -266,7 +268,7 @@ class Held(NamedTuple):
         if row.gradients not in everywhere or (not row.gradients and True in seen.gradients):
             yield f"{seen.name}: gradients were {told(seen.gradients)}, not {row.gradients}"
 
-    def of_values(self, seen: Seen, row: MethodRow) -> Iterator[str]:
+    def of_values(self, seen: FileResult, row: MethodRow) -> Iterator[str]:
         for given in seen.given:
             at = sys.maxsize if given.position is None else given.position
             role = row.role(given.name, at)
@@ -294,7 +296,7 @@ class Held(NamedTuple):
                 if any(kind != NONE for kind in kinds) and not is_of(role, kinds):
                     yield f"{name}: `self.{attribute}` was {told(kinds)}, no {role}"
 
-    def of_module(self, seen: Seen, precision: Precision | None) -> Iterator[str]:
+    def of_module(self, seen: FileResult, precision: Precision | None) -> Iterator[str]:
         """A module runs in the region, and keeps what it gives there, or does not."""
         if precision is None or seen.name in self.run.left_out:
             return
@@ -343,7 +345,7 @@ def is_of(role: Role, kinds: tuple[str, ...]) -> bool:
     return role not in ROLES or (all(word in ROLES[role] for word in words) and bool(words))
 
 
-def gives_back(seen: Seen) -> bool:
+def gives_back(seen: FileResult) -> bool:
     """Whether something gives back what it is given: tensors, of whichever dtypes, or objects."""
     values = tuple(kind for given in seen.given for kind in given.kinds)
     tensors = is_of("batch", values) and is_of("batch", seen.gave)

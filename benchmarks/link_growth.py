@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.program import Program
+from amplint.facts.program import Program
 from amplint.inference import Evaluation
 from amplint.inference.store import Store
 from amplint.ir.file_index import File

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.inference.queue import Queue
 from amplint.run import engine
 from amplint.run.request import Request

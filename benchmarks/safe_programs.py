@@ -32,7 +32,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.fix import applying
 from amplint.project.config import Settings
 from amplint.project.discover import Project

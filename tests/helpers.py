@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from amplint import testing
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.ir.file_index import File
 from amplint.project.config import Settings
 from amplint.project.discover import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from amplint.inference.project.observation_values import digest_of
+from amplint.inference.whole_program.observation_values import digest_of
 from amplint.ir.file_index import File
 from amplint.project import observations
 from amplint.project.observations import ObservedFunction

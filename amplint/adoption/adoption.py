@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from amplint.adoption import baseline, causes, changed_lines
 from amplint.adoption.baseline import Known
-from amplint.claim.finding import Group
-from amplint.claim.selectors import UNREADABLE
+from amplint.findings.finding import Group
+from amplint.findings.selectors import UNREADABLE
 from amplint.output.console import CLEAN, FAILED, FINDINGS
 from amplint.project import git
 from amplint.project.git import Changes

@@ -23,11 +23,11 @@ from typing import Annotated
 import msgspec
 
 from amplint.adoption.matching import match
-from amplint.claim.finding import Finding
-from amplint.claim.selectors import letters_of
+from amplint.findings.finding import Finding
+from amplint.findings.selectors import letters_of
 from amplint.project.config import COMMAND_LINE, INLINE
 from amplint.project.discover import absolute
-from amplint.project.hierarchy import Projects
+from amplint.project.settings_hierarchy import Projects
 from amplint.rule.of_engine import UNPARSABLE
 from amplint.run.fingerprint import Identity, identities, lines_of
 from amplint.run.request import Outcome, Request

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint.adoption import baseline
-from amplint.claim.finding import by_place
+from amplint.findings.finding import by_place
 from amplint.project import git
 from amplint.rule.of_engine import UNPARSABLE
 from amplint.run import engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.project.git import Changes
 from amplint.rule.of_engine import UNPARSABLE
 from amplint.run.request import Outcome

@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from amplint.claim.finding import Finding, edited
-from amplint.claim.rows import Rows
-from amplint.claim.suppressions import NEXT_REMARK, Suppression, Suppressions
+from amplint.findings.finding import Finding, edited
+from amplint.findings.rows import Rows
+from amplint.findings.suppressions import NEXT_REMARK, Suppression, Suppressions
 from amplint.fix.applying import objection
 from amplint.project.line_length import line_length
 from amplint.project.reading import as_module

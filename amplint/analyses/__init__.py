@@ -1,1 +1,1 @@
-"""Facts about functions and nodes that rest on inference: hotness, provenance, reach."""
+"""Facts that several rules ask for: how often code runs, and where values come from and go."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact, Fact, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import CallFact, Fact, Required
 from amplint.inference import Inference, State
-from amplint.inference.kept.continuation import FixpointEdit
-from amplint.inference.project.use_evidence import BACKWARD_KEYWORDS, is_whole_step
+from amplint.inference.incremental.continuation import FixpointEdit
+from amplint.inference.whole_program.use_evidence import BACKWARD_KEYWORDS, is_whole_step
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.util.walks import derivable, nearest, reachable

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.fact import Fact, NodeFact, Required
+from amplint.facts.fact import Fact, NodeFact, Required
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
+from amplint.facts.fact import Fact, Required
 from amplint.inference import SiteId, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace

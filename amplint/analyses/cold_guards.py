@@ -14,9 +14,9 @@ from functools import cached_property
 from operator import eq, ge, gt, or_
 
 from amplint.analyses import random_draws
-from amplint.analyses.fact import Fact
+from amplint.facts.fact import Fact
 from amplint.inference import Inference, State
-from amplint.inference.kept.continuation import FixpointEdit
+from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries

@@ -15,14 +15,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
 from amplint.analyses.cold_guards import ColdGuards
-from amplint.analyses.fact import Fact, PlaceFact, Required
 from amplint.analyses.self_tests import SelfTests
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, PlaceFact, Required
 from amplint.frameworks.schema import OF_TRAINING
 from amplint.inference import Inference, SiteId, State, annotated, transfer
-from amplint.inference.kept.continuation import FixpointEdit
+from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import LOOPS, Block, Graph, path_of

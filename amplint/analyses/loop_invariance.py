@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, Required
 from amplint.analyses.hotness import Hotness
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, Required
 from amplint.inference import Inference, State, transfer
 from amplint.inference.state import Key
 from amplint.ir import ops

@@ -16,10 +16,10 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.cast_cache import autocast_of
-from amplint.analyses.fact import CallFact, Fact, NodeFact, Required
 from amplint.analyses.hotness import NO_GRADIENTS
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.fact import CallFact, Fact, NodeFact, Required
 from amplint.gradscaler.parameter_lists import modules_of, owner_of
 from amplint.inference import Inference, State
 from amplint.ir import ops

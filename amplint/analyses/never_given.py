@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import PlaceFact, Required
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.callers import Callers
+from amplint.facts.fact import PlaceFact, Required
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.util.walks import reachable

@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, Required
 from amplint.analyses.module_uses import owner_of_each
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, Required
 from amplint.gradscaler.events import CASTS, TrainingEventKind, event
 from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact, Fact, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import CallFact, Fact, Required
 from amplint.gradscaler.checker import Misuse, Misuses
 from amplint.gradscaler.event_index import FunctionEvents
 from amplint.gradscaler.events import PROTOCOL
 from amplint.inference import Inference, SiteId
-from amplint.inference.kept.continuation import FixpointEdit
+from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.vocabulary import SCALER_STATE
 from amplint.util.text import has_line

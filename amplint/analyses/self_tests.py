@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePath
 
 from amplint.analyses.backward_calls import BackwardCalls
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, Required
 from amplint.inference import Inference
-from amplint.inference.kept.continuation import FixpointEdit
+from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.model import LOOPS, Graph, Node, Param
 from amplint.knowledge.vocabulary import READS_ARGUMENTS, SPEAKS_OF_LOADERS

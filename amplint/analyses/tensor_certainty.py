@@ -1,7 +1,7 @@
 """Whether what is inferred to be a tensor surely is one.
 
 A parameter of `forward` that is subscripted or multiplied is taken for a tensor (see
-`amplint.inference.project.use_evidence`): right for what is asked of tensors, since a list of ints
+`inference/whole_program/use_evidence.py`): right for what is asked of tensors, since a list of ints
 would not be asked it. Where a *number* is needed, ints are as likely. A tensor is sure there by an
 annotation, by an attribute or a method that only tensors have, by a function of torch, or since
 callers that are seen pass one.
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, NodeFact, Required
-from amplint.analyses.inferred import Reasons
-from amplint.analyses.unknown_in_calls import is_declared, may_hold
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, NodeFact, Required
+from amplint.facts.inference_results import Reasons
+from amplint.facts.unknown_in_calls import is_declared, may_hold
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import click
 
-from amplint.claim.finding import Group
+from amplint.findings.finding import Group
 from amplint.output import FORMATS
 
 

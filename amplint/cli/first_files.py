@@ -18,8 +18,8 @@ from textwrap import dedent, indent
 from amplint.cli import recipes
 from amplint.cli.recipes import CloneSource
 from amplint.project import git
-from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.project.places import OWN_FILES, PYPROJECT
+from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
 from amplint.util import files
 from amplint.util.escaping import printable
 from amplint.util.paths import seen_from, slashes

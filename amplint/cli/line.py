@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from amplint.cli.options import NOT_CONFIGURED, make_request
-from amplint.output import inspection as page
+from amplint.output import inspection_text as page
 from amplint.output.formats import path_from
 from amplint.project.discover import absolute, relative
 from amplint.project.notebooks import SUFFIX

@@ -26,7 +26,7 @@ import click
 
 from amplint import __version__
 from amplint.cli import completion
-from amplint.cli.adoption import adoption_of, adoption_options, baseline_options
+from amplint.cli.adoption_options import adoption_of, adoption_options, baseline_options
 from amplint.cli.options import (
     PROGRAM,
     ProgramCommand,
@@ -389,7 +389,7 @@ def explain(
         others = {"--at": place, "--model": model, **schemas}
         refuse_with("--format" if format_ is not None else "--all", others)
     if model_schema:
-        from amplint.frameworks.page import schema
+        from amplint.frameworks.model_text import schema
 
         click.echo(schema())
         return CLEAN
@@ -399,8 +399,8 @@ def explain(
         click.echo(schema_of_settings(), nl=False)
         return CLEAN
     if model is not None:
-        from amplint.frameworks.page import text_of
-        from amplint.frameworks.reading import ModelError
+        from amplint.frameworks.model_reading import ModelError
+        from amplint.frameworks.model_text import text_of
         from amplint.util.escaping import lines_without_controls
 
         try:

@@ -13,7 +13,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from amplint import __version__
-from amplint.claim.selectors import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
+from amplint.findings.selectors import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
 from amplint.rule.packages import GROUP
 from amplint.rule.rule import Rule
 from amplint.util.toml import loads

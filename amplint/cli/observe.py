@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amplint.cli.adoption import baseline_options
+from amplint.cli.adoption_options import baseline_options
 from amplint.cli.options import (
     PROGRAM,
     ProgramCommand,

@@ -21,7 +21,7 @@ from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
     from amplint.project.discover import Project
-    from amplint.project.hierarchy import SettingsHierarchy
+    from amplint.project.settings_hierarchy import SettingsHierarchy
     from amplint.run.request import Request
     from amplint.util.text import Text
 
@@ -471,7 +471,7 @@ def files_and_settings(
 def hierarchy(
     paths: Sequence[str], config: Configured, options: Mapping[str, Any]
 ) -> SettingsHierarchy:
-    from amplint.project.hierarchy import SettingsHierarchy
+    from amplint.project.settings_hierarchy import SettingsHierarchy
 
     given = {
         key.replace("_", "-"): value

@@ -14,7 +14,7 @@ from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
 from amplint.project import observations
 from amplint.project.config import AND_COMMAND_LINE, KEYS, Settings, check_selectors
-from amplint.project.hierarchy import Projects
+from amplint.project.settings_hierarchy import Projects
 from amplint.project.torch_floor import ANY
 from amplint.rule import packages as rule_packages
 from amplint.rule.registry import all_rules

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
-from amplint.claim.finding import Edit, Finding, Fix, Safety, edited
+from amplint.findings.finding import Edit, Finding, Fix, Safety, edited
 from amplint.fix.unbound import newly_unbound
 from amplint.fix.unused_imports import read_too_early
 from amplint.util.text import Text, UnencodableError

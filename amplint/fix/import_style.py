@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from amplint.claim.finding import Edit, edited
+from amplint.findings.finding import Edit, edited
 from amplint.fix.unused_imports import removed_names, uses, words_in
 from amplint.knowledge.vocabulary import ASKS_WHAT_IS_THERE
 from amplint.source.edits.imports import Imports

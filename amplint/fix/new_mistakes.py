@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from amplint.claim.finding import Finding, Group
+from amplint.findings.finding import Finding, Group
 from amplint.rule.rule import Rule
 from amplint.util.line_diff import Change, changes
 from amplint.util.text import Text

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.fix.applying import SAFE, UNSAFE, fixable
 from amplint.fix.rounds import Rounds, Settled
 from amplint.fix.writing import write_texts

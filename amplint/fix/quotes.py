@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from amplint.claim.finding import Edit
+from amplint.findings.finding import Edit
 from amplint.util.text import Text
 
 # Ex) "cuda:0", and a line with a comment, whose words stay

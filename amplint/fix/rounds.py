@@ -8,10 +8,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from amplint.claim.finding import Finding, Safety
+from amplint.findings.finding import Finding, Safety
 from amplint.fix.applying import fixable
 from amplint.fix.new_mistakes import SERIOUS, Edited, new_mistakes
-from amplint.fix.one_round import RoundOfFixes, fix_round, place_of
+from amplint.fix.single_round import RoundOfFixes, fix_round, place_of
 from amplint.project.config import Configuration, Settings
 from amplint.run import cache as caching
 from amplint.run import engine

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, split
 
-from amplint.claim.finding import Edit, edited
+from amplint.findings.finding import Edit, edited
 from amplint.knowledge.libraries import STAR_IMPORTS
 from amplint.source.edits.imports import end_of, first_row
 from amplint.util.text import Text

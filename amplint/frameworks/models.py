@@ -8,7 +8,7 @@ from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Generic, NamedTuple, TypeVar
 
-from amplint.frameworks.reading import model_of
+from amplint.frameworks.model_reading import model_of
 from amplint.frameworks.schema import (
     ClassRow,
     Maker,

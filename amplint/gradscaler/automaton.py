@@ -16,7 +16,7 @@ import functools
 from enum import Enum
 from typing import NamedTuple
 
-from amplint.claim.violations import Violation
+from amplint.findings.violations import Violation
 
 
 class StepCall(Enum):

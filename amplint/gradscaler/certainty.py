@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.claim.violations import Violation
+from amplint.findings.violations import Violation
 from amplint.gradscaler.automaton import StepCall
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role

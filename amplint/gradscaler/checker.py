@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.claim.violations import Violation
+from amplint.findings.violations import Violation
+from amplint.gradscaler.accumulation import unscaled_each_batch
 from amplint.gradscaler.automaton import UNSCALED_TWICE
 from amplint.gradscaler.certainty import CertainPair, Certainty, innermost
 from amplint.gradscaler.checkpoints import Unsaved
@@ -14,9 +15,8 @@ from amplint.gradscaler.cleared_gradients import find_cleared
 from amplint.gradscaler.control_flow import ControlFlow
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, TrainingPart, calls
 from amplint.gradscaler.events import divides_by_zero
-from amplint.gradscaler.gathered import find_gathered
-from amplint.gradscaler.incomplete import Incompletes
 from amplint.gradscaler.interpreter import Interpreter
+from amplint.gradscaler.missing_calls import Incompletes
 from amplint.inference import Inference, SiteId
 from amplint.values.atoms import Evidence, Shows
 
@@ -117,7 +117,7 @@ class Misuses:
             if told.isdisjoint((zero, step)):
                 found.setdefault(zero, {}).setdefault(lost, self._misused(lost, step))
         micro = Violation.UNSCALED_EVERY_MICRO_BATCH
-        for here, there, is_refused in find_gathered(self._inference):
+        for here, there, is_refused in unscaled_each_batch(self._inference):
             raises = UNSCALED_TWICE if is_refused else ""
             found.setdefault(here, {}).setdefault(micro, self._misused(micro, there, (), raises))
         for site, step in Unsaved(self._inference, index).find():

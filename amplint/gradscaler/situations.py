@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from amplint.claim.violations import Violation
+from amplint.findings.violations import Violation
 from amplint.gradscaler.automaton import (
     LARGE,
     NO_CHECKS,

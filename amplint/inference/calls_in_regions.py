@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from amplint.inference.key_slots import KeySlot
 from amplint.inference.queue import Queue
-from amplint.inference.slots import Slot
 from amplint.inference.state import Key, SiteId, State
 from amplint.values.atoms import Region
 from amplint.values.lattice import agreed
@@ -92,7 +92,7 @@ class CallsInRegions:
     def __init__(
         self,
         states: Mapping[str, State],
-        slots: Mapping[Key, Slot],
+        slots: Mapping[Key, KeySlot],
         queue: Queue,
         region_in: Callable[[str, Region | None, bool], Region | None],
         before: CallsInRegions | None = None,
@@ -147,20 +147,20 @@ class CallsInRegions:
         joined = calls.joined() if calls is not None else None
         return self._region_in(function, joined, is_called)
 
-    def put(self, slot: Slot, site: SiteId, region: Region | None) -> None:
+    def put(self, slot: KeySlot, site: SiteId, region: Region | None) -> None:
         """Note that a call of the function whose slot it is stands in a region, or in none."""
         function = slot.key.owner
         before = self.inherited_by(function)
         if self.of(function).put(site, region):
             self._note_change(slot, before)
 
-    def remove(self, slot: Slot, site: SiteId) -> None:
+    def remove(self, slot: KeySlot, site: SiteId) -> None:
         """Forget a call that no longer runs the function."""
         before = self.inherited_by(slot.key.owner)
         self.of(slot.key.owner).remove(site)
         self._note_change(slot, before)
 
-    def _note_change(self, slot: Slot, before: Region | None) -> None:
+    def _note_change(self, slot: KeySlot, before: Region | None) -> None:
         self.are_stale = True
         if self.inherited_by(slot.key.owner) != before:
             self._queue.tell(slot.readers)

@@ -7,7 +7,7 @@ else is done, each component is evaluated from nothing and in a fixed order, aft
 that it depends on; and again, if something that it depends on is changed by that.
 
 A component is a strongly connected component of the graph of what depends on what: the nodes of all
-functions, and the keys by which functions exchange values. Time is linear in that graph, except for
+functions, and the keys by which functions access values. Time is linear in that graph, except for
 the components themselves: 7 % of the nodes and keys of timm 0.9.16, 15 % of allennlp 2.10.1.
 """
 
@@ -20,8 +20,8 @@ from typing import overload
 from amplint.inference.fixpoint import evaluate, forget, note_regions
 from amplint.inference.inference import Inference
 from amplint.inference.inherited_regions import inherited
+from amplint.inference.key_slots import Edge, KeySlot
 from amplint.inference.queue import Turn
-from amplint.inference.slots import Edge, Slot
 from amplint.inference.state import WHOLE, SiteId, Sites
 from amplint.util.walks import numbered_components
 from amplint.values.atoms import Value
@@ -166,7 +166,7 @@ class Components:
             self._stale.update(self._resting_on(slot, sites))
         inference.store.shrunk.clear()
 
-    def _resting_on(self, slot: Slot, sites: Iterable[SiteId]) -> Iterator[int]:
+    def _resting_on(self, slot: KeySlot, sites: Iterable[SiteId]) -> Iterator[int]:
         """The components that hold a key of which the part of a site outside has become less.
 
         Its value may be the same nevertheless, where that part had been the cause of others.
@@ -179,7 +179,7 @@ class Components:
         for site in sites if holding else ():
             yield from holding - self._writing(slot, [site])
 
-    def _writing(self, slot: Slot, sites: Iterable[SiteId]) -> set[int]:
+    def _writing(self, slot: KeySlot, sites: Iterable[SiteId]) -> set[int]:
         """The components that hold what some of these sites contribute to a key."""
         return {
             self._at[site[0]][node]
@@ -213,8 +213,8 @@ class Component:
         parts: of its keys, the parts that come from its values.
     """
 
-    def __init__(self, inference: Inference, members: Iterable[SiteId | Slot]) -> None:
-        slots: list[Slot] = []
+    def __init__(self, inference: Inference, members: Iterable[SiteId | KeySlot]) -> None:
+        slots: list[KeySlot] = []
         sites: list[SiteId] = []
         for member in members:
             if isinstance(member, tuple):
@@ -226,7 +226,7 @@ class Component:
         for function, node in self.sites:
             self.nodes.setdefault(function, set()).add(node)
         self.evaluated = {function: set(nodes) for function, nodes in self.nodes.items()}
-        self.parts: list[tuple[Slot, SiteId]] = []
+        self.parts: list[tuple[KeySlot, SiteId]] = []
         for slot in slots:
             for site in slot.parts:
                 own = self.nodes.get(site[0])
@@ -244,8 +244,8 @@ class ComponentTurn(Turn):
         self._component = component
         self._waiting = {function: set(nodes) for function, nodes in component.evaluated.items()}
         self._values: dict[SiteId, Value] = {}  # before it
-        self._keys: dict[Slot, Value | None] = {}  # those that have changed, before they did
-        self._parted: dict[Slot, None] = {}  # those of which some part has changed
+        self._keys: dict[KeySlot, Value | None] = {}  # those that have changed, before they did
+        self._parted: dict[KeySlot, None] = {}  # those of which some part has changed
 
     def run(self) -> None:
         """Evaluate it, and queue what depends on it and is to be evaluated again."""
@@ -304,11 +304,11 @@ class ComponentTurn(Turn):
             self._waiting.setdefault(function, set()).add(node)
         return function in self._inference.states
 
-    def changed(self, slot: Slot, before: Value | None) -> None:
+    def changed(self, slot: KeySlot, before: Value | None) -> None:
         """Note that a key has another value."""
         self._keys.setdefault(slot, before)
 
-    def part_changed(self, slot: Slot) -> None:
+    def part_changed(self, slot: KeySlot) -> None:
         """Note that a key is the join of other parts."""
         self._parted[slot] = None
 
@@ -349,8 +349,8 @@ class Dependence(Sequence[Sequence[int]]):
         self._numbers = {slot: number for number, slot in enumerate(self._slots, size)}
         self._following: list[Sequence[int] | None] = [None] * (size + len(self._slots))
         self._asked = bytearray(len(self._following))
-        self._also_read: dict[Slot, list[SiteId]] = {}
-        self._also_written: dict[str, list[tuple[Slot, SiteId]]] = {}  # by function
+        self._also_read: dict[KeySlot, list[SiteId]] = {}
+        self._also_written: dict[str, list[tuple[KeySlot, SiteId]]] = {}  # by function
         for slot, site, reads in kept:
             if reads:
                 self._also_read.setdefault(slot, []).append(site)
@@ -395,7 +395,7 @@ class Dependence(Sequence[Sequence[int]]):
                 following[node].append(self._numbers[slot])
         return following
 
-    def member(self, number: int) -> SiteId | Slot:
+    def member(self, number: int) -> SiteId | KeySlot:
         """The node or the key of a number."""
         if number >= self._keys:
             return self._slots[number - self._keys]
@@ -426,7 +426,7 @@ class Dependence(Sequence[Sequence[int]]):
         return any(self._asked[number] for number in self.numbers(sites[:1]))
 
 
-def sources(inference: Inference, slot: Slot, site: SiteId) -> Sequence[int]:
+def sources(inference: Inference, slot: KeySlot, site: SiteId) -> Sequence[int]:
     """The nodes that a site's part of a key is computed from."""
     function, number = site
     graph = inference.states[function].graph

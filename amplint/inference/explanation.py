@@ -100,7 +100,7 @@ Goal = At | WrittenPlace | RegionAround
 
 
 class Onlooker:
-    """The exchange of a node that is evaluated again: what it writes is noted, and changes nothing.
+    """The access of a node that is evaluated again: what it writes is noted, and changes nothing.
 
     Args:
         marks: for what is read.
@@ -184,7 +184,7 @@ class MarkedFrame(Frame):
 
     Args:
         inference, facts, state: as for `Frame`.
-        onlooker: the exchange.
+        onlooker: the access.
         node: which is evaluated.
         marks: for the operands, and for the region around.
     """

@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from amplint.inference.memo import Memo
-from amplint.inference.project.bindings import Bindings
-from amplint.inference.project.definitions import Definitions
-from amplint.inference.project.hierarchy import ClassHierarchy
-from amplint.inference.project.texts import ProjectTexts
-from amplint.inference.project.unseen_callers import UnseenCallers
-from amplint.inference.project.uses import UsesInProject
-from amplint.inference.project.writers import Writers
 from amplint.inference.queue import Queue
 from amplint.inference.state import Key, SiteId, Sites, State
 from amplint.inference.store import Store
+from amplint.inference.whole_program.bindings import Bindings
+from amplint.inference.whole_program.class_hierarchy import ClassHierarchy
+from amplint.inference.whole_program.definitions import Definitions
+from amplint.inference.whole_program.text_questions import ProjectTexts
+from amplint.inference.whole_program.unseen_callers import UnseenCallers
+from amplint.inference.whole_program.uses import UsesInProject
+from amplint.inference.whole_program.writers import Writers
 from amplint.ir.file_set import Files
 from amplint.util.errors import describe, function_at_fault
 from amplint.util.positions import Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-from amplint.inference.slots import Slot
+from amplint.inference.key_slots import KeySlot
 from amplint.inference.state import MAX_ROUNDS, WHOLE, SiteId, State
 from amplint.values.atoms import Value
 
@@ -19,11 +19,11 @@ class Turn(ABC):
         """Whether the turn sees to a node that is to be evaluated: now, or when it is done."""
 
     @abstractmethod
-    def changed(self, slot: Slot, before: Value | None) -> None:
+    def changed(self, slot: KeySlot, before: Value | None) -> None:
         """Note that a key has another value."""
 
     @abstractmethod
-    def part_changed(self, slot: Slot) -> None:
+    def part_changed(self, slot: KeySlot) -> None:
         """Note that a key is the join of other parts."""
 
 

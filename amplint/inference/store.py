@@ -11,11 +11,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from amplint.inference.call_graph import CallGraph
 from amplint.inference.calls_in_regions import CallsInRegions
+from amplint.inference.key_slots import Edge, KeySlot, gone
 from amplint.inference.memo import Memo
-from amplint.inference.project.definitions import Definitions
 from amplint.inference.queue import Queue
-from amplint.inference.slots import Edge, Slot, gone
 from amplint.inference.state import GLOBALS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
+from amplint.inference.whole_program.definitions import Definitions
 from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.values.atoms import BOTTOM, UNKNOWN, Region, Value, constant
 from amplint.values.lattice import few_functions, join
@@ -35,7 +35,7 @@ FOLLOWED_ONCE: frozenset[KeyKind] = frozenset({"return", "yield", "context", "fi
 
 
 class Store:
-    """The values that functions write for each other, by key: the `Exchange` of the fixpoint.
+    """The values that functions write for each other, by key: the `KeyAccess` of the fixpoint.
 
     Args:
         definitions: of the project.
@@ -82,7 +82,7 @@ class Store:
         self._queue = queue
         self._demand = demand
         self._note_bases = note_bases
-        self.slots: dict[Key, Slot] = before.slots if before else {}
+        self.slots: dict[Key, KeySlot] = before.slots if before else {}
         self.calls: CallGraph = before.calls if before else CallGraph()
         self.regions: CallsInRegions = CallsInRegions(
             states, self.slots, queue, region_in, before.regions if before else None
@@ -91,22 +91,22 @@ class Store:
         self.known_dispatches = before.known_dispatches if before else {}
         # By site: what it reads, and what it contributes to; and the same of the site that is
         # evaluated now.
-        self.read_by: dict[SiteId, list[Slot]] = before.read_by if before else {}
-        self.written_at: dict[SiteId, list[Slot]] = before.written_at if before else {}
-        self._reading: list[Slot] = []
-        self._writing: list[Slot] = []
+        self.read_by: dict[SiteId, list[KeySlot]] = before.read_by if before else {}
+        self.written_at: dict[SiteId, list[KeySlot]] = before.written_at if before else {}
+        self._reading: list[KeySlot] = []
+        self._writing: list[KeySlot] = []
         self.new_edges: set[Edge] | None = None
-        self.shrunk: dict[Slot, set[SiteId]] = {}
+        self.shrunk: dict[KeySlot, set[SiteId]] = {}
         self.current = ""
         self.outside = False
         self.node = WHOLE
         self._tests: dict[str, bool] = {}
 
-    def slot(self, key: Key) -> Slot:
+    def slot(self, key: Key) -> KeySlot:
         """The slot of a key; a new one where nothing was known."""
         slot = self.slots.get(key)
         if slot is None:
-            slot = self.slots[key] = Slot(key)
+            slot = self.slots[key] = KeySlot(key)
         return slot
 
     def read(self, key: Key) -> Value:
@@ -166,7 +166,7 @@ class Store:
         self._read_parts(slot)
         return join(value for site, value in slot.parts.items() if site not in sites)
 
-    def _join(self, slot: Slot) -> None:
+    def _join(self, slot: KeySlot) -> None:
         """Join the parts of a key anew."""
         before = slot.joined
         after = join(slot.parts.values())
@@ -177,21 +177,21 @@ class Store:
             slot.joined = after
             self.changed(slot, before)
 
-    def _read_parts(self, slot: Slot) -> None:
+    def _read_parts(self, slot: KeySlot) -> None:
         """Note that the node that is evaluated now looks at the single parts of a key."""
         site = (self.current, self.node)
         if self.current and site not in slot.part_readers:
             slot.part_readers = {*slot.part_readers, site}
             self._toggle((slot, site, True))
 
-    def _part_changed(self, slot: Slot) -> None:
+    def _part_changed(self, slot: KeySlot) -> None:
         """Have those evaluated who look at the single parts of a key."""
         if slot.part_readers:
             if self._queue.turn is not None:
                 self._queue.turn.part_changed(slot)
             self._queue.tell(slot.part_readers)
 
-    def changed(self, slot: Slot, before: Value | None) -> None:
+    def changed(self, slot: KeySlot, before: Value | None) -> None:
         """Have the readers of a key evaluated, whose value is another one."""
         if self._queue.turn is not None:
             self._queue.turn.changed(slot, before)
@@ -199,7 +199,7 @@ class Store:
             self.regions.are_stale = True
         self._queue.tell(slot.readers)
 
-    def written_by(self, function: str) -> Iterator[tuple[Slot, SiteId]]:
+    def written_by(self, function: str) -> Iterator[tuple[KeySlot, SiteId]]:
         """The keys that a function that was evaluated contributes to, each with the site."""
         state = self._states[function]
         for node in range(len(state.values)):
@@ -217,9 +217,9 @@ class Store:
                 sites = ((function, WHOLE), (function, GLOBALS))
                 yield from ((known, site) for site in sites if site in known.parts)
 
-    def reset(self, parts: Iterable[tuple[Slot, SiteId]]) -> None:
+    def reset(self, parts: Iterable[tuple[KeySlot, SiteId]]) -> None:
         """Take parts of keys for nothing: their sites are going to be evaluated."""
-        slots: dict[Slot, None] = {}
+        slots: dict[KeySlot, None] = {}
         for slot, site in parts:
             if site not in slot.parts:
                 continue  # taken back since the component was found
@@ -257,7 +257,7 @@ class Store:
         if self.new_edges is not None:
             self.new_edges ^= {edge}
 
-    def withdraw(self, slot: Slot, site: SiteId, shrinks: bool = True) -> None:
+    def withdraw(self, slot: KeySlot, site: SiteId, shrinks: bool = True) -> None:
         """Take back what a site has contributed to a key.
 
         Args:

@@ -62,6 +62,6 @@ UNBOUND: Final = Op("unbound")  # the name of a variable that was deleted
 OPAQUE: Final = Op("opaque")  # what nothing is known of
 
 OPERATIONS: Final = tuple(Op(value) for name, value in [*globals().items()] if name.isupper())
-# What conditions of rules may be about that is no node of its own (`amplint.view.spot`).
+# What conditions of rules may be about that is no node of its own (`amplint.view.evaluated_node`).
 NO_NODES = frozenset({"function", "test", "context"})
 NAMES = frozenset(OPERATIONS) | NO_NODES

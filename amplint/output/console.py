@@ -23,7 +23,7 @@ from amplint.util.escaping import printable_lines
 if TYPE_CHECKING:
     from amplint.fix.project_fixes import FixOutcome
     from amplint.output.formats import Report
-    from amplint.output.page import Section
+    from amplint.output.html_page import Section
     from amplint.run.request import Outcome, Request
     from amplint.util.text import Text
 
@@ -64,7 +64,7 @@ def show(
         paths: those that the user has named to `check`, for what a text at a terminal says of what
             can be done next; None to say nothing of that.
     """
-    from amplint.analyses.limits import lines_on
+    from amplint.facts.limits import lines_on
     from amplint.output.formats import Report, render
     from amplint.output.ordering import default_order
 
@@ -211,7 +211,7 @@ def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) ->
 
 def of_unsafe(fixed: FixOutcome) -> str:
     """Ex) ; --unsafe would fix 2 more (1 waits for `target-torch`)"""
-    from amplint.claim.finding import Safety
+    from amplint.findings.finding import Safety
 
     found = fixed.outcome.findings
     unsafe = [one.fix for one in found if one.fix and one.fix.safety is Safety.UNSAFE]

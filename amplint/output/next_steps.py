@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from amplint.claim.finding import Safety
+from amplint.findings.finding import Safety
 from amplint.output.ordering import DEAREST_FIRST
 from amplint.output.relevance import is_about_torch
 from amplint.run.request import Outcome, Request

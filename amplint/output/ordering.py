@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from amplint.claim.finding import Cost, Finding
+from amplint.findings.finding import Cost, Finding
 from amplint.output.repeats import is_brief
 from amplint.util.text import Text
 

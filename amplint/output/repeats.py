@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from amplint.claim.finding import Cost, Finding, Group
+from amplint.findings.finding import Cost, Finding, Group
 
 # Of 75 findings of AMP504 in ten repositories, 6 were worth a change to their owners, and of 37 of
 # evaluation none (benchmarks/review/first_hour.md).

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from amplint.claim.witness import (
+from amplint.findings.witness import (
     NOT_RUN,
     Differs,
     Dtype,

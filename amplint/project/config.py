@@ -15,9 +15,9 @@ from typing import Protocol
 
 import pathspec
 
-from amplint.claim.claim import Claim
-from amplint.claim.finding import Finding, Group, RuleName
-from amplint.claim.selectors import (
+from amplint.findings.declaration import Declaration
+from amplint.findings.finding import Finding, Group, RuleName
+from amplint.findings.selectors import (
     UNREADABLE,
     AnyClaim,
     beginnings,
@@ -174,13 +174,13 @@ class Settings:
     def selects_finding(self, finding: Finding) -> bool:
         return self.selects(finding.names, finding.group)
 
-    def may_report(self, rule: Claim) -> bool:
+    def may_report(self, rule: Declaration) -> bool:
         """Whether some finding of the rule can be reported."""
         own = RuleName(rule.code, rule.name)
         ways = [[own, former] for former in rule.cut_from] or [[own]]
         return any(self.selects(names, group) for names in ways for group in rule.groups)
 
-    def ignores(self, rule: Claim) -> bool:
+    def ignores(self, rule: Declaration) -> bool:
         """Whether `ignore` names the rule, or all of its findings."""
         return all(strength(self.ignore, [RuleName(rule.code, rule.name)], g) for g in rule.groups)
 
@@ -267,7 +267,7 @@ def strength(selectors: Iterable[str], names: Sequence[RuleName], group: Group) 
     return found
 
 
-def check_selectors(settings: Settings, rules: Sequence[Claim]) -> None:
+def check_selectors(settings: Settings, rules: Sequence[Declaration]) -> None:
     """Raise `ConfigError` at the first selector that speaks of no rule, or selects one that is in
     preview where these are off: nothing would be reported, and the run would pass."""
     words = selectors_of(rules)
@@ -509,7 +509,7 @@ def file_name(value: object, where: str) -> str:
 def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str], ...]:
     """Files of models, each with its text; they lie below the directory of the settings."""
     # Few projects have one, and the schema of models costs the start of a run 60 ms.
-    from amplint.frameworks.reading import ModelError, model_of  # noqa: PLC0415
+    from amplint.frameworks.model_reading import ModelError, model_of  # noqa: PLC0415
 
     found = []
     named = strings(value, where)
@@ -533,7 +533,7 @@ def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str]
     return tuple(found)
 
 
-def selectors_of(rules: Iterable[Claim]) -> frozenset[str]:
+def selectors_of(rules: Iterable[Declaration]) -> frozenset[str]:
     """Every word that may stand in `select` and its kin."""
     words = {"ALL", *(group.value for group in Group)}
     for rule in rules:

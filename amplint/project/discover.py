@@ -23,9 +23,9 @@ from pathlib import Path
 import pathspec
 
 from amplint.project.config import ConfigError, Configuration
-from amplint.project.hierarchy import Projects
 from amplint.project.patterns import spec
 from amplint.project.places import Directories
+from amplint.project.settings_hierarchy import Projects
 from amplint.util import files
 from amplint.util.errors import Failure
 from amplint.util.paths import join, lies_in, seen_from, slashes, upward

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from amplint.claim.selectors import version
+from amplint.findings.selectors import version
 from amplint.project import environments, requirements
 from amplint.project.places import Directories
 from amplint.project.requirements import Reader

@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from amplint.analyses.trait import Trait
+from amplint.facts.trait import Trait
 from amplint.ir.ops import NAMES
 
 if TYPE_CHECKING:  # a run from the cache imports this, and no values
     from amplint.values.atoms import Atom
-    from amplint.view.spot import Spot
+    from amplint.view.evaluated_node import EvaluatedNode
 
-Test = Callable[["Spot"], bool]
+Test = Callable[["EvaluatedNode"], bool]
 SHOWN = 3  # names in a sentence
 
 
@@ -28,10 +28,10 @@ class Way:
     """One way in which a node can be a candidate.
 
     Args:
-        ops: the operations (`amplint.ir.model.Node`) and spots of their own kind
-            (`amplint.view.spot.Spot`) that it is about; None for any.
-        names: of calls: the names of which the callee has one (`Spot.names`); None for any.
-        kinds: of calls: the kinds of which the callee may be one (`Spot.callees`); None for any.
+        ops: the operations (`amplint.ir.model.Node`, `amplint.view.evaluated_node`) that it is
+            about; None for any.
+        names: of calls: the names of which the callee has one; None for any.
+        kinds: of calls: the kinds of which the callee may be one; None for any.
         traits: what the function has to hold.
         symbols: the library names of which something in the function has to be one; None for any.
         tests: what the node has to pass, the cheapest first.
@@ -49,17 +49,21 @@ class Way:
         """The names or the kinds of callees that it is about; None for any."""
         return self.names if self.names is not None else self.kinds
 
-    def holds(self, spot: Spot) -> bool:
-        """Whether a spot passes the tests."""
+    def holds(self, here: EvaluatedNode) -> bool:
+        """Whether a node passes the tests."""
         for test in self.tests:  # noqa: SIM110 - this is asked of every node of a project
-            if not test(spot):
+            if not test(here):
                 return False
         return True
 
     def lacking(
-        self, op: str, spot: Spot, traits: frozenset[Trait], symbols: frozenset[str]
+        self,
+        op: str,
+        here: EvaluatedNode,
+        traits: frozenset[Trait],
+        symbols: frozenset[str],
     ) -> list[str] | None:
-        """The conditions that a spot does not meet, in words; None where it is not of the operation
+        """The conditions that a node does not meet, in words; None where it is not of the operation
         and the name that this way is about.
 
         Args:
@@ -68,14 +72,14 @@ class Way:
         """
         if self.ops is not None and op not in self.ops:
             return None
-        if self.names is not None and self.names.isdisjoint(spot.names):
+        if self.names is not None and self.names.isdisjoint(here.names):
             return None
-        if self.kinds is not None and self.kinds.isdisjoint(map(type, spot.callees)):
+        if self.kinds is not None and self.kinds.isdisjoint(map(type, here.callees)):
             return None
         lacking = [trait.value for trait in Trait if trait in self.traits - traits]
         if self.symbols is not None and self.symbols.isdisjoint(symbols):
             lacking.append(f"nothing in this function is {one_of(self.symbols)}")
-        return [*lacking, *(failure(test) for test in self.tests if not test(spot))]
+        return [*lacking, *(failure(test) for test in self.tests if not test(here))]
 
     def __and__(self, other: Way) -> Way:
         if self.of_callees is not None and other.of_callees is not None:
@@ -173,8 +177,8 @@ def calls_with(*keywords: str) -> Candidates:
     asked = frozenset(keywords)
 
     @failing(f"this is not given {one_of([f'{name}=' for name in asked])}")
-    def holds(spot: Spot) -> bool:
-        return not asked.isdisjoint(spot.node.data.keywords)
+    def holds(here: EvaluatedNode) -> bool:
+        return not asked.isdisjoint(here.node.data.keywords)
 
     return Candidates((Way(ops=frozenset({"call"}), tests=(holds,)),))
 

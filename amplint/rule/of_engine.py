@@ -3,9 +3,9 @@ nothing, and overflows that only a run shows."""
 
 from __future__ import annotations
 
-from amplint.claim.finding import Group
-from amplint.claim.selectors import UNREADABLE
-from amplint.claim.witness import Unrun
+from amplint.findings.finding import Group
+from amplint.findings.selectors import UNREADABLE
+from amplint.findings.witness import Unrun
 from amplint.rule.rule import Rule
 
 UNPARSABLE = Rule(

@@ -10,8 +10,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, overload
 
-from amplint.claim.finding import Cost, Group
-from amplint.claim.selectors import (
+from amplint.findings.finding import Cost, Group
+from amplint.findings.selectors import (
     CODE,
     MOST_NEAR,
     NAME,
@@ -22,7 +22,7 @@ from amplint.claim.selectors import (
     near_codes,
     whole,
 )
-from amplint.claim.witness import NOT_RUN
+from amplint.findings.witness import NOT_RUN
 from amplint.rule.of_engine import ENGINE_RULES
 from amplint.rule.rule import Rule
 from amplint.util.errors import Failure, describe

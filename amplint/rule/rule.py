@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from amplint.claim.claim import Claim
-from amplint.claim.finding import Finding
+from amplint.findings.declaration import Declaration
+from amplint.findings.finding import Finding
 from amplint.rule.conditions import Candidates
 
 if TYPE_CHECKING:  # a run from the cache imports rules, and no analysis
@@ -25,7 +25,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Rule(Claim):
+class Rule(Declaration):
     """A claim with its checks.
 
     Args:

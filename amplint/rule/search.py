@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from amplint.analyses.fact import Facts
-from amplint.analyses.trait import Trait
-from amplint.analyses.traits import Traits
+from amplint.analyses.function_traits import Traits
+from amplint.facts.fact import Facts
+from amplint.facts.trait import Trait
 from amplint.inference import State
 from amplint.ir import ops
 from amplint.ir.file_set import Files
@@ -24,7 +24,14 @@ from amplint.values.atoms import (
     Atom,
     Value,
 )
-from amplint.view.spot import KnownProject, Spot, contexts, names_of_callee, symbols, tests
+from amplint.view.evaluated_node import (
+    EvaluatedNode,
+    KnownProject,
+    contexts,
+    names_of_callee,
+    symbols,
+    tests,
+)
 from amplint.view.view import NeedsCodeError, View
 
 
@@ -48,7 +55,7 @@ ELSEWHERE = frozenset(
 
 
 class TableEntry(NamedTuple):
-    """A rule, the number and the judge of one of its checks, and what a spot has to pass for it."""
+    """A rule, the number and the judge of one of its checks, and what a node has to pass for it."""
 
     rule: Rule
     check: int
@@ -98,19 +105,19 @@ def ways_of(rule: Rule) -> Iterator[tuple[int, Way]]:
 
 
 class Candidate(NamedTuple):
-    """A spot that a check is shown.
+    """A node that a check is shown.
 
     Args:
         row: the one that it counts for: of what is in a function, its first.
         code: of the rule.
         check: the number of the check.
-        spot: the node.
+        here: the node.
     """
 
     row: int
     code: str
     check: int
-    spot: Spot
+    here: EvaluatedNode
 
 
 @dataclass(frozen=True)
@@ -118,8 +125,8 @@ class FileCandidates:
     """The candidates in one file.
 
     Args:
-        shown: the spots that checks are shown.
-        faults: by code: where a condition of the rule raised first, and what. Such a spot counts as
+        shown: the nodes that checks are shown.
+        faults: by code: where a condition of the rule raised first, and what. Such a node counts as
             a candidate, so that the fault costs none of the rule's findings.
     """
 
@@ -133,7 +140,7 @@ class CandidateSearch:
     Args:
         files, facts: of the project.
         rules: those that may speak.
-        may_find: whether a check of a rule may find something at a spot that meets its condition.
+        may_find: whether a check of a rule may find something at a node that meets its condition.
     """
 
     def __init__(
@@ -141,7 +148,7 @@ class CandidateSearch:
         files: Files,
         facts: Facts,
         rules: Sequence[Rule],
-        may_find: Callable[[Rule, Judge, Spot], bool] = lambda *_: True,
+        may_find: Callable[[Rule, Judge, EvaluatedNode], bool] = lambda *_: True,
     ) -> None:
         self.facts = facts
         self._files = files
@@ -172,34 +179,37 @@ class CandidateSearch:
     def about(self, path: str, row: int, rule: Rule) -> Iterator[tuple[Candidate, Way, list[str]]]:
         """The nodes of a line that a rule is about by their operation and name, each with the way
         and the conditions of it that the node does not meet."""
-        for op, spot in self.every_spot(path):
-            if spot.location[0] != row:
+        for op, here in self.every_node(path):
+            if here.location[0] != row:
                 continue
-            traits = self.facts[Traits].of_function(spot.function)
-            symbols = self._symbols_of(spot.function)
+            traits = self.facts[Traits].of_function(here.function)
+            symbols = self._symbols_of(here.function)
             for check, way in ways_of(rule):
-                lacking = way.lacking(op, spot, traits, symbols)
+                lacking = way.lacking(op, here, traits, symbols)
                 if lacking is not None:
-                    yield Candidate(row, rule.code, check, spot), way, lacking
+                    yield Candidate(row, rule.code, check, here), way, lacking
 
-    def every_spot(self, path: str) -> Iterator[tuple[str, Spot]]:
-        """The spots of a file, each with its operation."""
+    def every_node(self, path: str) -> Iterator[tuple[str, EvaluatedNode]]:
+        """The nodes of a file, each with its operation."""
         for identity, facts in self._files.own[path].facts.functions.items():
             state = self.facts.inference.states.get(identity)
             if state is not None:
-                yield from self._every_spot(identity, facts, state)
+                yield from self._every_node_of(identity, facts, state)
 
-    def _every_spot(
+    def _every_node_of(
         self, identity: str, facts: FunctionFacts, state: State
-    ) -> Iterator[tuple[str, Spot]]:
-        """The spots of a function, each with its operation."""
+    ) -> Iterator[tuple[str, EvaluatedNode]]:
+        """The nodes of a function, each with its operation."""
         if facts.kind in ("function", "lambda"):
-            yield "function", Spot(self._project, identity, state, -1, 0, facts.location)
+            yield "function", EvaluatedNode(self._project, identity, state, -1, 0, facts.location)
         for number, node in enumerate(state.graph.nodes):
-            yield node.op, Spot(self._project, identity, state, number, node.block, node.location)
+            yield (
+                node.op,
+                EvaluatedNode(self._project, identity, state, number, node.block, node.location),
+            )
         for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
             for place in found:
-                yield op, Spot(self._project, identity, state, *place)
+                yield op, EvaluatedNode(self._project, identity, state, *place)
 
     def _of(self, path: str) -> FileCandidates:
         shown: list[Candidate] = []
@@ -212,19 +222,19 @@ class CandidateSearch:
             if state is None or not state.graph.nodes:  # the traits may have cost the function
                 continue
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
-            for spot, entries in self._spots(identity, facts, state, table):
+            for here, entries in self._nodes(identity, facts, state, table):
                 known: set[tuple[str, int]] = set()
                 for rule, check, judge, holds in entries:
                     if known and (rule.code, check) in known:  # by another way
                         continue
                     try:
-                        if not holds(spot) or not self._may_find(rule, judge, spot):
+                        if not holds(here) or not self._may_find(rule, judge, here):
                             continue
                     except Exception as error:
-                        fault = f"line {spot.location[0]}: {describe(error)}"
+                        fault = f"line {here.location[0]}: {describe(error)}"
                         faults.setdefault(rule.code, fault)
                     known.add((rule.code, check))
-                    shown.append(Candidate(own or spot.location[0], rule.code, check, spot))
+                    shown.append(Candidate(own or here.location[0], rule.code, check, here))
         return FileCandidates(shown, faults)
 
     def _table(self, identity: str) -> WayTable:
@@ -245,16 +255,16 @@ class CandidateSearch:
             found |= known[value]
         return frozenset(found)
 
-    def _spots(
+    def _nodes(
         self, identity: str, facts: FunctionFacts, state: State, table: WayTable
-    ) -> Iterator[tuple[Spot, Sequence[TableEntry]]]:
-        """The spots of a function that some rule may speak of."""
+    ) -> Iterator[tuple[EvaluatedNode, Sequence[TableEntry]]]:
+        """The nodes of a function that some rule may speak of."""
 
-        def spot(number: int, block: int, location: Location) -> Spot:
-            return Spot(self._project, identity, state, number, block, location)
+        def here(number: int, block: int, location: Location) -> EvaluatedNode:
+            return EvaluatedNode(self._project, identity, state, number, block, location)
 
         if facts.kind in ("function", "lambda") and "function" in table.by_op:
-            yield spot(-1, 0, facts.location), table.by_op["function"]
+            yield here(-1, 0, facts.location), table.by_op["function"]
         nodes = state.graph.nodes
         for number, node in enumerate(nodes):
             if node.op == ops.CALL:
@@ -263,17 +273,17 @@ class CandidateSearch:
             else:
                 entries = table.by_op.get(node.op, ())
             if entries:
-                yield spot(number, node.block, node.location), entries
+                yield here(number, node.block, node.location), entries
         for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
             if op in table.by_op:
                 for place in found:
-                    yield spot(*place), table.by_op[op]
+                    yield here(*place), table.by_op[op]
 
 
-def may_find(rule: Rule, judge: Judge, spot: Spot) -> bool:
-    """Whether a check finds something at a spot, as far as the value graph says."""
+def may_find(rule: Rule, judge: Judge, here: EvaluatedNode) -> bool:
+    """Whether a check finds something at a node, as far as the value graph says."""
     try:
-        for _ in judge(View(rule, spot)):
+        for _ in judge(View(rule, here)):
             return True
     except NeedsCodeError:
         return True

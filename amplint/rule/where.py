@@ -4,22 +4,22 @@ what is known of it."""
 from __future__ import annotations
 
 from amplint.analyses.hotness import EVALUATION, TRAINING
-from amplint.analyses.trait import Trait
+from amplint.facts.trait import Trait
 from amplint.rule.conditions import Test, failing, in_functions, nodes, where
-from amplint.view.spot import Spot
+from amplint.view.evaluated_node import EvaluatedNode
 
 
 def _heated(temperature: str) -> Test:
     @failing(f"this is not seen to run once per batch of {temperature}")
-    def holds(spot: Spot) -> bool:
-        return spot.project.temperature(spot.function, spot.block) == temperature
+    def holds(here: EvaluatedNode) -> bool:
+        return here.project.temperature(here.function, here.block) == temperature
 
     return holds
 
 
 @failing("this is in no autocast region")
-def _is_in_region(spot: Spot) -> bool:
-    return spot.enabled_region is not None
+def _is_in_region(here: EvaluatedNode) -> bool:
+    return here.enabled_region is not None
 
 
 HOT = where(_heated(TRAINING), Trait.HOT)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.limits import PATHS, Limited, united
-from amplint.analyses.program import Program
-from amplint.analyses.questions import NotedView, same
 from amplint.analyses.scaler_misuse import ScalerMisuse
-from amplint.claim.selectors import whole
+from amplint.facts.limits import PATHS, Limited, united
+from amplint.facts.program import Program
+from amplint.facts.recorded_questions import NotedView, same
+from amplint.findings.selectors import whole
 from amplint.frameworks.configuration import StatedPrecision
 from amplint.ir.ast_cache import TreeCache
 from amplint.ir.file_index import File
@@ -22,10 +22,10 @@ from amplint.ir.file_set import Files
 from amplint.project.observations import ObservedFunction
 from amplint.rule.rule import Rule
 from amplint.rule.search import CandidateSearch, may_find
+from amplint.run.file_result import FileResult
 from amplint.run.indexing import Indexer, IndexStore
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
-from amplint.run.seen import Seen
 from amplint.run.unreadable import why_unread
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
@@ -57,7 +57,7 @@ class Analysed:
         limited: its functions that reached a limit.
     """
 
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, FileResult]
     problems: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
@@ -109,13 +109,13 @@ class IndexedPart:
     """
 
     files: Files
-    unread: Mapping[str, Seen]
+    unread: Mapping[str, FileResult]
 
 
 def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPart:
     """Index the files of a part, in as many processes at most."""
     own: dict[str, File] = {}
-    unread: dict[str, Seen] = {}
+    unread: dict[str, FileResult] = {}
     indexer = Indexer(task.texts, task.indexed, task.tree_cache, task.store, task.progress)
     indexer.prepare(part, processes)
     for path in part:
@@ -186,7 +186,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         known = changed is not None and judgements is not None and path not in changed
         return size // KNOWN if known else size
 
-    def look(path: str) -> tuple[Seen, Judgement | None]:
+    def look(path: str) -> tuple[FileResult, Judgement | None]:
         seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements)
         # What an analysis has failed on since. (Another process may report the same.)
         new = [failure for failure in program.failures if failure not in told]
@@ -227,7 +227,7 @@ def look_at(
     candidates: CandidateSearch,
     task: Task,
     judgements: Judgements | None,
-) -> tuple[Seen, Judgement | None]:
+) -> tuple[FileResult, Judgement | None]:
     """Let the rules look at one file, unless they would say what they have said before; and what is
     to be kept of it. What fails there is a problem of this file alone."""
     path, text = file.path, task.texts[file.path]
@@ -238,13 +238,13 @@ def look_at(
     try:
         found = candidates.of(path)
         if not found.shown:
-            return Seen(), None
+            return FileResult(), None
         rows = rows_of(found)
         known = judgements.recall(path, rows) if judgements is not None else None
         holds = known is not None and same(known.asked, program.facts, spans)
         # (Nobody has failed on a question, or on a condition of a candidate.)
         if known is not None and holds and not program.failures and not found.faults:
-            return Seen(known.findings, notices=known.notices), None
+            return FileResult(known.findings, notices=known.notices), None
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
 
@@ -254,7 +254,7 @@ def look_at(
         judged = judge(path, text, about, found, task.rules, told_spans)
     except Exception as error:
         fault = f"{path}: amplint failed on this file: {describe(error)}"
-        return Seen(problems=(fault,)), None
+        return FileResult(problems=(fault,)), None
     names = {rule.code: whole(rule) for rule in task.rules}
     outside = {rule.code for rule in task.rules if rule.package}
     failed = {code: [fault] for code, fault in found.faults.items()}
@@ -268,7 +268,7 @@ def look_at(
     ]
     notices = tuple(f"{path}: {notice}" for notice in judged.notices)
     blames_amplint = bool(judged.faults) or not failed.keys() <= outside
-    seen = Seen(judged.findings, tuple(problems), notices, blames_amplint)
+    seen = FileResult(judged.findings, tuple(problems), notices, blames_amplint)
     if judgements is None or noted is None or noted.asked is None or problems or program.failures:
         return seen, None
     digest = judgements.store.digest_of(path)

@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from amplint.claim import selectors
-from amplint.claim.finding import Finding, Fix, Group, Safety, by_place, edited
-from amplint.claim.suppressions import Suppressions
+from amplint.findings import selectors
+from amplint.findings.finding import Finding, Fix, Group, Safety, by_place, edited
+from amplint.findings.suppressions import Suppressions
 from amplint.knowledge.vocabulary import HANDLES_OLD
 from amplint.project.config import Settings, strength
 from amplint.project.torch_floor import ANY
 from amplint.rule.rule import Rule
+from amplint.run.file_result import FileResult
 from amplint.run.request import Request
-from amplint.run.seen import Seen
 from amplint.run.unused_suppressions import unused
 from amplint.util.intervals import Intervals
 from amplint.util.text import Text
@@ -84,7 +84,7 @@ class Filter:
         """The codes of rules that other packages bring."""
         return frozenset(rule.code for rule in self.request.rules if rule.package)
 
-    def findings(self, path: str, seen: Seen, complete: bool) -> list[Finding]:
+    def findings(self, path: str, seen: FileResult, complete: bool) -> list[Finding]:
         """The findings in a file that are to be reported, by place.
 
         Args:
@@ -96,7 +96,7 @@ class Filter:
         found = self._reported(path, seen, Suppressions(text, self._others), complete)
         return sorted(found, key=by_place)
 
-    def off(self, path: str, seen: Seen) -> Iterator[Finding]:
+    def off(self, path: str, seen: FileResult) -> Iterator[Finding]:
         """The findings in a file of rules that are off by default, without those that a comment or
         the settings keep quiet, or in whose place another rule speaks."""
         settings = self.request.settings_of(path) if seen.findings else None
@@ -111,7 +111,7 @@ class Filter:
                 yield finding
 
     def _reported(
-        self, path: str, seen: Seen, suppressions: Suppressions, complete: bool
+        self, path: str, seen: FileResult, suppressions: Suppressions, complete: bool
     ) -> Iterator[Finding]:
         if not seen.findings and not suppressions.all:
             return  # as for nearly all files: their settings need not be looked at
@@ -173,7 +173,7 @@ class Filter:
         handler = self._handlers[part]
         return None if handler is None else (ANY, handler)
 
-    def hider(self, path: str, finding: Finding, seen: Seen) -> str:
+    def hider(self, path: str, finding: Finding, seen: FileResult) -> str:
         """Why a finding in a file is not reported, as a clause behind its rule: the settings,
         another rule that speaks in its place, or a comment."""
         settings = self.request.settings_of(path)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.util.positions import Span
 from amplint.util.text import LINE_END, Text, code_of
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from amplint.analyses.fact import Answer_co, Fact, Facts, Known, NodeFact
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.inferred import Regions, Values
-from amplint.analyses.program import FileView, Link, Program
-from amplint.claim.finding import Finding
+from amplint.facts.fact import Answer_co, Fact, Facts, Known, NodeFact
+from amplint.facts.inference_results import Regions, Values
+from amplint.facts.program import FileView, Link, Program
+from amplint.findings.finding import Finding
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -27,10 +27,10 @@ from amplint.rule.rule import Rule
 from amplint.rule.search import Candidate, CandidateSearch, FileCandidates
 from amplint.run import observation_findings
 from amplint.run.analysis import deeply, index_part
+from amplint.run.file_result import FileResult
 from amplint.run.filtering import Filter
 from amplint.run.judge import judge, lacking, source_of, views_of
 from amplint.run.request import Request
-from amplint.run.seen import Seen
 from amplint.run.session import linker_of, part_with, without_collector
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
@@ -248,14 +248,14 @@ class InspectedLine:
         """The nodes in the line that its checks are shown: all that meet the condition, whether or
         not anything may be found there."""
         for each in self._candidates.shown:
-            if each.code == rule.code and each.spot.location[0] == self.row:
+            if each.code == rule.code and each.here.location[0] == self.row:
                 yield each
 
     def _about(self, rule: Rule) -> Sequence[Candidate]:
         """The nodes in the line that its checks are about, whether or not these are shown them, in
         the order of the text."""
         about = (each for each, _, _ in self._search.about(self.path, self.row, rule))
-        return sorted(about, key=lambda each: each.spot.location[:2])
+        return sorted(about, key=lambda each: each.here.location[:2])
 
     @cached_property
     def _judged(self) -> tuple[Finding, ...]:
@@ -267,12 +267,12 @@ class InspectedLine:
     @cached_property
     def _reported(self) -> Sequence[Finding]:
         """The findings in the file that the user is shown, as the rules have made them."""
-        shown = self._filter.findings(self.path, Seen(self._judged), complete=False)
+        shown = self._filter.findings(self.path, FileResult(self._judged), complete=False)
         places = {(each.code, each.span) for each in shown}
         return [each for each in self._judged if (each.code, each.span) in places]
 
     def _hider(self, finding: Finding) -> str:
-        return self._filter.hider(self.path, finding, Seen(self._judged))
+        return self._filter.hider(self.path, finding, FileResult(self._judged))
 
     def _findings_of(self, rule: Rule) -> tuple[Finding, ...]:
         return tuple(

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from amplint.analyses.never_given import NeverGiven
-from amplint.analyses.program import FileView
-from amplint.claim.claim import Claim, Presumes
-from amplint.claim.finding import Finding, Group
+from amplint.facts.program import FileView
+from amplint.findings.declaration import Declaration, Presumes
+from amplint.findings.finding import Finding, Group
 from amplint.rule.rule import Judge, Rule
 from amplint.rule.search import Candidate, FileCandidates
 from amplint.source.navigation import Layout
@@ -132,17 +132,17 @@ def views_of(
     seen: set[tuple[str, int, int, int]] = set()
     for each in candidates:
         rule = rules.get(each.code)
-        view = code.view(rule, each.spot) if rule is not None else None
+        view = code.view(rule, each.here) if rule is not None else None
         if rule is None or view is None or not view.is_written:
             continue
         # The test of `if x: ... else: ...` decides about two blocks.
-        key = (each.code, each.check, each.spot.number, id(view.cst))
+        key = (each.code, each.check, each.here.number, id(view.cst))
         if key not in seen:
             seen.add(key)
             yield view, rule.checks[each.check].judge
 
 
-def own(rule: Claim, findings: Iterable[Finding]) -> Iterator[Finding]:
+def own(rule: Declaration, findings: Iterable[Finding]) -> Iterator[Finding]:
     """The findings of a check. Raises TypeError for what is none of its rule."""
     for finding in findings:
         if not isinstance(finding, Finding) or finding.code != rule.code:

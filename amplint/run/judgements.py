@@ -1,8 +1,8 @@
 """The findings in single files, kept with what they rest on.
 
 Link finds out what an edit changes; who is to be judged again shows when the rules' questions about
-a file are asked again: see `analyses/questions.py`. Files with the same answers are not parsed, and
-not shown to the rules.
+a file are asked again: see `facts/recorded_questions.py`. Files with the same answers are not
+parsed, and not shown to the rules.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import cached_property
 
 import msgspec
 
-from amplint.analyses.questions import Asked
-from amplint.claim.finding import Finding
+from amplint.facts.recorded_questions import Asked
+from amplint.findings.finding import Finding
 from amplint.rule.rule import Rule
 from amplint.rule.search import FileCandidates
 from amplint.run.cache import key_of
@@ -31,7 +31,7 @@ class Judgement(msgspec.Struct, array_like=True):
         digest: of the file.
         rows: its candidates.
         asked: all that the rules have asked about the project.
-        findings, notices: as in `seen.Seen`.
+        findings, notices: as in `FileResult`.
     """
 
     digest: str
@@ -111,6 +111,6 @@ def judgements_of(
 def rows_of(candidates: FileCandidates) -> Rows:
     """The candidates in a file, to be held against those of a later run."""
     shown: dict[int, list[str]] = {}
-    for row, code, check, spot in candidates.shown:
-        shown.setdefault(row, []).append(f"{code} {check} {spot.function} {spot.number}")
+    for row, code, check, here in candidates.shown:
+        shown.setdefault(row, []).append(f"{code} {check} {here.function} {here.number}")
     return sorted(shown.items())

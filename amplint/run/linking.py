@@ -9,14 +9,14 @@ from typing import Protocol
 
 import msgspec
 
-from amplint.analyses.fact import Facts
-from amplint.analyses.program import linked
+from amplint.facts.fact import Facts
+from amplint.facts.program import linked
 from amplint.inference import Inference
-from amplint.inference.kept.continuation import can_go_on, continued
-from amplint.inference.kept.interface import different
-from amplint.inference.kept.snapshot import KeptOnDisk, Snapshot, taken
-from amplint.inference.kept.taking_up import take_up
-from amplint.inference.project.presumption import Presumption
+from amplint.inference.incremental.continuation import can_go_on, continued
+from amplint.inference.incremental.interface import different
+from amplint.inference.incremental.resumption import take_up
+from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference.whole_program.presumption import Presumption
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project import observations

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from amplint.claim.finding import Finding, by_place
+from amplint.findings.finding import Finding, by_place
 from amplint.project import observations
 from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, UnusableError
@@ -91,7 +91,7 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
     A function whose text has changed since is one that a run has been in.
     """
     # The second analysis alone needs them, and what is in the cache needs none.
-    from amplint.inference.project.observation_values import digest_of, innermost  # noqa: PLC0415
+    from amplint.inference.whole_program.observation_values import digest_of, innermost  # noqa: PLC0415
     from amplint.ir.file_index import File  # noqa: PLC0415
 
     files: dict[str, File] = {}

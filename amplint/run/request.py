@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplint.analyses.limits import Limited
-from amplint.claim.finding import Finding
+from amplint.facts.limits import Limited
+from amplint.findings.finding import Finding
 from amplint.project.config import DEFAULT_SELECT, Configuration, Settings
 from amplint.project.discover import Project
 from amplint.project.observations import ObservedFunction

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from amplint.analyses.limits import Limited, united
-from amplint.claim.finding import Finding
+from amplint.facts.limits import Limited, united
+from amplint.findings.finding import Finding
 from amplint.frameworks.configuration import StatedPrecision, told
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
@@ -23,12 +23,12 @@ from amplint.project.reading import Reading
 from amplint.rule.rule import Rule
 from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Task, analyse_part
+from amplint.run.file_result import FileResult
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, IndexStore
 from amplint.run.linking import Linker
-from amplint.run.parts import divide
+from amplint.run.partition import divide
 from amplint.run.request import AnalysisResult, Request
-from amplint.run.seen import Seen
 from amplint.run.unreadable import unparsable
 from amplint.util.paths import seen_from, slashes
 from amplint.util.positions import Position
@@ -104,21 +104,23 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
     """The texts of the files that have one, and what is said of those whose bytes are none, and
     of cells of notebooks that are no Python."""
     texts: dict[str, Text] = {}
-    seen: dict[str, Seen] = {}
+    seen: dict[str, FileResult] = {}
     for path in reading.paths:
         try:
             texts[path] = reading.text(path)
         except TooLargeError as error:  # which Python reads: it is no mistake
-            seen[path] = Seen(notices=(f"{path}: not checked: {error.reason}",))
+            seen[path] = FileResult(notices=(f"{path}: not checked: {error.reason}",))
         except UndecodableError as error:
             at = Position(error.row, error.column)
             what = "notebook" if isinstance(error, NotANotebookError) else "file"
-            seen[path] = Seen((unparsable(path, at, error.reason, what, remedy=error.remedy),))
+            seen[path] = FileResult(
+                (unparsable(path, at, error.reason, what, remedy=error.remedy),)
+            )
         else:
             refused = texts[path].refused
             if refused:
                 cells = (unparsable(path, at, reason, "cell") for at, reason in refused)
-                seen[path] = Seen(tuple(cells))
+                seen[path] = FileResult(tuple(cells))
     return texts, Analysed(seen, unread=frozenset(seen))
 
 
@@ -146,7 +148,7 @@ def rules_of(request: Request, paths: Iterable[str]) -> list[Rule]:
 
 def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
     """The result to report, of all that was judged."""
-    seen: dict[str, Seen] = {}
+    seen: dict[str, FileResult] = {}
     for part in parts:
         for path in part.seen.keys() & found.request.project.reported:
             said = part.seen[path]
@@ -299,7 +301,7 @@ class KeptAnalysis:
     digests: dict[str, str]
     others: dict[str, str]
     questions: tuple[TextQuestion, ...]
-    seen: dict[str, Seen]
+    seen: dict[str, FileResult]
     unread: frozenset[str]
     limited: Limited
 

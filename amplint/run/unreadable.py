@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import platform
 
-from amplint.claim.finding import Cost, Finding
+from amplint.findings.finding import Cost, Finding
 from amplint.rule.of_engine import UNPARSABLE
-from amplint.run.seen import Seen
+from amplint.run.file_result import FileResult
 from amplint.util.errors import describe
 from amplint.util.positions import Position, Span
 from amplint.util.text import SAVE_AS_UTF8, why_python_refuses
 
 
-def why_unread(path: str, text: str, error: Exception) -> Seen:
+def why_unread(path: str, text: str, error: Exception) -> FileResult:
     """The result for a file that could not be indexed: by Python's fault, or by amplint's."""
     refusal = why_python_refuses(text)
     if refusal is None:
-        return Seen(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
+        return FileResult(problems=(f"{path}: amplint cannot read it: {describe(error)}",))
     remedy = SAVE_AS_UTF8 if "\0" in text else ""
-    return Seen(findings=(unparsable(path, *refusal, remedy=remedy),))
+    return FileResult(findings=(unparsable(path, *refusal, remedy=remedy),))
 
 
 PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"

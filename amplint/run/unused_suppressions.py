@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from amplint.claim.finding import Edit, Finding, Fix, Safety
-from amplint.claim.selectors import did_you_mean
-from amplint.claim.suppressions import AMPLINT, VERBS, Suppression, Suppressions, Word
+from amplint.findings.finding import Edit, Finding, Fix, Safety
+from amplint.findings.selectors import did_you_mean
+from amplint.findings.suppressions import AMPLINT, VERBS, Suppression, Suppressions, Word
 from amplint.rule.of_engine import UNUSED
 from amplint.rule.registry import UnknownRuleError, find
 from amplint.rule.rule import Rule

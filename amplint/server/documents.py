@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from amplint.server.messages import Open
-from amplint.server.positions import Encoding, Range, offset_of
+from amplint.server.protocol_positions import Encoding, Range, offset_of
 from amplint.util.text import Text
 
 

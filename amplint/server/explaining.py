@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.output import inspection as page
+from amplint.output import inspection_text as page
 from amplint.project import discover
-from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import read
+from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
 from amplint.rule import registry
 from amplint.run.cache import NAME, Cache
 from amplint.run.inspection import inspect, row_in

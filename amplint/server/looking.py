@@ -11,9 +11,9 @@ from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings
 from amplint.project.discover import Project
-from amplint.project.hierarchy import Projects, SettingsHierarchy
 from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
+from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
 from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache

@@ -29,9 +29,9 @@ from amplint.server.messages import (
     Supersede,
     reserved_output,
 )
-from amplint.server.notebooks import OpenNotebook
-from amplint.server.positions import ENCODINGS, Encoding
+from amplint.server.open_notebooks import OpenNotebook
 from amplint.server.presentation import KnownText, own_place, own_range
+from amplint.server.protocol_positions import ENCODINGS, Encoding
 from amplint.server.schedule import Schedule
 from amplint.server.under_way import UnderWay
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from amplint.server.positions import Encoding, Range
+from amplint.server.protocol_positions import Encoding, Range
 
 HEAD = struct.Struct(">I")
 

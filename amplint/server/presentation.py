@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lsprotocol import types
 
 from amplint.server.messages import Item, Page, Repair, TextEdit
-from amplint.server.positions import EditorPlace, Range
+from amplint.server.protocol_positions import EditorPlace, Range
 from amplint.util.text import Text
 
 SOURCE = "amplint"

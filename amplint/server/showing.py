@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from amplint.claim.finding import Finding, Fix, Group, Related, Safety
+from amplint.findings.finding import Finding, Fix, Group, Related, Safety
 from amplint.fix.applying import SAFE, UNSAFE
-from amplint.fix.one_round import fix_round
+from amplint.fix.single_round import fix_round
 from amplint.output import rule_page
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import text_of
@@ -17,7 +17,7 @@ from amplint.rule import registry
 from amplint.run.request import Outcome, Request
 from amplint.server.addresses import uri_of
 from amplint.server.messages import Elsewhere, Item, JudgedText, Page, Repair, Repaired, TextEdit
-from amplint.server.positions import Encoding, Range, range_between, range_of
+from amplint.server.protocol_positions import Encoding, Range, range_between, range_of
 from amplint.util.escaping import without_controls
 from amplint.util.line_diff import changes
 from amplint.util.positions import Position, Span

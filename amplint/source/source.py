@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amplint.analyses.fact import Answer_co, NodeFact, PlaceFact
 from amplint.analyses.hotness import TRAINING, Hotness
-from amplint.analyses.inferred import Regions
-from amplint.analyses.program import FileView
-from amplint.claim.claim import Claim
-from amplint.claim.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
+from amplint.facts.fact import Answer_co, NodeFact, PlaceFact
+from amplint.facts.inference_results import Regions
+from amplint.facts.program import FileView
+from amplint.findings.declaration import Declaration
+from amplint.findings.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
 from amplint.source.edits.code_edits import REFUSED, Edits, within_f_strings
 from amplint.source.edits.comments import Comments
 from amplint.source.edits.imports import Imports
@@ -165,7 +165,7 @@ class Source:
 
     def finding(
         self,
-        rule: Claim,
+        rule: Declaration,
         node: cst.CSTNode,
         message: str,
         fix: Fix | None = None,
@@ -226,7 +226,7 @@ class Source:
         return next(texts, "")
 
     def _offered(
-        self, fix: Fix | None, rule: Claim, node: cst.CSTNode, presumes: bool
+        self, fix: Fix | None, rule: Declaration, node: cst.CSTNode, presumes: bool
     ) -> Fix | None:
         """A fix as `finding` offers it, if it does."""
         if fix is None or REFUSED in fix.edits:
@@ -241,7 +241,7 @@ class Source:
         return kept.demoted() if presumes and kept.safety is Safety.SAFE else kept
 
 
-def former_rule(rule: Claim, code: str) -> RuleName | None:
+def former_rule(rule: Declaration, code: str) -> RuleName | None:
     """The rule that reported a mistake before this one was cut out of it: by its code, or without
     one the only rule that it can be. Raises ValueError for another one."""
     if not code and len(rule.cut_from) <= 1:
@@ -252,7 +252,7 @@ def former_rule(rule: Claim, code: str) -> RuleName | None:
     raise ValueError(f"{rule.code} was not cut from {code or 'one rule alone'}")
 
 
-def cost_of(rule: Claim, group: Group, heat: Heat | None) -> Cost:
+def cost_of(rule: Declaration, group: Group, heat: Heat | None) -> Cost:
     """How often a mistake is paid for: by the rule if it says so, else as often as the place runs.
 
     Args:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from amplint.analyses.data_flow import DataFlow
+from amplint.facts.data_flow import DataFlow
 from amplint.source.literals import literal
 from amplint.source.navigation import Layout
 from amplint.source.scopes import Scopes, assignments

@@ -515,7 +515,7 @@ class Region:
     `device` and `dtype` are those of the region ("cuda", "float16"); `enabled` is None where it
     is not constant. `evidence` is the place that opens it.
     `inherited`: the region is opened by a caller, not in the function itself.
-    `presumed`: nobody is seen to open it: see `amplint.inference.project.presumption`.
+    `presumed`: nobody is seen to open it: see `amplint.inference.whole_program.presumption`.
     `wrapped`: a framework opens it around the `forward` of a module.
     """
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.cast_cache import CastCache, Stale
-from amplint.analyses.classes import Classes
-from amplint.analyses.fact import Answer_co, Known, NodeFact, PlaceFact
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.inferred import Regions, Values
 from amplint.analyses.module_uses import Lost, LostGradients, Overwritten, OverwrittenWeights
 from amplint.analyses.scaler_misuse import ScalerMisuse
-from amplint.analyses.texts import ProjectText
-from amplint.claim.finding import Related
+from amplint.facts.code_texts import ProjectText
+from amplint.facts.fact import Answer_co, Known, NodeFact, PlaceFact
+from amplint.facts.inference_results import Regions, Values
+from amplint.facts.project_classes import Classes
+from amplint.findings.finding import Related
 from amplint.inference import State
 from amplint.inference.function.origins import names_in_test
 from amplint.ir import ops
@@ -51,16 +51,23 @@ from amplint.values.atoms import (
     one,
 )
 from amplint.values.lattice import only
+from amplint.view.evaluated_node import (
+    NOTHING,
+    EvaluatedNode,
+    KnownProject,
+    entered,
+    names_of_callee,
+    symbol,
+)
 from amplint.view.operands import parts_of
-from amplint.view.spot import NOTHING, KnownProject, Spot, entered, names_of_callee, symbol
 
 if TYPE_CHECKING:
     import libcst
 
-    from amplint.analyses.program import FileView
-    from amplint.claim.claim import Claim
-    from amplint.claim.finding import Finding, Fix, Group
-    from amplint.claim.violations import Violation
+    from amplint.facts.program import FileView
+    from amplint.findings.declaration import Declaration
+    from amplint.findings.finding import Finding, Fix, Group
+    from amplint.findings.violations import Violation
     from amplint.gradscaler.checker import Misuse
     from amplint.source.source import Source
     from amplint.util.positions import Span
@@ -82,22 +89,29 @@ class FileCode(NamedTuple):
     source: Source
     facts: FileView
 
-    def view(self, rule: Claim, spot: Spot) -> View | None:
-        """A spot as a View; None where nothing is written that stands for it."""
-        thing = self.facts.flow.written_as(spot.function, spot.number, spot.location)
+    def view(self, rule: Declaration, here: EvaluatedNode) -> View | None:
+        """A node as a View; None where nothing is written that stands for it."""
+        thing = self.facts.flow.written_as(here.function, here.number, here.location)
         if thing is None:
             return None
-        return View(rule, spot, self, thing, READ if reads(thing, spot.node) else "")
+        return View(rule, here, self, thing, READ if reads(thing, here.node) else "")
 
-    def view_of(self, rule: Claim, node: libcst.CSTNode) -> View:
+    def view_of(self, rule: Declaration, node: libcst.CSTNode) -> View:
         """A LibCST node of the file as a View."""
         thing = self.source.layout.ast_of(node)
         at = self.facts.at(thing) if thing is not None else None
         if thing is None or at is None:
             return View(rule, NOWHERE, self, thing, node=node)
         state = self.facts.flow.state(at.function)
-        spot = Spot(NOWHERE.project, at.function, state, at.node, at.block, where(thing))
-        return View(rule, spot, self, thing, READ if reads(thing, spot.node) else "", node)
+        here = EvaluatedNode(NOWHERE.project, at.function, state, at.node, at.block, where(thing))
+        return View(
+            rule,
+            here,
+            self,
+            thing,
+            READ if reads(thing, here.node) else "",
+            node,
+        )
 
 
 class View:
@@ -105,27 +119,27 @@ class View:
 
     Args:
         rule: the rule that judges.
-        spot: its node, and where that is evaluated.
+        here: its node, and where that is evaluated.
         code: the file; None while the graph alone is known.
         thing: the expression in the file's `ast`, or the statement or the function that it is.
         op: `READ` for a variable; else that of the node.
         node: the LibCST node that it was asked for by.
     """
 
-    __slots__ = ("_asked_by", "_called", "_code", "_spot", "_thing", "op", "rule")
+    __slots__ = ("_asked_by", "_called", "_code", "_here", "_thing", "op", "rule")
 
     def __init__(
         self,
-        rule: Claim,
-        spot: Spot,
+        rule: Declaration,
+        here: EvaluatedNode,
         code: FileCode | None = None,
         thing: ast.AST | None = None,
         op: str = "",
         node: libcst.CSTNode | None = None,
     ) -> None:
         self.rule = rule
-        self.op = op or spot.node.op
-        self._spot = spot
+        self.op = op or here.node.op
+        self._here = here
         self._code = code
         self._thing = thing
         self._asked_by = node
@@ -138,8 +152,8 @@ class View:
         if self.op != ops.CALL and kind.about is ast.Call:
             return None
         if self._code is None:
-            return self._spot.project.facts[kind].of(self._place)
-        if self._spot is NOWHERE:
+            return self._here.project.facts[kind].of(self._place)
+        if self._here is NOWHERE:
             return self._code.source.ask(kind, self.cst) if issubclass(kind, PlaceFact) else None
         thing = self._thing if isinstance(self._thing, ast.expr) else None
         if self.op == ops.SUBSCRIPT and isinstance(thing, ast.Subscript) and is_target(thing):
@@ -148,13 +162,13 @@ class View:
 
     def _ask_at(self, kind: type[NodeFact[Answer_co]], place: NodePlace) -> Answer_co | None:
         if self._code is None:
-            return self._spot.project.facts[kind].of(place)
+            return self._here.project.facts[kind].of(place)
         return self._code.facts.ask(kind, place)
 
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
         if self._code is None:
-            return self._spot.project.facts[kind]
+            return self._here.project.facts[kind]
         return self._code.facts.fact(kind)
 
     def mentions(self, *words: str) -> bool:
@@ -181,8 +195,8 @@ class View:
         do so for what is called took 0.2 of the 4.4 s of a check of timm after an edit."""
         if self._code is not None:
             return self.value
-        spot = self._spot
-        return spot.state.values[spot.number] or UNKNOWN
+        here = self._here
+        return here.state.values[here.number] or UNKNOWN
 
     @property
     def tensor(self) -> Tensor | None:
@@ -211,17 +225,17 @@ class View:
     def contexts(self) -> Iterator[View]:
         """The contexts that the `with`s of its function enter, in the order of the file, without
         those of functions in it."""
-        spot = self._spot
-        for place in entered(spot.state.graph) if spot is not NOWHERE else ():
+        here = self._here
+        for place in entered(here.state.graph) if here is not NOWHERE else ():
             yield from self._entered(place)
 
     @property
     def contexts_around(self) -> Iterator[View]:
         """The contexts that the `with`s around it in its function enter, from the inside out; of a
         context, those of the `with`s around its own."""
-        spot = self._spot
-        blocks = spot.state.graph.blocks if spot is not NOWHERE else ()
-        number = spot.block
+        here = self._here
+        blocks = here.state.graph.blocks if here is not NOWHERE else ()
+        number = here.block
         while number >= 0:
             block = blocks[number]
             if block.kind == "with":
@@ -229,8 +243,8 @@ class View:
             number = block.parent
 
     def _entered(self, place: tuple[int, int, Location]) -> Iterator[View]:
-        spot, code = self._spot, self._code
-        at = Spot(spot.project, spot.function, spot.state, *place)
+        here, code = self._here, self._code
+        at = EvaluatedNode(here.project, here.function, here.state, *place)
         context = View(self.rule, at) if code is None else code.view(self.rule, at)
         if context is not None:
             yield context
@@ -239,12 +253,12 @@ class View:
     def loops(self) -> Iterator[Heat | None]:
         """Of each `for` and `while` around it in its function, from the inside out: why that is
         entered for every batch; None of one that is entered in a cold place."""
-        spot = self._spot
-        number = spot.block
+        here = self._here
+        number = here.block
         while number >= 0:
-            block = spot.state.graph.blocks[number]
+            block = here.state.graph.blocks[number]
             if block.kind in ("loop", "while"):
-                yield self._ask_at(Hotness, NodePlace(spot.function, -1, block.parent))
+                yield self._ask_at(Hotness, NodePlace(here.function, -1, block.parent))
             number = block.parent
 
     @property
@@ -254,12 +268,12 @@ class View:
 
         Ex) args.fp16, after `if not args.fp16: return x`
         """
-        spot = self._spot
-        number = spot.block if spot is not NOWHERE else -1
+        here = self._here
+        number = here.block if here is not NOWHERE else -1
         while number >= 0:
-            block = spot.state.graph.blocks[number]
+            block = here.state.graph.blocks[number]
             if block.kind in ("if", "else", "after") and block.node >= 0:
-                yield from names_in_test(spot.state.graph, block.node)
+                yield from names_in_test(here.state.graph, block.node)
             number = block.parent
 
     @property
@@ -267,18 +281,18 @@ class View:
         """The function around it, its own of what is one: the name, the parameters, the identifiers
         in it (`words`). The module's where it stands in no value graph."""
         if self._code is None:
-            return self._spot.facts
-        return self._code.facts.function(self._spot.function)
+            return self._here.facts
+        return self._code.facts.function(self._here.function)
 
     @property
     def is_generator(self) -> bool:
         """Whether the function around it, its own of what is one, holds a `yield`."""
-        return self._spot is not NOWHERE and bool(self._spot.state.graph.yields)
+        return self._here is not NOWHERE and bool(self._here.state.graph.yields)
 
     @property
     def cls(self) -> str | None:
         """The id by which facts know the innermost class around it."""
-        return self.fact(Classes).around(self._spot.function)
+        return self.fact(Classes).around(self._here.function)
 
     @property
     def bases(self) -> frozenset[str]:
@@ -294,7 +308,7 @@ class View:
     @property
     def stale(self) -> Stale | None:
         """Of a context: the weights that change while its region keeps the casts made of them."""
-        place = Place(self.function.path, *self._spot.location)
+        place = Place(self.function.path, *self._here.location)
         return self.fact(CastCache).of_context(self._place, place)
 
     @property
@@ -316,8 +330,8 @@ class View:
 
     @property
     def _place(self) -> NodePlace:
-        spot = self._spot
-        return NodePlace(spot.function, spot.number, spot.block)
+        here = self._here
+        return NodePlace(here.function, here.number, here.block)
 
     # -- its parts
 
@@ -328,7 +342,7 @@ class View:
 
     def _operands_from(self, first: int) -> Sequence[View]:
         """The operands from that index on."""
-        numbers = self._spot.node.operands[first:]
+        numbers = self._here.node.operands[first:]
         if self._thing is None:
             return [self._operand(number, None) for number in numbers]
         parts = parts_of(self._thing)[first : first + len(numbers)]
@@ -336,7 +350,7 @@ class View:
 
     def _operand_at(self, index: int) -> View:
         """The operand of that index; the others are not looked at: this is asked often."""
-        number = self._spot.node.operands[index]
+        number = self._here.node.operands[index]
         if self._thing is None:
             return self._operand(number, None)
         parts = parts_of(self._thing)
@@ -345,12 +359,12 @@ class View:
     @property
     def operator(self) -> str:
         """Of a binary or unary operation: the name that `ast` has for its operator."""
-        return str(self._spot.node.data)
+        return str(self._here.node.data)
 
     @property
     def operators(self) -> tuple[str, ...]:
         """Of a comparison: the names that `ast` has for its operators, in their order."""
-        return (*self._spot.node.data,) if self.op == ops.COMPARE else ()
+        return (*self._here.node.data,) if self.op == ops.COMPARE else ()
 
     @property
     def callee(self) -> str | None:
@@ -376,18 +390,18 @@ class View:
         so."""
         if self.op == ops.CALL:
             function = self.called
-            yield from names_of_callee(function._spot.node, function._value_by_name)
+            yield from names_of_callee(function._here.node, function._value_by_name)
 
     @property
     def has_star(self) -> bool:
         """Of a call: whether it has a `*` or `**` argument, and so more than one can read."""
-        return self.op == ops.CALL and self._spot.node.data.stars
+        return self.op == ops.CALL and self._here.node.data.stars
 
     @property
     def method(self) -> str:
         """Of a call: the name of the method that it is written with: `item` of `x.item()`."""
         function = self.called
-        return str(function._spot.node.data) if function.op == ops.ATTR else ""
+        return str(function._here.node.data) if function.op == ops.ATTR else ""
 
     @property
     def receiver(self) -> View | None:
@@ -410,7 +424,7 @@ class View:
         unpacked)."""
         if self.op != ops.CALL:
             return
-        node, given = self._spot.node, self._operands_from(1)
+        node, given = self._here.node, self._operands_from(1)
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
         for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
             yield position, keyword, argument
@@ -418,31 +432,45 @@ class View:
     def arg(self, name: str, position: int | None = None) -> View | None:
         """Of a call: the argument for a parameter, by keyword or by position; None where it is not
         given, and behind a star, where nobody knows which one it is."""
-        index = self._spot.node.argument_index(position, name) if self.op == ops.CALL else -1
+        index = self._here.node.argument_index(position, name) if self.op == ops.CALL else -1
         return self._operand_at(index) if index >= 0 else None
 
     def _operand(self, number: int, thing: ast.expr | None) -> View:
-        spot = self._spot
-        node = spot.state.graph.nodes[number]
+        here = self._here
+        node = here.state.graph.nodes[number]
         if thing is None:
-            is_read = not is_within(node.location, spot.location)
+            is_read = not is_within(node.location, here.location)
         else:
             is_read = reads(thing, node)
         if not is_read:
-            at = Spot(spot.project, spot.function, spot.state, number, node.block, node.location)
+            at = EvaluatedNode(
+                here.project,
+                here.function,
+                here.state,
+                number,
+                node.block,
+                node.location,
+            )
             return View(self.rule, at, self._code, thing, node.op)
         # A read has no node, and so no block, of its own.
         if self.op in WITH_BLOCKS and self._code is None:
             raise NeedsCodeError
-        at = Spot(spot.project, spot.function, spot.state, number, spot.block, spot.location)
+        at = EvaluatedNode(
+            here.project,
+            here.function,
+            here.state,
+            number,
+            here.block,
+            here.location,
+        )
         return View(self.rule, at, self._code, thing, READ)
 
     def operations(self, *kinds: str) -> Iterator[View]:
         """The operations of its function that are of some kinds, without those of functions within
         it; with the code at hand, those that are written."""
-        if self._spot is NOWHERE:
+        if self._here is NOWHERE:
             return
-        for number, node in enumerate(self._spot.state.graph.nodes):
+        for number, node in enumerate(self._here.state.graph.nodes):
             if node.op in kinds:
                 yield from self._at(number)
 
@@ -466,7 +494,7 @@ class View:
         tests have left of it since, its parameter, or the join of several; of all else, itself."""
         if self.op != READ:
             return self
-        return self._made(self._spot.state.graph.narrowed(self._spot.number))
+        return self._made(self._here.state.graph.narrowed(self._here.number))
 
     @property
     def is_merged(self) -> bool:
@@ -477,7 +505,7 @@ class View:
 
     def is_same(self, other: View) -> bool:
         """Whether both are the same value of the same function."""
-        return self._spot is not NOWHERE and self._place[:2] == other._place[:2]
+        return self._here is not NOWHERE and self._place[:2] == other._place[:2]
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same expression."""
@@ -488,27 +516,33 @@ class View:
 
     @property
     def _key(self) -> tuple[object, ...]:
-        spot = self._spot
-        asked_by = id(self._asked_by) if spot is NOWHERE else None
-        return spot.function, spot.number, spot.location, self.op, asked_by
+        here = self._here
+        asked_by = id(self._asked_by) if here is NOWHERE else None
+        return (
+            here.function,
+            here.number,
+            here.location,
+            self.op,
+            asked_by,
+        )
 
     @property
     def uses(self) -> Iterator[View]:
         """The operations that take its value: by itself, or in a tuple, list or slice that is
         written in them."""
-        spot = self._spot
-        if spot.number < 0:
+        here = self._here
+        if here.number < 0:
             return
         seen: set[int] = set()
-        stack = [*spot.state.users[spot.number]]
+        stack = [*here.state.users[here.number]]
         while stack:
             number = stack.pop()
             if number in seen:
                 continue
             seen.add(number)
-            node = spot.state.graph.nodes[number]
+            node = here.state.graph.nodes[number]
             if node.op in TOGETHER:
-                stack.extend(spot.state.users[number])
+                stack.extend(here.state.users[number])
             else:
                 yield from self._at(number)
 
@@ -516,9 +550,9 @@ class View:
     def unpacked(self) -> Iterator[View]:
         """The elements that its value is unpacked to, as by `a, b = pair`. They are what the names
         are bound to, for which nothing is written."""
-        spot = self._spot
-        for number in spot.state.users[spot.number] if spot.number >= 0 else ():
-            if spot.state.graph.nodes[number].op == ops.UNPACK:
+        here = self._here
+        for number in here.state.users[here.number] if here.number >= 0 else ():
+            if here.state.graph.nodes[number].op == ops.UNPACK:
                 yield self._made(number)
 
     def _at(self, number: int) -> Iterator[View]:
@@ -529,10 +563,17 @@ class View:
 
     def _made(self, number: int) -> View:
         """A node of its function, where it was made."""
-        spot, code = self._spot, self._code
-        node = spot.state.graph.nodes[number]
-        thing = code.facts.flow.written_at(spot.function, number) if code is not None else None
-        at = Spot(spot.project, spot.function, spot.state, number, node.block, node.location)
+        here, code = self._here, self._code
+        node = here.state.graph.nodes[number]
+        thing = code.facts.flow.written_at(here.function, number) if code is not None else None
+        at = EvaluatedNode(
+            here.project,
+            here.function,
+            here.state,
+            number,
+            node.block,
+            node.location,
+        )
         return View(self.rule, at, code, thing)
 
     # -- how it is written
@@ -625,8 +666,10 @@ class View:
         return replace(found, help=help) if help else found
 
 
-NOWHERE: Final = Spot(cast(KnownProject, None), "", cast(State, None), -1, -1, NOTHING.location)
-"""The spot of what stands in no value graph."""
+NOWHERE: Final = EvaluatedNode(
+    cast(KnownProject, None), "", cast(State, None), -1, -1, NOTHING.location
+)
+"""The here of what stands in no value graph."""
 
 
 def reads(thing: ast.AST, node: Node) -> bool:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from amplint.claim.finding import Edit
+from amplint.findings.finding import Edit
 from amplint.util.line_diff import changes
 from amplint.util.text import LINE_END, Text
 from amplint_verify.recording.tracing import NO_COLUMN

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from amplint.claim.claim import Change
-from amplint.claim.finding import Finding, Safety
-from amplint.claim.witness import Raises
-from amplint.fix import applying, one_round
+from amplint.findings.declaration import Change
+from amplint.findings.finding import Finding, Safety
+from amplint.findings.witness import Raises
+from amplint.fix import applying, single_round
 from amplint.fix.rounds import MAX_ROUNDS
 from amplint.run import engine
 from amplint.run.request import Outcome, Request
@@ -299,7 +299,7 @@ class LabRound:
 
     def _changes(self, findings: Iterable[Finding]) -> Mapping[str, applying.Fixed]:
         chosen = replace(self.outcome, findings=tuple(findings))
-        return one_round.fix_round(chosen, self.request, self.allow).fixed
+        return single_round.fix_round(chosen, self.request, self.allow).fixed
 
     def solve(self, findings: Sequence[Finding]) -> list[JudgedFix]:
         """A verdict for each fix: that of all together if this is exact, or if the original is

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from amplint.claim.claim import Change
+from amplint.findings.declaration import Change
 from amplint_verify.backends.choice import Aspect, AspectShown, Backend
 from amplint_verify.compare.operations import (
     Compare,

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amplint.claim.finding import Finding
+    from amplint.findings.finding import Finding
     from amplint_verify.observing.live import LiveWatcher
 
 LOWEST_TORCH = (2, 4)  # as in the extra `amplint[verify]`

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 
-from amplint.claim.finding import Cost, Finding, Group, Related
+from amplint.findings.finding import Cost, Finding, Group, Related
 from amplint.rule.rule import Rule
 from amplint.util.positions import Position, Span
 from amplint.util.text import Text

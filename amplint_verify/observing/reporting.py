@@ -12,7 +12,7 @@ from amplint.adoption import baseline
 from amplint.output.console import columns
 from amplint.output.formats import Report, render
 from amplint.project.discover import FileSearch, Project
-from amplint.project.hierarchy import SettingsHierarchy
+from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule.registry import AllRules
 from amplint.run import engine
 from amplint.run.request import Outcome, Request

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from amplint.inference.project.observation_values import digest_of, innermost
+from amplint.inference.whole_program.observation_values import digest_of, innermost
 from amplint.ir.file_index import File
 from amplint.ir.model import FunctionFacts
 from amplint.project import observations

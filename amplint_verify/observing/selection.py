@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
+from amplint.run.file_result import FileResult
 from amplint.run.filtering import Filter
 from amplint.run.request import Outcome, Request
-from amplint.run.seen import Seen
 from amplint_verify.observing.findings import explained
 
 
@@ -20,9 +20,9 @@ def selected(told: Iterable[Finding], request: Request, static: Outcome) -> tupl
         request: for the rules and the settings.
         static: what `check` says of the same files.
     """
-    seen: dict[str, Seen] = {}
+    seen: dict[str, FileResult] = {}
     for finding in explained(once(told), static.findings, request.rules):
-        seen[finding.path] = seen.get(finding.path, Seen()).joined(Seen((finding,)))
+        seen[finding.path] = seen.get(finding.path, FileResult()).joined(FileResult((finding,)))
     shown = Filter(request, static.all_texts, [rule for rule in request.rules if rule.checks])
     return tuple(
         each

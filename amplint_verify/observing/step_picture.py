@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from amplint.output.page import escape
+from amplint.output.html_page import escape
 from amplint_verify.recording.events import Event, EventKind
 
 LANES: Mapping[str, tuple[EventKind, ...]] = {

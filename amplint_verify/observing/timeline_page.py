@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from amplint.output.formats import Report
-from amplint.output.page import Section, escape
+from amplint.output.html_page import Section, escape
 from amplint.util.wording import counted
 from amplint_verify.observing.folding import (
     EventGroup,

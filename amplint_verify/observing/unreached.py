@@ -9,7 +9,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.project.notebooks import SUFFIX
 from amplint.util.text import Text
 from amplint.util.wording import counted
@@ -88,15 +88,15 @@ class UnreachedFunction:
 class RunQuestions:
     """The questions to a run."""
 
-    spots: Sequence[ReportedPlace]
+    places: Sequence[ReportedPlace]
     functions: Sequence[UnreachedFunction]
 
     @property
     def rows(self) -> Mapping[str, tuple[int, ...]]:
         """The rows that a run has to speak of, by file."""
         found: dict[str, set[int]] = {each.path: set() for each in self.functions}
-        for spot in self.spots:
-            found.setdefault(spot.path, set()).update(spot.rows)
+        for place in self.places:
+            found.setdefault(place.path, set()).update(place.rows)
         return {path: tuple(sorted(rows)) for path, rows in sorted(found.items())}
 
 
@@ -109,16 +109,17 @@ def asked_of(
         findings: of `check`.
         paths: the files that are reported.
     """
-    places = {(each.path, each.span.start.row): None for each in findings}
-    spots = (spot_at(path, row, parsed(texts[path].text)) for path, row in places if path in texts)
+    rows = {(each.path, each.span.start.row): None for each in findings}
+    places = (place_at(path, row, parsed(texts[path].text)) for path, row in rows if path in texts)
     readable = [path for path in sorted(paths) if path in texts and not path.endswith(SUFFIX)]
     functions = [one for path in readable for one in functions_of(path, texts[path].text)]
     return RunQuestions(
-        [spot for spot in spots if spot and not spot.path.endswith(SUFFIX)], functions
+        [place for place in places if place and not place.path.endswith(SUFFIX)],
+        functions,
     )
 
 
-def spot_at(path: str, row: int, tree: ast.Module) -> ReportedPlace | None:
+def place_at(path: str, row: int, tree: ast.Module) -> ReportedPlace | None:
     """The place on a row; None if no statement stands there."""
     found: ast.stmt | None = None
     for node in ast.walk(tree):  # from the outside in
@@ -182,12 +183,12 @@ def unreached(asked: RunQuestions, observations: Iterable[Observation]) -> Itera
     runs = [each for each in observations if each.entered]
     if not runs:
         return
-    spots = [each for each in asked.spots if not any(map(each.ran, runs))]
-    if spots:
-        of = counted(len(asked.spots), "place")
+    places = [each for each in asked.places if not any(map(each.ran, runs))]
+    if places:
+        of = counted(len(asked.places), "place")
         yield (
-            f"{len(spots):,} of the {of} that check reports {was(spots)} not reached: "
-            f"{named(spots)}"
+            f"{len(places):,} of the {of} that check reports {was(places)} not reached: "
+            f"{named(places)}"
         )
     started = {path for run in runs for path in run.entered}
     inside = [each for each in asked.functions if each.path in started]

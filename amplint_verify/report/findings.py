@@ -11,7 +11,7 @@ from typing import Any
 
 from amplint import __version__
 from amplint.output.formats.html_finding import code, diff, source
-from amplint.output.page import escape, escape_lines, prose
+from amplint.output.html_page import escape, escape_lines, prose
 from amplint.util.wording import counted
 from amplint_verify.backends.choice import BACKENDS, Aspect, AspectShown, Backend
 from amplint_verify.compare import bench

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from amplint.output.page import document, escape, prose, resource
+from amplint.output.html_page import document, escape, prose, resource
 from amplint.util.errors import Failure
 from amplint_verify.compare.verdict import BAD, GOOD, IF_DECLARED, MEANINGS
 

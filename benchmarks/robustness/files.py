@@ -29,10 +29,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from amplint.claim.finding import Edit, Finding
+from amplint.findings.finding import Edit, Finding
 from amplint.fix.applying import UNSAFE
-from amplint.fix.one_round import fix_round
 from amplint.fix.project_fixes import fix_project
+from amplint.fix.single_round import fix_round
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule import registry

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.fix.project_fixes import fix_project
 from amplint.rule.fixtures import Files, write
 from amplint.run import engine

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amplint.analyses.fact import NodeFact, Required
 from amplint.analyses.loop_invariance import Constants
 from amplint.analyses.tensor_certainty import holds_tensor
+from amplint.facts.fact import NodeFact, Required
 from amplint.ir.ast_cache import NodePlace
 
 

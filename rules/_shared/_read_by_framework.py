@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from amplint.analyses.fact import CallFact
+from amplint.facts.fact import CallFact
 from amplint.frameworks.schema import MethodRow
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.rule.conditions import failing
 from amplint.values.atoms import Atom, Instance, Object
 from amplint.values.lattice import only
-from amplint.view.spot import Spot
+from amplint.view.evaluated_node import EvaluatedNode
 
 
 class ReadByFramework(CallFact[bool]):
@@ -37,6 +37,6 @@ class ReadByFramework(CallFact[bool]):
 
 
 @failing("no framework is known to bring to the host what this is given")
-def read_by_framework(spot: Spot) -> bool:
-    place = NodePlace(spot.function, spot.number, spot.block)
-    return bool(spot.project.facts[ReadByFramework].of(place))
+def read_by_framework(here: EvaluatedNode) -> bool:
+    place = NodePlace(here.function, here.number, here.block)
+    return bool(here.project.facts[ReadByFramework].of(place))

@@ -11,9 +11,9 @@ log(loss)
 
 from __future__ import annotations
 
-from amplint.analyses.fact import NodeFact, Required
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.unknown_in_calls import is_unknown_in
+from amplint.facts.fact import NodeFact, Required
+from amplint.facts.unknown_in_calls import is_unknown_in
 from amplint.ir.ast_cache import NodePlace
 
 

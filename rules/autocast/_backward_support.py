@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint.analyses.cast_cache import autocast_of, innermost
-from amplint.analyses.fact import CallFact
+from amplint.facts.fact import CallFact
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace

@@ -6,12 +6,12 @@ from amplint import HALF, Autocast, Shows, Tensor, View, evidence_of, is_autocas
 from amplint import libcst as cst
 from amplint.analyses.cast_cache import autocast_in
 from amplint.rule.conditions import failing, where
-from amplint.view.spot import Spot
+from amplint.view.evaluated_node import EvaluatedNode
 
 
 @failing("this is no autocast region")
-def _may_be_region(spot: Spot) -> bool:
-    return autocast_in(spot.state.values[spot.number]) is not None
+def _may_be_region(here: EvaluatedNode) -> bool:
+    return autocast_in(here.state.values[here.number]) is not None
 
 
 MAY_BE_REGION = where(_may_be_region)

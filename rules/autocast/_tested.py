@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import PlaceFact, Required
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.callers import Callers
+from amplint.facts.fact import PlaceFact, Required
 from amplint.inference.function.origins import names_in_test
 from amplint.ir.ast_cache import NodePlace
 from amplint.util.walks import reachable

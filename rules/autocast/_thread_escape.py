@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.analyses.fact import CallFact
+from amplint.facts.fact import CallFact
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Set
 from itertools import islice
 from typing import NamedTuple
 
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import CallFact, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import CallFact, Required
 from amplint.inference import State
 from amplint.inference.function.origins import names_in_test
 from amplint.ir import ops

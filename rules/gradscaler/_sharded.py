@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amplint.analyses.fact import CallFact, NodeFact, Required
 from amplint.analyses.provenance import Origins, Sharded
+from amplint.facts.fact import CallFact, NodeFact, Required
 from amplint.ir.ast_cache import NodePlace
 
 

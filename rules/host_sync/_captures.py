@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint.analyses.call_guards import CallGuards
 from amplint.analyses.cold_guards import ColdGuards
-from amplint.analyses.fact import Fact, PlaceFact, Required
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.fact import Fact, PlaceFact, Required
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
@@ -32,7 +32,7 @@ from amplint.rule.conditions import failing
 from amplint.util.walks import reachable
 from amplint.values.atoms import Evidence, Function, Instance, Shows, Symbol, Value, constant
 from amplint.values.lattice import only
-from amplint.view.spot import Spot
+from amplint.view.evaluated_node import EvaluatedNode
 
 REACH = 8  # how many calls a capture is followed through
 # Where none of these stands, nothing is captured.
@@ -171,8 +171,8 @@ class Captures(PlaceFact[Captured]):
 
 
 @failing("nothing is seen to compile this")
-def in_capture(spot: Spot) -> bool:
-    return spot.project.facts[Captures].captures(spot.function)
+def in_capture(here: EvaluatedNode) -> bool:
+    return here.project.facts[Captures].captures(here.function)
 
 
 def blocks_of(graph: Graph, context: int) -> Iterator[int]:

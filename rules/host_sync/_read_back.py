@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplint.analyses.fact import PlaceFact
+from amplint.facts.fact import PlaceFact
 from amplint.ir.ast_cache import NodePlace
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from functools import cached_property
 
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import PlaceFact, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import PlaceFact, Required
 from amplint.ir.ast_cache import NodePlace
 from amplint.util.walks import reachable
 from amplint.values.atoms import Autocast

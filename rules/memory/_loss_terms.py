@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from amplint.analyses.backward_reach import Backpropagations
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, NodeFact, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, NodeFact, Required
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace

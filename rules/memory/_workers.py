@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from amplint.analyses.fact import PlaceFact
+from amplint.facts.fact import PlaceFact
 from amplint.inference import State, transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
@@ -25,7 +25,7 @@ from amplint.values.atoms import (
     Symbol,
     ordered,
 )
-from amplint.view.spot import Spot
+from amplint.view.evaluated_node import EvaluatedNode
 
 # What workers call of a dataset; one that can be indexed is not iterated.
 OF_ITERABLE = ("__iter__", "__next__")
@@ -121,5 +121,5 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
 
 
 @failing("no worker process of a loader is seen to run this")
-def in_worker(spot: Spot) -> bool:
-    return spot.project.facts[Workers].runs(spot.function)
+def in_worker(here: EvaluatedNode) -> bool:
+    return here.project.facts[Workers].runs(here.function)

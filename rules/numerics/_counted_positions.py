@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from amplint.analyses.call_guards import CallGuards
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, NodeFact, Required
+from amplint.facts.call_guards import CallGuards
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, NodeFact, Required
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops

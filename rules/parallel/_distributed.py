@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amplint.analyses.fact import NodeFact, Required
 from amplint.analyses.provenance import Origins
+from amplint.facts.fact import NodeFact, Required
 from amplint.ir.ast_cache import NodePlace
 from amplint.values.atoms import Evidence
 

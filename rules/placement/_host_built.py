@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from amplint.analyses.fact import NodeFact
+from amplint.facts.fact import NodeFact
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amplint.analyses.fact import PlaceFact, Required
 from amplint.analyses.hotness import Hotness
+from amplint.facts.fact import PlaceFact, Required
 from amplint.ir.ast_cache import NodePlace
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from amplint.analyses.fact import Fact
+from amplint.facts.fact import Fact
 from amplint.gradscaler.events import MODULE_CASTS, TrainingEventKind, event
 from amplint.inference import SiteId
 from amplint.inference.state import Key

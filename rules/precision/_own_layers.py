@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from amplint.analyses.fact import CallFact, Fact
 from amplint.analyses.module_uses import around
+from amplint.facts.fact import CallFact, Fact
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace

@@ -139,7 +139,7 @@ def test_fingerprints_are_there() -> None:
 
 
 def test_a_published_page_is_the_help_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amplint.claim.claim.PAGES", "https://x.org/rules/")
+    monkeypatch.setattr("amplint.findings.declaration.PAGES", "https://x.org/rules/")
     rules = run_of(log())["tool"]["driver"]["rules"]
     assert [rule["helpUri"] for rule in rules] == [
         f"https://x.org/rules/{rule.code}.md" for rule in RULES

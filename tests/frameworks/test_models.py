@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from amplint.analyses.program import Program
+from amplint.facts.program import Program
+from amplint.frameworks.model_reading import model_of
 from amplint.frameworks.models import bundled
-from amplint.frameworks.reading import model_of
 from amplint.frameworks.schema import ClassRow, Model
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files

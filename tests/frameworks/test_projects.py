@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplint import testing
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.frameworks.models import bundled
 from amplint.project.config import DEFAULT_SELECT
 from amplint.rule.fixtures import modules

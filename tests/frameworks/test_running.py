@@ -12,7 +12,7 @@ import sys
 import msgspec
 import pytest
 
-from amplint.frameworks.reading import model_of as parsed
+from amplint.frameworks.model_reading import model_of as parsed
 from amplint.util.toml import loads
 from benchmarks import frameworks_run
 from benchmarks.frameworks import releases_of

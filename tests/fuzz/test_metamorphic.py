@@ -10,8 +10,8 @@ from tokenize import OP
 import libcst as cst
 import pytest
 
-from amplint.claim.finding import Edit, Finding, Safety, edited
-from amplint.claim.rows import Rows
+from amplint.findings.finding import Edit, Finding, Safety, edited
+from amplint.findings.rows import Rows
 from amplint.fix.applying import apply_fixes
 from amplint.source.edits.code_edits import Edits
 from amplint.source.edits.imports import Imports

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.analyses.program import Program
+from amplint.facts.program import Program
 from amplint.fix.project_fixes import fix_project
 from amplint.ir import file_index
 from amplint.ir.file_index import File

@@ -22,7 +22,7 @@ from amplint.server.messages import (
     framed,
     request_in,
 )
-from amplint.server.notebooks import OpenNotebook
+from amplint.server.open_notebooks import OpenNotebook
 from tests.command import LEGACY
 
 URIS = [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.frameworks import reading
+from amplint.frameworks import model_reading
+from amplint.frameworks.model_reading import model_of
 from amplint.frameworks.models import Models, fits
-from amplint.frameworks.reading import model_of
 from amplint.util import files
 from amplint.util.toml import MOST_PARTS, loads
 from tests.command import Amplint
@@ -42,7 +42,7 @@ def refused(amplint: Amplint) -> str:
 # ------------------------------------------------------------------------------- size and depth
 
 TWISTED = {
-    "long": ("#" * (reading.MOST_CHARACTERS + 1), "more than 200,000 characters"),
+    "long": ("#" * (model_reading.MOST_CHARACTERS + 1), "more than 200,000 characters"),
     "lists": (f"x = {'[' * 50_000}", "nested too deeply"),
     "tables": (f"x = {'{a=' * 5_000}", "nested too deeply"),
     "key": (f"{'.'.join('a' * 50_000)} = 1", "nested too deeply"),
@@ -82,7 +82,9 @@ def test_what_is_too_large_or_twisted_is_refused_at_once(
 
 def test_as_many_rows_as_fit_take_no_time() -> None:
     rows = "".join(f'[[class]]\nnames = ["acme.C{i}"]\n' for i in range(5_000))
-    patterns = "".join(f'[[class]]\nnames = ["*a{i}*b"]\n' for i in range(reading.MOST_PATTERNS))
+    patterns = "".join(
+        f'[[class]]\nnames = ["*a{i}*b"]\n' for i in range(model_reading.MOST_PATTERNS)
+    )
     with within(5):
         models = Models([model_of(NAME + rows + patterns)])
         for i in range(2_000):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplint.claim.finding import Safety
+from amplint.findings.finding import Safety
 from amplint.project import observations
 from amplint.util import files
 from tests.command import Amplint

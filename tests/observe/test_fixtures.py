@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.rule import registry
 from amplint.util.text import Text
 from amplint_verify.observing.claims import CLAIMS, FLAGGED, OF_FUNCTION, REFUSALS

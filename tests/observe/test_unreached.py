@@ -184,8 +184,8 @@ def test_of_a_run_that_was_killed_nothing_is_known() -> None:
 
 
 def test_many_are_counted() -> None:
-    spots = [ReportedPlace("a.py", row, (row,)) for row in range(1, 6)]
-    [said] = unreached(RunQuestions(spots, []), [observation(entered={"a.py": (1,)})])
+    places = [ReportedPlace("a.py", row, (row,)) for row in range(1, 6)]
+    [said] = unreached(RunQuestions(places, []), [observation(entered={"a.py": (1,)})])
     assert said.endswith("were not reached: a.py:1, a.py:2, a.py:3 and 2 more")
 
 
@@ -195,5 +195,5 @@ def test_a_finding_asks_for_the_rows_of_its_statement(tmp_path: Path) -> None:
         b"        y = (\n            x.item()\n        )\n"
     )
     found = lint({"a.py": text}, tmp_path).findings
-    spots = asked_of(found, {"a.py": Text(text.decode())}, ["a.py"]).spots
-    assert {spot.rows for spot in spots if spot.row == 7} <= {(6, 7, 8)}
+    places = asked_of(found, {"a.py": Text(text.decode())}, ["a.py"]).places
+    assert {place.rows for place in places if place.row == 7} <= {(6, 7, 8)}

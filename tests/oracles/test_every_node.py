@@ -20,7 +20,7 @@ from amplint import (
     in_functions_with,
     nodes,
 )
-from amplint.analyses.traits import Traits
+from amplint.analyses.function_traits import Traits
 from amplint.rule.search import CandidateSearch, WayTable
 from amplint.run.request import Request
 from benchmarks.every_node import Difference, Everywhere, run, said, told

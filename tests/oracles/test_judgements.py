@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from amplint.analyses.data_flow import DataFlow
-from amplint.analyses.fact import Fact, Facts
-from amplint.analyses.program import FileView, linked
-from amplint.analyses.questions import Asked, NotedView, Spans, same
+from amplint.facts.data_flow import DataFlow
+from amplint.facts.fact import Fact, Facts
+from amplint.facts.program import FileView, linked
+from amplint.facts.recorded_questions import Asked, NotedView, Spans, same
 from amplint.inference import State
-from amplint.inference.kept import taking_up
+from amplint.inference.incremental import resumption
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
@@ -34,7 +34,7 @@ from amplint.run.request import Outcome
 from amplint.util import process_pool
 from amplint.util.text import Text, span_in
 from amplint.values.atoms import Value
-from amplint.view.spot import KnownProject, Spot
+from amplint.view.evaluated_node import EvaluatedNode, KnownProject
 from benchmarks.packages import request_for
 from tests.helpers import FIXTURES
 
@@ -161,7 +161,7 @@ EDITS = {
 def small_projects(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small project is kept, too, and one function is a large part of it."""
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
-    monkeypatch.setattr(taking_up, "MOST_CHANGED", 1.0)
+    monkeypatch.setattr(resumption, "MOST_CHANGED", 1.0)
 
 
 @pytest.fixture
@@ -299,13 +299,13 @@ def test_with_the_code_at_hand_views_ask_the_facts_of_their_file_alone(
     def judged(path: str, text: Text, facts: FileView, found: FileCandidates, *more: Any) -> Any:
         shown = [
             each._replace(
-                spot=Spot(
+                here=EvaluatedNode(
                     cast("KnownProject", Sealed()),
-                    each.spot.function,
-                    sealed(each.spot.state),
-                    each.spot.number,
-                    each.spot.block,
-                    each.spot.location,
+                    each.here.function,
+                    sealed(each.here.state),
+                    each.here.number,
+                    each.here.block,
+                    each.here.location,
                 )
             )
             for each in found.shown

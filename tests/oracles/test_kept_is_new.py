@@ -17,19 +17,24 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from amplint.analyses.fact import Facts
-from amplint.analyses.program import linked
+from amplint.facts.fact import Facts
+from amplint.facts.program import linked
 from amplint.inference import Inference
 from amplint.inference.explanation import Explanations
 from amplint.inference.function.evaluation import Evaluation
-from amplint.inference.kept import continuation, taking_up
-from amplint.inference.kept.continuation import FixpointEdit, HandingOver, can_go_on, continued
-from amplint.inference.kept.grafting import Graft, graft
-from amplint.inference.kept.moves import rows_moved
-from amplint.inference.kept.snapshot import KeptOnDisk, Snapshot, taken
-from amplint.inference.kept.taking_up import ProjectEdit
-from amplint.inference.kept.taking_up import take_up as taken_up
-from amplint.inference.kept.value_codec import Decoder, Encoder
+from amplint.inference.incremental import continuation, resumption
+from amplint.inference.incremental.continuation import (
+    FixpointEdit,
+    HandingOver,
+    can_go_on,
+    continued,
+)
+from amplint.inference.incremental.grafting import Graft, graft
+from amplint.inference.incremental.moves import rows_moved
+from amplint.inference.incremental.resumption import ProjectEdit
+from amplint.inference.incremental.resumption import take_up as taken_up
+from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference.incremental.value_codec import Decoder, Encoder
 from amplint.inference.state import Key, SiteId
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -140,7 +145,7 @@ EDITS = {
 @pytest.fixture(autouse=True)
 def small_projects(monkeypatch: pytest.MonkeyPatch) -> None:
     """One function is a large part of these."""
-    monkeypatch.setattr(taking_up, "MOST_CHANGED", 1.0)
+    monkeypatch.setattr(resumption, "MOST_CHANGED", 1.0)
 
 
 def indexed(texts: Texts) -> Files:
@@ -545,7 +550,7 @@ def test_where_much_has_changed_all_is_linked_from_nothing(
     monkeypatch: pytest.MonkeyPatch, take_up: TakeUp
 ) -> None:
     before = {f"m{number}.py": "x = 1\n" for number in range(10)}
-    monkeypatch.setattr(taking_up, "MOST_CHANGED", 0.4)
+    monkeypatch.setattr(resumption, "MOST_CHANGED", 0.4)
     for count in (4, 5):
         after = {**before, **dict.fromkeys(list(before)[:count], "import sys\nx = 1\n")}
         assert (take_up(linked(indexed(before)), after) is None) is (count == 5)

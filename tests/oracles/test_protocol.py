@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 from hypothesis import given, settings
 
-from amplint.claim.violations import Violation
+from amplint.findings.violations import Violation
 from amplint.gradscaler.automaton import (
     BLAME,
     NOTHING_TO_UPDATE,

@@ -13,7 +13,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from amplint.analyses.program import Program
+from amplint.facts.program import Program
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.values.atoms import PERHAPS_CPU, Host, Sequence, Tensor

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplint import testing
-from amplint.inference.kept import taking_up
+from amplint.inference.incremental import resumption
 from amplint.run import session
 from amplint.run.cache import NAME, Cache
 from amplint.run.request import Outcome
@@ -37,7 +37,7 @@ def test_a_fixture_says_the_same_in_each_way(
     assert after == said(usual, files, {"bad.py"}), "split by definition"
 
     # One function is a large part of a fixture, and the whole of it is small.
-    monkeypatch.setattr(taking_up, "MOST_CHANGED", 1.0)
+    monkeypatch.setattr(resumption, "MOST_CHANGED", 1.0)
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
     cached({**files, "bad.py": bad + ADDED}, tmp_path)
     assert cached(files, tmp_path) == usual, "after an edit, with a cache"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.analyses.program import linked
-from amplint.claim.finding import Finding, Safety
+from amplint.facts.program import linked
+from amplint.findings.finding import Finding, Safety
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.file_index import File

@@ -1,4 +1,4 @@
-"""Candidates: what a condition is made of, and the spots of a value graph that are asked."""
+"""Candidates: what a condition is made of, and the nodes of a value graph that are asked."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from amplint import (
     calls_of,
     nodes,
 )
-from amplint.analyses.program import Program
+from amplint.facts.program import Program
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.rule.search import CandidateSearch, FileCandidates
-from amplint.view.spot import Spot, symbol
+from amplint.view.evaluated_node import EvaluatedNode, symbol
 
 
 def rows(candidates: Candidates, text: str) -> list[int]:
@@ -87,11 +87,14 @@ def helper(x):
         (nodes("import") & nodes("call"), []),
         (
             nodes("call")
-            & (lambda spot: not spot.node.arguments)
-            & (lambda spot: ".item" in spot.names),
+            & (lambda here: not here.node.arguments)
+            & (lambda here: ".item" in here.names),
             [10],
         ),
-        (nodes("context") & (lambda spot: spot.state.values[spot.number] != frozenset()), [3]),
+        (
+            nodes("context") & (lambda here: here.state.values[here.number] != frozenset()),
+            [3],
+        ),
     ],
 )
 def test_conditions_hold_where_they_say(candidates: Candidates, lines: list[int]) -> None:
@@ -152,8 +155,8 @@ def test_a_call_is_of_what_the_project_defines(candidates: Candidates, lines: li
     ],
 )
 def test_the_truth_of_a_value_is_asked_for(text: str, lines: list[int]) -> None:
-    def is_f(spot: Spot) -> bool:
-        return spot.node.op == ops.CALL
+    def is_f(here: EvaluatedNode) -> bool:
+        return here.node.op == ops.CALL
 
     assert rows(nodes("test") & is_f, text) == lines
 
@@ -164,8 +167,8 @@ def test_what_is_called_has_names() -> None:
     )
     names: list[tuple[str, ...]] = []
 
-    def ask(spot: Spot) -> bool:
-        names.append(tuple(spot.names))
+    def ask(here: EvaluatedNode) -> bool:
+        names.append(tuple(here.names))
         return True
 
     rows(nodes("call") & ask, text)
@@ -180,19 +183,27 @@ def test_what_is_called_has_names() -> None:
 @pytest.mark.parametrize(
     ("where", "test"),
     [
-        ("scaler: torch.cuda.amp.GradScaler = make()", lambda spot: spot.node.op == ops.ANNOTATION),
-        ("@torch.no_grad()\ndef f(): pass", lambda spot: spot.node.op == ops.CALL),
+        (
+            "scaler: torch.cuda.amp.GradScaler = make()",
+            lambda here: here.node.op == ops.ANNOTATION,
+        ),
+        (
+            "@torch.no_grad()\ndef f(): pass",
+            lambda here: here.node.op == ops.CALL,
+        ),
     ],
 )
-def test_annotations_and_decorators_are_spots(where: str, test: Callable[[Spot], bool]) -> None:
+def test_annotations_and_decorators_are_nodes_too(
+    where: str, test: Callable[[EvaluatedNode], bool]
+) -> None:
     assert rows(nodes("annotation", "context") & test, f"import torch\n{where}\n") != []
 
 
 def test_a_value_is_a_symbol_if_it_is_nothing_else() -> None:
     names: list[str | None] = []
 
-    def ask(spot: Spot) -> bool:
-        names.append(symbol(spot.state.values[spot.number] or UNKNOWN))
+    def ask(here: EvaluatedNode) -> bool:
+        names.append(symbol(here.state.values[here.number] or UNKNOWN))
         return True
 
     rows(nodes("attr") & ask, "import torch\ntorch.zeros\n")
@@ -206,7 +217,7 @@ def test_an_operation_that_is_none_is_refused() -> None:
 
 
 def test_a_condition_that_raises_is_told_and_hides_no_finding() -> None:
-    def broken(_: Spot) -> bool:
+    def broken(_: EvaluatedNode) -> bool:
         raise ZeroDivisionError("division by zero")
 
     candidates = found(calls(".item") & broken, LOOP)

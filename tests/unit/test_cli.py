@@ -793,7 +793,7 @@ def test_a_fix_that_cannot_be_made_is_something_to_fix(
     amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "a.py").write_text(LEGACY)
-    monkeypatch.setattr("amplint.fix.one_round.objection", lambda *_: "it would not parse")
+    monkeypatch.setattr("amplint.fix.single_round.objection", lambda *_: "it would not parse")
     for arguments in ([], ["--apply"]):
         ran = amplint("fix", *arguments)
         assert "not fixed: it would not parse" in ran.err

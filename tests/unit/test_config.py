@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.claim.finding import RuleName
+from amplint.findings.finding import RuleName
 from amplint.project.config import ConfigError, Settings, check_selectors
-from amplint.project.hierarchy import SettingsHierarchy
+from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule.of_engine import UNPARSABLE, UNUSED
 from amplint.util.positions import Position, Span
 

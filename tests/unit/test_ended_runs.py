@@ -24,10 +24,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no fo
 HANGING = f"""
 import os, sys, time
 sys.path.insert(0, {str(ROOT)!r})
-from amplint.analyses import program
+from amplint.facts import program
 from amplint.cli import main as cli
 from amplint.util import process_pool
-from amplint.run import analysis, indexing, parts, session
+from amplint.run import analysis, indexing, session
+from amplint.run import partition
 
 def hang():
     os.write(2, b"hangs\\n")  # at once, whoever else writes
@@ -41,7 +42,7 @@ def look_at(file, *rest, original=analysis.look_at):
 where, shape, *arguments = sys.argv[1:]
 process_pool.LEAST_WEIGHT = 1
 if shape == "parts":
-    session.divide = lambda sizes: parts.divide(sizes, 1, 0)
+    session.divide = lambda sizes: partition.divide(sizes, 1, 0)
 if where == "index":
     indexing.File = lambda *_: hang()
 elif where == "link":

@@ -7,7 +7,7 @@ import pytest
 
 from amplint import Edit, Finding, Fix, Group, Related, Rule, Unrun, View, calls
 from amplint.project.discover import project
-from amplint.project.hierarchy import SettingsHierarchy
+from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run.engine import run
 from amplint.run.filtering import without_superseded

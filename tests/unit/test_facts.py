@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from amplint import analyses
-from amplint.analyses.callers import Callers
-from amplint.analyses.fact import Fact, Facts, Required
+from amplint.facts.callers import Callers
+from amplint.facts.fact import Fact, Facts, Required
 from amplint.inference import Inference
 from amplint.ir.file_set import Files
 from amplint.rule.registry import own_rules

@@ -156,7 +156,7 @@ def in_all_but_train(outcome: Outcome) -> bool:
 @pytest.mark.parametrize(
     ("where", "what"),
     [
-        ("amplint.inference.project.uses:UsesInProject.marks_of", "inference failed"),
+        ("amplint.inference.whole_program.uses:UsesInProject.marks_of", "inference failed"),
         ("amplint.analyses.hotness:Hotness._by_definition", "the analysis Hotness failed"),
         ("amplint.analyses.hotness:Hotness.is_hot", "the analysis Traits failed"),
         ("amplint.gradscaler.checker:Misuses._is_entry", "the analysis ScalerMisuse failed"),

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint import Edit, Finding, Fix, Group, Rule, Safety, Source, Unrun, View
-from amplint.claim.finding import edited
-from amplint.fix import one_round
+from amplint.findings.finding import edited
+from amplint.fix import single_round
 from amplint.fix.applying import SAFE, UNSAFE, apply_fixes
 from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.fix.project_fixes import fix_project, write_project
@@ -525,9 +525,9 @@ def test_fixes_are_made_once_for_the_same_files_and_settings(
     rules = [rename("AMP900", "old", "hash"), rename("AMP901", "bad", "id", Safety.UNSAFE)]
     asked = request(tmp_path, rules, a="old(1)\nbad(2)\n")
     asked = replace(asked, cache=Cache(tmp_path / "cache"))
-    rounds, count = one_round.fix_round, itertools.count()
+    rounds, count = single_round.fix_round, itertools.count()
 
-    def counted(*given: Any) -> one_round.RoundOfFixes:
+    def counted(*given: Any) -> single_round.RoundOfFixes:
         next(count)
         return rounds(*given)
 

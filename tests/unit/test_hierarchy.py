@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplint.project.config import Settings
-from amplint.project.hierarchy import Projects, SettingsHierarchy
+from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
 from amplint.server.looking import Looker
 from amplint.server.messages import JudgedText, Look, Open, Repaired
 from tests.command import Amplint

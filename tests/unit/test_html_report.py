@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from amplint import Cost, Edit, Finding, Fix, Group, Related, Safety
 from amplint.output.formats import Report, render
 from amplint.output.formats.html_finding import compared
-from amplint.output.page import document, prose, resource
+from amplint.output.html_page import document, prose, resource
 from amplint.rule import registry
 from amplint.run.request import Outcome
 from amplint.util.escaping import is_control, printable
@@ -86,7 +86,7 @@ def has(attributes: dict[str, str], kind: str) -> bool:
     return not kind or kind in attributes.get("class", "").split()
 
 
-def spot(part: str, source: str = SOURCE) -> Span:
+def span_of(part: str, source: str = SOURCE) -> Span:
     start = source.index(part)
     return Span(Text(source).position(start), Text(source).position(start + len(part)))
 
@@ -96,7 +96,7 @@ ONE = Finding(
     "host-read-in-hot-path",
     Group.PERFORMANCE,
     PATH,
-    spot("loss.item()"),
+    span_of("loss.item()"),
     "`loss.item()` waits for the device",
     help="read it once after the loop",
     cost=Cost.STEP,
@@ -201,7 +201,10 @@ def luminance(colour: str) -> float:
 
 
 def evil(text: str) -> Finding:
-    related = (Related(f"{text}.py", spot("for"), text, leads=True), Related(PATH, spot("f"), text))
+    related = (
+        Related(f"{text}.py", span_of("for"), text, leads=True),
+        Related(PATH, span_of("f"), text),
+    )
     fix = Fix(text, (Edit(0, 0, text),), Safety.UNSAFE)
     return replace(ONE, path=f"{text}.py", message=text, help=text, fix=fix, related=related)
 
@@ -260,7 +263,7 @@ def test_code_in_prose_is_set_off_after_escaping() -> None:
     ],
 )
 def test_the_span_is_marked(source: str, part: str, rows: list[str], marked: list[str]) -> None:
-    page = shown(replace(ONE, span=spot(part, source)), source=source)
+    page = shown(replace(ONE, span=span_of(part, source)), source=source)
     assert [attributes["data-row"] for attributes in page.named("span", "row")] == rows
     assert page.texts("mark") == marked
 
@@ -275,9 +278,9 @@ def test_of_a_long_finding_and_a_long_line_a_part_is_shown() -> None:
 
 def test_the_way_leads_down_to_the_finding() -> None:
     related = (
-        Related(PATH, spot("loss ="), "called here", leads=True),
-        Related(PATH, spot("print"), "beside it"),
-        Related(PATH, spot("for"), "the training loop, once per batch", leads=True),
+        Related(PATH, span_of("loss ="), "called here", leads=True),
+        Related(PATH, span_of("print"), "beside it"),
+        Related(PATH, span_of("for"), "the training loop, once per batch", leads=True),
     )
     page = shown(replace(ONE, related=related))
     assert page.texts("ol", "chain") == [
@@ -289,7 +292,10 @@ def test_the_way_leads_down_to_the_finding() -> None:
 
 
 def test_places_of_which_none_leads_are_all_in_the_picture() -> None:
-    related = (Related(PATH, spot("print"), "one"), Related("gone.py", spot("for"), "two"))
+    related = (
+        Related(PATH, span_of("print"), "one"),
+        Related("gone.py", span_of("for"), "two"),
+    )
     (picture,) = shown(replace(ONE, related=related)).texts("ol", "chain")
     assert picture.startswith(f"two gone.py:1:1one {PATH}:5:1print(total)here")
     assert shown(ONE).texts("ol") == []
@@ -376,7 +382,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_repeats_and_two_rules_on_one_expression_are_one_article() -> None:
-    again = replace(ONE, span=spot("step(batch)"))
+    again = replace(ONE, span=span_of("step(batch)"))
     other = replace(ONE, code="AMP113", name="host-read-per-element", help="read all at once")
     page = shown(ONE, again, other)
     [article] = page.named("article")
@@ -423,7 +429,7 @@ def test_without_findings_there_is_nothing_to_filter() -> None:
 
 def test_a_thousand_findings_are_less_than_three_megabytes() -> None:
     source = SOURCE * 300
-    related = tuple(Related(PATH, spot("for"), "hot: called here", leads=True) for _ in range(4))
+    related = tuple(Related(PATH, span_of("for"), "hot: called here", leads=True) for _ in range(4))
     one = replace(ONE, fix=FIX, related=related)
     assert len(report(*[one] * 1000, source=source)) < 3_000_000
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.adoption import ignoring
-from amplint.claim.finding import Finding, Group
-from amplint.claim.rows import Rows
-from amplint.claim.suppressions import Suppressions
+from amplint.findings.finding import Finding, Group
+from amplint.findings.rows import Rows
+from amplint.findings.suppressions import Suppressions
 from amplint.project.line_length import DEFAULT, chosen_length, line_length
 from amplint.util.positions import Position, Span
 from amplint.util.text import Text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.claim.finding import Edit, edited
+from amplint.findings.finding import Edit, edited
 from amplint.fix.import_style import in_style
 from amplint.util.text import Text
 from tests.helpers import fix

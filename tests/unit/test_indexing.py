@@ -14,7 +14,7 @@ from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule import registry
 from amplint.run import cache as caching
-from amplint.run import indexing, parts, session
+from amplint.run import indexing, partition, session
 from amplint.run.cache import Cache
 from amplint.run.engine import run
 from amplint.run.indexing import IndexStore
@@ -112,7 +112,7 @@ def test_processes_index_the_same(
 def test_a_part_takes_what_is_known_of_another(
     monkeypatch: pytest.MonkeyPatch, parsed: Callable[[], list[str]]
 ) -> None:
-    monkeypatch.setattr(session, "divide", lambda sizes: parts.divide(sizes, 50, 0))
+    monkeypatch.setattr(session, "divide", lambda sizes: partition.divide(sizes, 50, 0))
     monkeypatch.setattr(sys, "platform", "darwin")  # where one process does it all
     plain = look(kept=False)
     look()

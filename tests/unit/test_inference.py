@@ -10,10 +10,10 @@ import pytest
 
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.hotness import TRAINING, Hotness
-from amplint.analyses.inferred import Regions
-from amplint.analyses.program import FileView, Program
 from amplint.analyses.tensor_certainty import TensorCertainty
-from amplint.analyses.texts import CalledTexts, FunctionTexts
+from amplint.facts.code_texts import CalledTexts, FunctionTexts
+from amplint.facts.inference_results import Regions
+from amplint.facts.program import FileView, Program
 from amplint.inference import Inference
 from amplint.inference.components import complete
 from amplint.inference.fixpoint import solve

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.analyses.fact import Fact
-from amplint.output import questions
+from amplint.facts.fact import Fact
+from amplint.output import question_text
 from amplint.output.values_in_words import value_in_words
 from amplint.run import inspection, linking, session
 from amplint.util.walks import reachable
@@ -151,8 +151,8 @@ def test_what_rules_ask_has_a_sentence() -> None:
     facts = {fact.__name__: fact.said for fact in every}
     assert len(asked & facts.keys()) > 40
     said = {name for name, sentence in facts.items() if sentence}
-    assert said | questions.SENTENCES.keys() >= asked & facts.keys()
-    assert facts.keys() - said >= questions.SENTENCES.keys()
+    assert said | question_text.SENTENCES.keys() >= asked & facts.keys()
+    assert facts.keys() - said >= question_text.SENTENCES.keys()
 
 
 def test_the_region(amplint: Amplint) -> None:

@@ -9,8 +9,8 @@ from types import FrameType
 
 import pytest
 
-from amplint.analyses.callers import Callers
-from amplint.claim.violations import Violation
+from amplint.facts.callers import Callers
+from amplint.findings.violations import Violation
 from amplint.gradscaler.checker import Misuses
 from amplint.inference import Inference
 from amplint.inference.components import complete

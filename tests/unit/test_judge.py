@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint import Finding, Group, Rule, Unrun, View, calls, nodes
-from amplint.analyses.program import Program
+from amplint.facts.program import Program
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.rule.search import CandidateSearch

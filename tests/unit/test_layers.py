@@ -19,13 +19,14 @@ HARNESS = ROOT / "amplint_verify"  # which runs programs
 LAYERS = (
     "util",
     "values",
-    "claim",
+    "findings",
     "frameworks",
     "project",
     "knowledge",
     "ir",
     "inference",
     "gradscaler",
+    "facts",
     "analyses",
     "source",
     "view",
@@ -67,7 +68,7 @@ def is_module(package: str, alias: ast.alias) -> bool:
 
 
 def room_of(dotted: str) -> str:
-    """Ex) view, of amplint.view.spot; amplint_verify, of all that is in it"""
+    """Ex) view, of amplint.view.evaluated_node; amplint_verify, of all that is in it"""
     package, *rest = dotted.split(".")
     if package == HARNESS.name:
         return package
@@ -167,7 +168,7 @@ def test_nothing_but_commands_imports(room: str) -> None:
 def test_the_automaton_and_the_interpreter_know_nothing_of_each_other() -> None:
     room = PACKAGE / "gradscaler"
     assert "amplint.gradscaler.automaton" not in imports(room / "interpreter.py")
-    assert {room_of(each) for each in imports(room / "automaton.py")} <= {"util", "claim"}
+    assert {room_of(each) for each in imports(room / "automaton.py")} <= {"util", "findings"}
 
 
 def test_no_class_name_means_two_things() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from amplint.rules._shared import local_values
 
-from amplint.claim.finding import Safety
+from amplint.findings.finding import Safety
 from tests.helpers import lint
 
 PROGRAM = """\

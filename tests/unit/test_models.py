@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from amplint.cli import main as cli
+from amplint.frameworks.model_reading import ModelError, model_of
 from amplint.frameworks.models import bundled, models_with
-from amplint.frameworks.reading import ModelError, model_of
 from amplint.frameworks.schema import Model
 from amplint.run import session
 from amplint.util.toml import loads
@@ -289,9 +289,9 @@ def test_a_framework_is_known_by_what_is_imported_of_it(amplint: Amplint) -> Non
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, object]:
-    from amplint.frameworks import page  # noqa: PLC0415
+    from amplint.frameworks import model_text  # noqa: PLC0415
 
-    read: dict[str, object] = json.loads(page.schema())
+    read: dict[str, object] = json.loads(model_text.schema())
     jsonschema.Draft202012Validator.check_schema(read)
     return read
 

@@ -32,9 +32,7 @@ BLOCKS = "the blocks around a block, each answer remembered"
 # By module: the functions that call each other, with spaces between, and over what they recurse.
 ALLOWED: Mapping[str, Mapping[str, str]] = {
     "rules/autocast/_backward_support.py": {"is_plain": VALUES},
-    "amplint/analyses/call_guards.py": {
-        "CallGuards._outcome CallGuards._plain_outcome": SHORT_TEST
-    },
+    "amplint/facts/call_guards.py": {"CallGuards._outcome CallGuards._plain_outcome": SHORT_TEST},
     "amplint/analyses/cold_guards.py": {
         "ColdGuards._cold_call ColdGuards._cold_side ColdGuards._find_side "
         "ColdGuards._gives_cold": REMEMBERED,
@@ -43,17 +41,17 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "ColdGuards._tells_evaluation": SHORT_TEST,
     },
     "amplint/analyses/loop_invariance.py": {"is_known": VALUES},
-    "amplint/inference/project/observation_values.py": {
+    "amplint/inference/whole_program/observation_values.py": {
         "filled items_filled one_filled": VALUES,
         "shape_value": "containers, to a depth of DEEPEST",
     },
-    "amplint/analyses/questions.py": {
+    "amplint/facts/recorded_questions.py": {
         "NotedView._looked_for NotedView._note NotedView._once": LATER,
         "parts_of plain_of": VALUES,
     },
     "amplint/analyses/tensor_certainty.py": {"tensors_held": VALUES},
-    "amplint/analyses/traits.py": {"_is_half is_half": VALUES},
-    "amplint/analyses/unknown_in_calls.py": {"may_hold": VALUES},
+    "amplint/analyses/function_traits.py": {"_is_half is_half": VALUES},
+    "amplint/facts/unknown_in_calls.py": {"may_hold": VALUES},
     "amplint/values/lattice.py": {"is_deeper": VALUES, "truncated": VALUES},
     "amplint/rule/registry.py": {"rule_modules": FOLDERS},
     "amplint/values/atoms.py": {"_order _order_of": VALUES, "evidence_text": VALUES},
@@ -68,7 +66,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Interpreter.call Interpreter.event Interpreter.node Interpreter.run "
         "Interpreter.run_callees Interpreter.run_constructor Interpreter.run_function": CALLS,
     },
-    "amplint/inference/project/bindings.py": {
+    "amplint/inference/whole_program/bindings.py": {
         "Bindings._class_imported Bindings.class_at": IMPORTS,
         "Bindings._find_behind_stars Bindings._find_binding": ONCE,
     },
@@ -82,7 +80,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     },
     "amplint/inference/memo.py": {"Memo._interned_atom Memo.interned": VALUES},
     "amplint/inference/transfer/ranks.py": {"more plus": VALUES, "nesting": VALUES},
-    "amplint/inference/kept/value_codec.py": {
+    "amplint/inference/incremental/value_codec.py": {
         "Decoder._part": VALUES,
         "Encoder._part Encoder.atom Encoder.value": VALUES,
     },
@@ -109,9 +107,9 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/output/values_in_words.py": {
         "atom_in_words mapping_in_words sequence_in_words value_in_words": VALUES
     },
-    "amplint/fix/one_round.py": {"_is_taken": SYNTAX},
+    "amplint/fix/single_round.py": {"_is_taken": SYNTAX},
     "amplint/fix/rounds.py": {"Rounds._harmless": HALVES},
-    "amplint/run/parts.py": {"_parts": FOLDERS},
+    "amplint/run/partition.py": {"_parts": FOLDERS},
     "rules/_shared/constants.py": {
         "number_of": SYNTAX,
     },

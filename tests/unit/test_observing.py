@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.claim.finding import Edit, Finding, Fix, Safety
-from amplint.inference.project.observation_values import filled
+from amplint.findings.finding import Edit, Finding, Fix, Safety
+from amplint.inference.whole_program.observation_values import filled
 from amplint.project import observations
 from amplint.project.config import Settings
 from amplint.run import engine, observation_findings
@@ -182,7 +182,7 @@ def test_edits_are_taken_up_as_a_new_run_finds_them(
     tmp_path: Path, memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amplint.run.session.LEAST_KEPT", 0)
-    monkeypatch.setattr("amplint.inference.kept.taking_up.MOST_CHANGED", 1.0)
+    monkeypatch.setattr("amplint.inference.incremental.resumption.MOST_CHANGED", 1.0)
     rest = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(9)).encode()
     files = {"a.py": WHERE.encode(), "b.py": rest}
     write(files, tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplint.output import FORMATS
-from amplint.run import indexing, parts, session
+from amplint.run import indexing, partition, session
 from amplint.util import process_pool
 from benchmarks.robustness.concurrency import tried
 from benchmarks.robustness.determinism import with_line_ends
@@ -61,7 +61,7 @@ def test_any_number_of_processes(
     report: Report, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shape == "parts":
-        monkeypatch.setattr(session, "divide", lambda sizes: parts.divide(sizes, 1, 0))
+        monkeypatch.setattr(session, "divide", lambda sizes: partition.divide(sizes, 1, 0))
     one = report("--no-cache", "--jobs", "1")
     assert one["concise"].count("\n") > 10
     for jobs in ("2", "3", "8"):

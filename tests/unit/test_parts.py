@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.analyses.program import linked
+from amplint.facts.program import linked
 from amplint.fix.project_fixes import fix_project
 from amplint.inference.fixpoint import evaluate
 from amplint.inference.state import WHOLE, Key
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
 from amplint.project.discover import project
-from amplint.project.hierarchy import SettingsHierarchy
+from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run import judge as judging
-from amplint.run import parts, session
+from amplint.run import partition, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.engine import run
-from amplint.run.parts import divide
+from amplint.run.partition import divide
 from amplint.run.request import Outcome, Request
 from amplint.values.atoms import BOTTOM
 from tests.helpers import write
@@ -105,7 +105,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "divide", lambda sizes: parts.divide(sizes, 300, 0))
+    monkeypatch.setattr(session, "divide", lambda sizes: partition.divide(sizes, 300, 0))
     return tmp_path
 
 
@@ -128,7 +128,7 @@ def test_a_part_sees_what_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [code for path, _, code in apart if path == "models/model.py"] == [
         "AMP103", "AMP501", "AMP101",
     ]  # fmt: skip
-    monkeypatch.setattr(session, "divide", parts.divide)
+    monkeypatch.setattr(session, "divide", partition.divide)
     # What is not seen: that a model of another part makes `to_device` hot.
     assert set(told(look())) - set(apart) == {("common/tools.py", 5, "AMP508")}
 

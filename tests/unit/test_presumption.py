@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from amplint import testing
-from amplint.analyses.program import linked
-from amplint.claim.finding import Finding, Group, Safety
+from amplint.facts.program import linked
+from amplint.findings.finding import Finding, Group, Safety
 from amplint.inference import Inference
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.claim.finding import Group, RuleName
+from amplint.findings.finding import Group, RuleName
 from amplint.project.config import Settings
 from amplint.rule import registry
 from amplint.source.source import former_rule

@@ -177,7 +177,7 @@ import runpy, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from amplint.run import analysis
 from amplint.cli import main as cli
-from amplint.run import parts
+from amplint.run import partition
 from amplint.util import progress
 from amplint.run import session
 
@@ -189,7 +189,7 @@ analysis.look_at = slowly
 session.workers = lambda _: 2
 progress.DELAY = progress.EVERY = 0.02
 if sys.argv[1] == "parts":
-    session.divide = lambda sizes: parts.divide(sizes, 700_000, 0)
+    session.divide = lambda sizes: partition.divide(sizes, 700_000, 0)
 sys.exit(cli.main(["check", "--no-cache", "--format", "concise", *sys.argv[2:]]))
 """
 

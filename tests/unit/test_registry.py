@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from amplint import Group, Rule, Unrun
-from amplint.claim.selectors import for_torch
+from amplint.findings.selectors import for_torch
 from amplint.rule import registry
 from amplint.rule.of_engine import ENGINE_RULES, UNUSED
 from amplint.rule.registry import RegistryError, UnknownRuleError

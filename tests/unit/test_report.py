@@ -25,7 +25,7 @@ from amplint.util.text import Text
 from tests.unit.test_html_report import ROOT, SOURCE
 
 
-def spot(source: str, part: str) -> Span:
+def span_of(source: str, part: str) -> Span:
     """The span of the one place where `part` stands."""
     assert source.count(part) == 1
     text, start = Text(source), source.index(part)
@@ -39,7 +39,7 @@ def finding(source: str, part: str, **others: Any) -> Finding:
         "group": Group.PERFORMANCE,
         "cost": Cost.STEP,
         "path": "src/train.py",
-        "span": spot(source, part),
+        "span": span_of(source, part),
         "message": f"`{part}` waits for the device",
         "url": "docs/rules/AMP101.md",
     }
@@ -70,7 +70,7 @@ FULL = finding(
         (replaced("loss.item()", "loss.detach()"), replaced("total)", "total.item())")),
         Safety.UNSAFE,
     ),
-    related=(Related("src/other.py", spot("x\nfor", "for"), "hot: the loop over `loader`"),),
+    related=(Related("src/other.py", span_of("x\nfor", "for"), "hot: the loop over `loader`"),),
 )
 
 
@@ -116,7 +116,7 @@ ODD = finding(
     path="src/<a>&\"'.py",
     message="a `x[0](1)`\n::error::<b>&\"' 100% \x1b[31m \ud800 \ufffe ]]>",
     help="do \n::error::<this>",
-    related=(Related("::error::b\nc.py", spot("x", "x"), "hot\n::error::\x1b"),),
+    related=(Related("::error::b\nc.py", span_of("x", "x"), "hot\n::error::\x1b"),),
 )
 
 
@@ -245,7 +245,7 @@ def test_what_is_within_more_loops_of_the_step_comes_first() -> None:
         "    while x.item():\n"
         "        x.cpu()\n"
     )
-    loop = Related("src/train.py", spot(source, "for batch"), "the training loop", leads=True)
+    loop = Related("src/train.py", span_of(source, "for batch"), "the training loop", leads=True)
     found = [
         finding(source, part, related=(loop,), cost=cost)
         for part, cost in (
@@ -267,7 +267,7 @@ def test_repeats_are_one_block() -> None:
     assert "  also at lines 2, 3\n" in text
     assert "3 findings" in text
     assert len(json.loads(shown("json", TWICE, at(1, 5, 8), at(2, 5, 8)))) == 2
-    loop = (Related("src/other.py", spot("x\nfor", "for"), "the training loop"),)
+    loop = (Related("src/other.py", span_of("x\nfor", "for"), "the training loop"),)
     losses = [at(1, 5, 8, related=loop), replace(at(2, 5, 8, related=loop), message="`y` waits")]
     assert "also at line 2" in shown("text", TWICE, *losses)
     crashes = [replace(one, group=Group.CORRECTNESS) for one in losses]
@@ -284,7 +284,7 @@ def test_two_rules_on_one_expression_are_one_block() -> None:
 
 
 def test_of_a_long_chain_two_places_are_shown() -> None:
-    chain = tuple(Related("src/other.py", spot("x\ny\nz", one), f"at {one}") for one in "xyz")
+    chain = tuple(Related("src/other.py", span_of("x\ny\nz", one), f"at {one}") for one in "xyz")
     lines = shown("text", TWICE, at(1, 5, 8, related=chain)).splitlines()
     assert lines[3:5] == [
         "  src/other.py:1:1: at x",
@@ -481,7 +481,7 @@ def test_a_fingerprint_survives_what_happens_around_the_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"code": "AMP102"}, {"scope": "Other.run"}, {"span": spot(SOURCE, "step")}]
+    "change", [{"code": "AMP102"}, {"scope": "Other.run"}, {"span": span_of(SOURCE, "step")}]
 )
 def test_a_fingerprint_changes_with_what_it_is_made_of(change: dict[str, Any]) -> None:
     values = {"scope": "Trainer.run", **change}

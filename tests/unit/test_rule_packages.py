@@ -357,7 +357,11 @@ def test_two_packages_with_one_code_or_one_name_are_refused(amplint: Amplint, si
         ),
         ("call.callee", "call.calee", "AttributeError"),
         ("        yield ", "        return ", "TypeError"),
-        ('calls("torch.seed")', 'calls("torch.seed") & (lambda spot: spot.nothing)', "nothing"),
+        (
+            'calls("torch.seed")',
+            'calls("torch.seed") & (lambda here: here.nothing)',
+            "nothing",
+        ),
     ],
 )
 def test_a_rule_that_fails_is_a_fault_of_its_package(

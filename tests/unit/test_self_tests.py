@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.analyses.program import Program
 from amplint.analyses.self_tests import SelfTests
+from amplint.facts.program import Program
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 

@@ -254,8 +254,8 @@ async def test_edits_of_ranges(editor: Editor) -> None:
     await editor.codes("train.py", is_empty)
     at = 'note("😀 \f", loss.'
     start = 8 + len(at) + 1
-    spot = types.Range(types.Position(11, start), types.Position(11, start + len("detach")))
-    editor.change("train.py", types.TextDocumentContentChangePartial(spot, "item"))
+    here = types.Range(types.Position(11, start), types.Position(11, start + len("detach")))
+    editor.change("train.py", types.TextDocumentContentChangePartial(here, "item"))
     finding = await editor.finding("train.py", "AMP101")
     assert "loss.item()" in finding.message
 

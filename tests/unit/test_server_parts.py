@@ -38,8 +38,8 @@ from amplint.server.messages import (
     framed,
     request_in,
 )
-from amplint.server.notebooks import OpenNotebook
-from amplint.server.positions import (
+from amplint.server.open_notebooks import OpenNotebook
+from amplint.server.protocol_positions import (
     ENCODINGS,
     EditorPlace,
     Encoding,

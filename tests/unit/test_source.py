@@ -20,8 +20,8 @@ from amplint import (
     TensorCertainty,
     Unrun,
 )
-from amplint.analyses.program import FileView, Program
-from amplint.claim.finding import edited
+from amplint.facts.program import FileView, Program
+from amplint.findings.finding import edited
 from amplint.fix.unused_imports import exported, orphans, starred, without
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from amplint import Finding, Group, Rule, Unrun
-from amplint.claim.rows import Rows
-from amplint.claim.suppressions import Suppressions
+from amplint.findings.rows import Rows
+from amplint.findings.suppressions import Suppressions
 from amplint.rule.of_engine import ENGINE_RULES
 from amplint.run import unused_suppressions
 from amplint.util.positions import Position, Span

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.claim.selectors import version
+from amplint.findings.selectors import version
 from amplint.project.torch_floor import TorchFloors, _lowest
 from tests.command import Amplint
 

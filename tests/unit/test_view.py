@@ -25,9 +25,9 @@ from amplint import (
     region_dtype,
 )
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.inferred import Regions, Values
-from amplint.analyses.program import Program
-from amplint.analyses.questions import NotedView, name_of
+from amplint.facts.inference_results import Regions, Values
+from amplint.facts.program import Program
+from amplint.facts.recorded_questions import NotedView, name_of
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
@@ -117,7 +117,7 @@ def test_a_node_is_a_candidate_where_its_check_finds_something_or_asks_for_the_c
     found.on(calls("torch.arange", "Tensor.size", "Tensor.sum") & HOT)(check)
     project = Project(LOOP)
     shown = project.search(found).of("a.py").shown
-    assert [[*each.spot.names][-1] for each in shown] == ["Tensor.size", "torch.arange"]
+    assert [[*each.here.names][-1] for each in shown] == ["Tensor.size", "torch.arange"]
     assert [each.message for each in project.judged(found).findings] == ["found"]
 
 
@@ -249,7 +249,7 @@ def test_the_function_and_the_class_around_an_operation(
     (view,) = project.views(shown)
     [*check(view)]
     assert found == [(function, is_module)] * 2  # on the graph, and with the code
-    assert "amplint.analyses.classes.Classes" in {
+    assert "amplint.facts.project_classes.Classes" in {
         each.question[0] for each in project.noted.asked or ()
     }
     assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""

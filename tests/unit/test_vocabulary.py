@@ -23,7 +23,7 @@ ELSEWHERE = {
     "amplint/frameworks/": "how the models of frameworks are written",
     "amplint/util/": "text, files, terminals",
     "amplint/values/": "amplint's own values",
-    "amplint/claim/": "codes, and the words of comments",
+    "amplint/findings/": "codes, and the words of comments",
     "amplint/rule/": "declarations of rules",
     "amplint/fix/": "the text of fixes",
     "amplint/source/edits/": "the text of fixes",
@@ -39,7 +39,7 @@ ELSEWHERE = {
 ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
         "rules/precision/_cast_modules.py": "BUFFERS OWN_CASTS",
-        "amplint/analyses/classes.py": "MOVING",
+        "amplint/facts/project_classes.py": "MOVING",
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "rules/numerics/_counted_positions.py": "NAMES",
@@ -52,22 +52,22 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/gradscaler/events.py": (
             "CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
         ),
-        "amplint/gradscaler/incomplete.py": "NEEDED",
+        "amplint/gradscaler/missing_calls.py": "NEEDED",
         "amplint/gradscaler/parameter_lists.py": "ASKED EACH_PARAMETER",
         "amplint/gradscaler/symbolic_values.py": "ASKED_OF_NORMS",
         "amplint/inference/function/attributes.py": "MODULE_CONVERSIONS MODULE_METHODS REGISTRIES",
         "amplint/inference/function/calls.py": "MOVES",
         "amplint/inference/function/parameters.py": "MOVING",
         "amplint/inference/function/regions.py": "RUN_BY_CALL",
-        "amplint/inference/project/hierarchy.py": "NO_MODULES",
-        "amplint/inference/project/observation_values.py": "TENSOR",
-        "amplint/inference/project/number_uses.py": "OF_TENSORS_ALONE",
+        "amplint/inference/whole_program/class_hierarchy.py": "NO_MODULES",
+        "amplint/inference/whole_program/observation_values.py": "TENSOR",
+        "amplint/inference/whole_program/number_uses.py": "OF_TENSORS_ALONE",
         "amplint/inference/transfer/ranks.py": "MASKS",
         "amplint/inference/transfer/arguments.py": "HOST_DEVICES",
         "amplint/inference/transfer/attributes.py": "MODULE_TENSORS",
         "amplint/inference/transfer/methods.py": "VIEWS",
         "amplint/inference/transfer/symbols.py": "DTYPES",
-        "amplint/inference/project/use_evidence.py": (
+        "amplint/inference/whole_program/use_evidence.py": (
             "AVERAGES BACKWARD_KEYWORDS MODULE_USES MODULE_USES_IF_CALLED MOVES OF_LENGTHS"
             " ONLY_OF_TENSORS REDUCTIONS SHAPING_USES TENSOR_USES WORDS"
         ),
@@ -119,7 +119,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/precision/mixed_dtype_write.py": "SOURCE_NAMES",
     },
     "Python: its library, its containers and their methods": {
-        "amplint/analyses/classes.py": "ELEMENTS",
+        "amplint/facts/project_classes.py": "ELEMENTS",
         "rules/memory/_grad_mode.py": "LEAVING",
         "rules/memory/_workers.py": "OF_ITERABLE",
         "amplint/analyses/loop_invariance.py": "CONSTRUCTORS IMPURE SETTERS",
@@ -148,8 +148,8 @@ ALLOWED: dict[str, dict[str, str]] = {
     "other libraries: their modules, methods and arguments": {
         "amplint/analyses/backward_calls.py": "BACKWARD_METHODS",
         "amplint/gradscaler/events.py": "PRETRAINED",
-        "amplint/inference/project/presumption.py": "PATCHING",
-        "amplint/inference/project/use_evidence.py": "ACCELERATOR_USES",
+        "amplint/inference/whole_program/presumption.py": "PATCHING",
+        "amplint/inference/whole_program/use_evidence.py": "ACCELERATOR_USES",
         "amplint/ir/module_names.py": "LIBRARIES",
         "rules/host_sync/_formatting.py": "POSTFIX_METHODS",
         "rules/parallel/_trainer.py": "ASKING STRATEGIES WITHOUT_SUCCESSOR",
@@ -163,7 +163,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/source/pairing.py": "_AST_LEAVES",
         "amplint/source/segments.py": "LONE_CR _FORM_FEED_INDENT",
         "amplint/gradscaler/event_index.py": "WORD",
-        "amplint/inference/kept/grafting.py": "WORD",
+        "amplint/inference/incremental/grafting.py": "WORD",
         "amplint/ir/file_index.py": "IDENTIFIER",
         "amplint/ir/file_set.py": "STAR",
         "amplint/ir/ssa.py": "LEAVES",
@@ -173,11 +173,11 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
         "amplint/analyses/module_uses.py": "ON_SOME_PATHS",
-        "amplint/analyses/questions.py": "EVALUATED,EVIDENCE,SPAN",
+        "amplint/facts/recorded_questions.py": "EVALUATED,EVIDENCE,SPAN",
         "amplint/gradscaler/symbolic_values.py": "UNARY",
         "amplint/inference/evidence_marks.py": "DEVICE,DTYPE,CONTEXT",
         "amplint/inference/explanation.py": "RESULTS",
-        "amplint/inference/project/hierarchy.py": "CALLED",
+        "amplint/inference/whole_program/class_hierarchy.py": "CALLED",
         "amplint/inference/state.py": "KeyKind",
         "amplint/inference/store.py": "FOLLOWED_ONCE OF_CODE OF_NODES OF_REGIONS PUBLISHED",
         "amplint/inference/transfer/arithmetic.py": "NUMBERS",

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.claim.witness import Same, Syncs
+from amplint.findings.witness import Same, Syncs
 from amplint.rule import registry
 from amplint_verify import examples, harness
 from amplint_verify.backends.choice import BACKENDS

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from amplint.claim.finding import Edit
+from amplint.findings.finding import Edit
 from amplint.util.text import Text
 from amplint_verify.compare.executed import edited, rows_after, unedited, unrun, whole_rows
 from amplint_verify.recording.tracing import Place, Tracer

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.claim.claim import Change
+from amplint.findings.declaration import Change
 from amplint_verify.backends.choice import BACKENDS
 from amplint_verify.compare.lab import Lab, Verified, verify
 from amplint_verify.compare.verdicts import Verdict

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.output.page import resource
+from amplint.output.html_page import resource
 from amplint_verify.compare.bench import BenchPoint, Counts, Times
 from amplint_verify.compare.ratios import Ratio, RatioClaim
 from amplint_verify.report import findings as report

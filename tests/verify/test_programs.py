@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.claim.claim import Change
+from amplint.findings.declaration import Change
 from amplint.fix import applying
 from amplint.fix.project_fixes import write_project
 from amplint.project.config import Settings

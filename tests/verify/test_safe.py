@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.claim.finding import Finding, Safety, edited
+from amplint.findings.finding import Finding, Safety, edited
 from amplint.rule.registry import all_rules
 from amplint.run.request import Outcome
 from amplint_verify.backends.choice import BACKENDS

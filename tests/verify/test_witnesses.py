@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.claim.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
+from amplint.findings.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
 from amplint.rule import fixtures as rule_fixtures
 from amplint.rule.rule import Rule
 from amplint_verify import witnesses

@@ -16,9 +16,9 @@ from pathlib import Path
 import libcst as cst
 from libcst import matchers
 
-from amplint.claim.claim import Change
-from amplint.claim.finding import Finding, Fix, Group
-from amplint.claim.witness import Unrun
+from amplint.findings.declaration import Change
+from amplint.findings.finding import Finding, Fix, Group
+from amplint.findings.witness import Unrun
 from amplint.project.config import Settings
 from amplint.project.discover import Project
 from amplint.rule.conditions import nodes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amplint.inference.project.number_uses import elements, used_as_numbers
+from amplint.inference.whole_program.number_uses import elements, used_as_numbers
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, policy

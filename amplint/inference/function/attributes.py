@@ -87,7 +87,7 @@ class AttributeReads(FramePart):
                     bound = atom if "classmethod" in infer.functions[ids[0]].decorated else None
                     return frozenset(Function(i, bound) for i in ids)
                 if name in infer.files[infer.classes[current].path].graph(current).bindings:
-                    return self.exchange.read(Key("name", current, name))
+                    return self.access.read(Key("name", current, name))
             if name == "apply" and infer.hierarchy.is_autograd_function(atom.id):
                 return one(Method(atom, name))
             return UNKNOWN
@@ -96,7 +96,7 @@ class AttributeReads(FramePart):
             return UNKNOWN if found is None else found
         if isinstance(atom, Object) and atom.kind == "options":
             # Others may have set it to something else: `args.world_size = ...`.
-            return join([self.exchange.read(Key("option", "", name)), UNKNOWN])
+            return join([self.access.read(Key("option", "", name)), UNKNOWN])
         if isinstance(atom, Object):
             of_framework = self.frameworks.attribute_of_object(atom, name, node)
             if of_framework is not None:
@@ -125,7 +125,7 @@ class AttributeReads(FramePart):
         device = self.frame.accelerator(node, "saved by `forward` for `backward`")
         presumed = one(Tensor(device=device))
         key = Key("field", self.facts.cls or "", SAVED)
-        seen = only(self.exchange.read(key)) if self.facts.cls is not None else None
+        seen = only(self.access.read(key)) if self.facts.cls is not None else None
         if not isinstance(seen, Sequence) or seen.items is None:
             return one(Sequence(None, presumed))
         items = tuple(item if is_of_cpu(item) else presumed for item in seen.items)
@@ -138,7 +138,7 @@ class AttributeReads(FramePart):
         if saves and self.facts.cls is not None and not arguments.stars:
             site = self.frame.here
             key = Key("field", self.facts.cls, SAVED)
-            self.exchange.write(key, site, one(Sequence(arguments.positional, BOTTOM)))
+            self.access.write(key, site, one(Sequence(arguments.positional, BOTTOM)))
 
     def instance_attribute(self, instance: Instance, name: str, node: Node) -> Value:
         infer = self.inference
@@ -152,7 +152,7 @@ class AttributeReads(FramePart):
                 decorated = infer.functions[identity].decorated
                 if "property" in decorated or "cached_property" in decorated:
                     self.binding.enter(identity, node, Arguments(), instance)
-                    results.append(self.exchange.read(Key("return", identity)))
+                    results.append(self.access.read(Key("return", identity)))
                 elif "setter" in decorated or "deleter" in decorated:
                     continue  # a read of the property runs its getter alone
                 elif "staticmethod" in decorated:
@@ -169,11 +169,11 @@ class AttributeReads(FramePart):
             *infer.hierarchy.mro(instance.cls),
             *(below if len(below) <= MAX_SUBCLASSES else ()),
         ]
-        stored = join(self.exchange.read(Key("field", cls, name)) for cls in related)
+        stored = join(self.access.read(Key("field", cls, name)) for cls in related)
         # `weight: Tensor` says less than what is stored; that of a dataclass is for its users, too.
         is_told = any(atom != NONE for atom in stored) and not any(map(is_vague, stored))
         bound = [c for c in related if infer.hierarchy.binds(c, name, is_told)]
-        value = join([stored, *(self.exchange.read(Key("name", c, name)) for c in bound)])
+        value = join([stored, *(self.access.read(Key("name", c, name)) for c in bound)])
         if value:
             if is_open(value):
                 for cls in related:
@@ -214,13 +214,13 @@ class AttributeReads(FramePart):
             return BOTTOM
         # Of a dataclass, the constructor is generated.
         key = Key("kept", str(infer.functions[makers[0]].cls if makers else instance.cls), name)
-        parameter = constant(self.exchange.read(key))
+        parameter = constant(self.access.read(key))
         given = next((value for p, value in instance.given if p == parameter), None)
         if given is None:
             return BOTTOM
-        constructors = self.exchange.sites_of(key).keys()
+        constructors = self.access.sites_of(key).keys()
         stored = [
-            self.exchange.read_without(Key("field", cls, name), constructors)
+            self.access.read_without(Key("field", cls, name), constructors)
             for cls in infer.hierarchy.mro(instance.cls)
         ]
         return join([given, *stored])
@@ -231,7 +231,7 @@ class AttributeReads(FramePart):
         facts = infer.functions[identity]
         if set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS or facts.cls is None:
             return one(Function(identity, instance))
-        value = self.exchange.read(Key("name", facts.cls, facts.name))
+        value = self.access.read(Key("name", facts.cls, facts.name))
         functions = [a for a in value if isinstance(a, Function)]
         if not functions:
             return one(Function(identity, instance))

@@ -37,7 +37,7 @@ class ArgumentBinding(FramePart):
         """The value of a parameter in a call that leaves it out."""
         if parameter.constant_default or not parameter.has_default:
             return self.constant_default(parameter)
-        return self.exchange.read(Key("default", function, parameter.name))
+        return self.access.read(Key("default", function, parameter.name))
 
     def constant_default(self, parameter: Param) -> Value:
         default = parameter.default
@@ -141,11 +141,11 @@ class ArgumentBinding(FramePart):
         self, identity: str, node: Node, arguments: Arguments | None, bound: Atom | None
     ) -> None:
         """Record that the call may run the function, and under which autocast state."""
-        self.exchange.calls.edges.setdefault(self.frame.here, set()).add(identity)
-        self.exchange.write_region(
+        self.access.calls.edges.setdefault(self.frame.here, set()).add(identity)
+        self.access.write_region(
             identity, self.frame.here, self.frame.regions.of_call(node, identity)
         )
-        self.exchange.need(identity)
+        self.access.need(identity)
         if arguments is not None:
             self.bind(Function(identity, bound), arguments)
 
@@ -164,7 +164,7 @@ class ArgumentBinding(FramePart):
         left_out = [p for p in params if p.has_default and p.name not in given]
         contributed += ((p.name, self.default_of(facts.id, p)) for p in left_out)
         for name, value in contributed:
-            self.exchange.write(Key("param", facts.id, name), self.frame.here, value)
+            self.access.write(Key("param", facts.id, name), self.frame.here, value)
 
     def is_bound(self, function: Function) -> bool:
         """Whether a function is a method that has its receiver."""
@@ -180,8 +180,8 @@ class ArgumentBinding(FramePart):
         """A dataclass or NamedTuple: its fields are what the call passes, in order."""
         site = self.frame.here
         for name, value in self.fields_given(cls, arguments).items():
-            self.exchange.write(Key("field", cls, name), site, value)
-            self.exchange.write(Key("kept", cls, name), site, one(Host("str", name, True)))
+            self.access.write(Key("field", cls, name), site, value)
+            self.access.write(Key("kept", cls, name), site, one(Host("str", name, True)))
 
     def fields_given(self, cls: str, arguments: Arguments) -> dict[str, Value]:
         """The values that a call passes for the fields of a dataclass or NamedTuple."""
@@ -211,7 +211,7 @@ class ArgumentBinding(FramePart):
             for each in infer.hierarchy.mro(cls)
             if name in infer.files[infer.classes[each].path].graph(each).bindings
         )
-        return join(self.exchange.read(Key("name", each, name)) for each in declaring)
+        return join(self.access.read(Key("name", each, name)) for each in declaring)
 
 
 def by_place(

@@ -11,9 +11,9 @@ from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
 from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.results import CallResults
-from amplint.inference.project.hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.inference.state import Key
 from amplint.inference.transfer import options
+from amplint.inference.whole_program.class_hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.ir import ops
 from amplint.ir.model import Graph, Node
 from amplint.ir.ops import Op
@@ -95,7 +95,7 @@ class Calls(FramePart):
         values = self.frame.operands(node)
         arguments = self.binding.arguments_of(self.graph, node, values[1:])
         results: list[Value] = []
-        self.exchange.calls.edges[self.frame.here] = set()
+        self.access.calls.edges[self.frame.here] = set()
         self.note_option(node, arguments)
         self.frameworks.note_hook(node, arguments)
         self.frameworks.note_method(node)
@@ -134,7 +134,7 @@ class Calls(FramePart):
         for owner in self.frame.of(field.operands[0]):
             if isinstance(owner, Instance) and modules:
                 site = self.frame.here
-                self.exchange.write(Key("field", owner.cls, field.data), site, modules)
+                self.access.write(Key("field", owner.cls, field.data), site, modules)
 
     def call_overridden(self, arguments: Arguments, node: Node) -> Value:
         """`callback.on_step(...)`, which more classes override than a value can name; and what is
@@ -219,9 +219,9 @@ class Calls(FramePart):
         option = options.declared(arguments)
         if option is not None:
             site = self.frame.here
-            self.exchange.write(Key("option", "", option.name), site, option.value)
+            self.access.write(Key("option", "", option.name), site, option.value)
             if option.is_off:
-                self.exchange.calls.off_flags[site] = option.name
+                self.access.calls.off_flags[site] = option.name
 
     def call_by_name(self, methods: Iterable[str], arguments: Arguments, node: Node) -> Value:
         """`model.calculate_loss(batch)`, the model unknown: the methods of that name."""
@@ -268,7 +268,7 @@ class Calls(FramePart):
                 self.frameworks.note_made(atom.of.cls, arguments, node)
                 opened = self.opened_by_base(atom.of.cls, arguments, node)
                 if opened:
-                    self.exchange.write(Key("context", self.facts.id), self.frame.here, opened)
+                    self.access.write(Key("context", self.facts.id), self.frame.here, opened)
             known = self.frameworks.given_by(atom, node)
             return known if known is not None else self.frame.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
@@ -304,7 +304,7 @@ class Calls(FramePart):
             if not makers:
                 return self.opened_by_base(cls, arguments, node)
             entering = makers
-        contexts = join(self.exchange.read(Key("context", each)) for each in entering)
+        contexts = join(self.access.read(Key("context", each)) for each in entering)
         if not contexts or len(makers) != 1:
             return contexts
         # All instances of a class have one value there. Where that does not say whether the region
@@ -328,7 +328,7 @@ class Calls(FramePart):
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
         returned = [
-            self.exchange.read(Key("return", identity))
+            self.access.read(Key("return", identity))
             for function in ordered(collate)
             for identity in self.run_by(function)
         ]
@@ -383,7 +383,7 @@ class Calls(FramePart):
                 for a in value
             )
             site = self.frame.here
-            self.exchange.write(Key("field", module.cls, name), site, moved)
+            self.access.write(Key("field", module.cls, name), site, moved)
 
     def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
         """Calls of libraries that call something of the project in turn."""
@@ -459,12 +459,12 @@ class Calls(FramePart):
     def hand_over(self, work: Value, arguments: Arguments) -> None:
         """Another thread runs this, in no region, and nobody need wait for it: it is not called."""
         site = self.frame.here
-        self.exchange.calls.threads[site] = set(work)
-        self.exchange.regions_may_change()
+        self.access.calls.threads[site] = set(work)
+        self.access.regions_may_change()
         for atom in ordered(work):
             if isinstance(atom, Function):
-                self.exchange.write_region(atom.id, site, None)
-                self.exchange.need(atom.id)
+                self.access.write_region(atom.id, site, None)
+                self.access.need(atom.id)
                 self.binding.bind(atom, arguments)
 
     def name_written(self, call: Node) -> int:
@@ -483,17 +483,17 @@ class Calls(FramePart):
             if is_open(owner):
                 ids.update(self.inference.hierarchy.methods_called(name))
             case = (self.frame.number, parameter, name)
-            self.exchange.write_dispatch(self.facts.id, case, frozenset(ids))
+            self.access.write_dispatch(self.facts.id, case, frozenset(ids))
 
     def dispatched(self, function: Function, arguments: Arguments, node: Node) -> None:
         """Enter the methods that a function finds by the constants of this call."""
-        cases = self.exchange.dispatches(function.id)
+        cases = self.access.dispatches(function.id)
         given = self.binding.given(function, arguments) if cases else {}
         for (_, parameter, name), methods in cases.items():
             if constant(given.get(parameter)) == name:
                 for identity in sorted(methods):
                     self.binding.enter(identity, node, None, None)
-                    self.exchange.calls.drawn.setdefault(self.frame.here, set()).add(identity)
+                    self.access.calls.drawn.setdefault(self.frame.here, set()).add(identity)
 
     def many_methods(
         self, owner: Value, name: str, few: int = MAX_ALTERNATIVES
@@ -512,7 +512,7 @@ class Calls(FramePart):
         """The constants that calls give for a parameter: the events that a trainer fires."""
         if number < 0 or self.graph.nodes[number].op != ops.PARAM:
             return []
-        given = self.exchange.given_strings(self.facts.id, self.graph.nodes[number].data)
+        given = self.access.given_strings(self.facts.id, self.graph.nodes[number].data)
         return given if len(given) <= MAX_EVENTS else []
 
     def hands_on(self, makers: Iterable[str]) -> bool:
@@ -563,14 +563,14 @@ class Calls(FramePart):
         self.dispatched(function, arguments, node)
         graph = infer.files[facts.path].graph(function.id)
         if set(facts.decorated) & CONTEXT_MAKERS:
-            opened = self.exchange.read(Key("context", function.id))
+            opened = self.access.read(Key("context", function.id))
             entering = contexts_at(graph, ops.YIELD)
             opened = self.results.specialised(function, arguments, opened, entering)
             return contexts_in(opened) or UNKNOWN
         if graph.yields:
-            result = one(Sequence(None, self.exchange.read(Key("yield", function.id))))
+            result = one(Sequence(None, self.access.read(Key("yield", function.id))))
         else:
-            result = self.exchange.read(Key("return", function.id))
+            result = self.access.read(Key("return", function.id))
             result = self.results.specialised(function, arguments, result, graph.given_back)
         return self.results.as_given_here(function.id, result, node)
 

@@ -16,11 +16,11 @@ from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.narrowing import narrow
 from amplint.inference.function.parameters import ParameterValues
 from amplint.inference.function.values_by_use import ValuesByUse
-from amplint.inference.project.observation_values import filled
-from amplint.inference.project.texts import speaks_of_devices
-from amplint.inference.project.use_evidence import CONTAINERS
 from amplint.inference.state import GLOBALS, MAX_TURNS, WHOLE, Key
 from amplint.inference.transfer import ranks
+from amplint.inference.whole_program.observation_values import filled
+from amplint.inference.whole_program.text_questions import speaks_of_devices
+from amplint.inference.whole_program.use_evidence import CONTAINERS
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.ir.ops import Op
@@ -109,7 +109,7 @@ class Evaluation(FramePart):
             state.around = regions.around
             # What it calls in other regions than before says so itself: see `Store.write_region`.
             if self.inference.unseen.presumption.is_any:  # it may be of a training, or call one
-                self.exchange.regions_may_change()
+                self.access.regions_may_change()
         regions.known = state.regions
         self.scope = scope
         self.changed: set[int] = set()
@@ -131,7 +131,7 @@ class Evaluation(FramePart):
             left = self.propagate()
         if left:
             behind = [number for number, left in enumerate(self.behind) if left]
-            self.exchange.leave(self.facts.id, behind)
+            self.access.leave(self.facts.id, behind)
         # What others read of a component was taken for nothing before its first turn.
         self.publish(WHOLE in dirty or turn == 1)
 
@@ -155,10 +155,10 @@ class Evaluation(FramePart):
                 self.changed.add(number)
                 if number in contexts:
                     self.frame.regions.forget()
-                    self.exchange.regions_may_change()
+                    self.access.regions_may_change()
                 for each in (*dependents[number], *contexts.get(number, ())):
                     if each not in scope:
-                        self.exchange.later(self.facts.id, each)
+                        self.access.later(self.facts.id, each)
                     elif each > number:
                         waiting[each] = 1
                     else:
@@ -176,9 +176,9 @@ class Evaluation(FramePart):
             value = frame.settled(self.transfer(node))
         else:
             site = (self.facts.id, number)
-            self.exchange.begin(site)
+            self.access.begin(site)
             value = frame.settled(self.transfer(node))
-            self.exchange.end(site)
+            self.access.end(site)
         if not value or is_open(value):
             marked = by_use.suggested(number)
             if marked is not None:
@@ -223,12 +223,12 @@ class Evaluation(FramePart):
             returned = [self.values[node] for node in graph.returns]
             if not graph.returns and not graph.yields:
                 returned = [] if self.is_abstract() else [one(NONE)]
-            self.exchange.write(
+            self.access.write(
                 Key("return", identity), (identity, -1), self.declared(join(returned))
             )
         if graph.yields and (whole or not changed.isdisjoint(graph.yields)):
             element = join(self.values[node] for node in graph.yields)
-            self.exchange.write(Key("yield", identity), (identity, -1), element)
+            self.access.write(Key("yield", identity), (identity, -1), element)
         if graph.yields and (graph.contexts or set(self.facts.decorated) & CONTEXT_MAKERS):
             self.publish_context(ops.YIELD)
         if self.facts.name in ENTERING and self.facts.cls is not None:
@@ -236,7 +236,7 @@ class Evaluation(FramePart):
         for scope, site, bound in self.published(whole):
             for name, nodes in bound.items():
                 value = join(self.values[n] for n in nodes)
-                self.exchange.write(Key("name", scope, name), (identity, site), value)
+                self.access.write(Key("name", scope, name), (identity, site), value)
 
     def is_abstract(self) -> bool:
         """Whether a method is there for subclasses to define: it does nothing, or raises
@@ -282,7 +282,7 @@ class Evaluation(FramePart):
         """The contexts that a context of the project enters: see `contexts_at`."""
         contexts = [contexts_in(self.values[n]) for n in contexts_at(self.graph, end)]
         identity = self.facts.id
-        self.exchange.write(Key("context", identity), (identity, -1), join(contexts))
+        self.access.write(Key("context", identity), (identity, -1), join(contexts))
 
     def transfer(self, node: Node) -> Value:
         handler = HANDLERS.get(node.op)
@@ -320,9 +320,9 @@ class Evaluation(FramePart):
         it for: following all of them would lead through the whole project."""
         state, name = self.state, self.state.names.get(self.frame.number, "")
         if (
-            self.exchange.outside
+            self.access.outside
             and not state.users[self.frame.number]
-            and not self.exchange.is_demanded(Key("name", self.facts.id, name))
+            and not self.access.is_demanded(Key("name", self.facts.id, name))
         ):
             state.passed_over.add(self.frame.number)
             return True
@@ -345,10 +345,10 @@ class Evaluation(FramePart):
         for atom in ordered(target):
             if isinstance(atom, Instance):
                 site = self.frame.here
-                self.exchange.write(Key("field", atom.cls, node.data), site, value)
+                self.access.write(Key("field", atom.cls, node.data), site, value)
                 parameter = self.kept_parameter(node)
                 if parameter is not None:
-                    self.exchange.write(Key("kept", atom.cls, node.data), site, parameter)
+                    self.access.write(Key("kept", atom.cls, node.data), site, parameter)
         return value
 
     def kept_parameter(self, store: Node) -> Value | None:
@@ -480,7 +480,7 @@ class Evaluation(FramePart):
 
     def stored_field(self, instance: Instance, name: str) -> Value:
         identified = self.attributes.identified_field(instance, name)
-        return identified or self.exchange.read(Key("field", instance.cls, name)) or UNKNOWN
+        return identified or self.access.read(Key("field", instance.cls, name)) or UNKNOWN
 
     def call_dunder(self, instance: Instance, name: str, arguments: Arguments, node: Node) -> Value:
         ids = self.inference.hierarchy.methods(instance.cls, name)
@@ -560,7 +560,7 @@ class Evaluation(FramePart):
         decorators = self.frame.operands(node)
         if decorators:
             site = self.frame.here
-            self.exchange.write(Key("decorators", identity), site, join(decorators))
+            self.access.write(Key("decorators", identity), site, join(decorators))
         if any(map(self.compiles_kernel, node.operands)):
             return UNKNOWN
         value = one(Function(identity))
@@ -588,27 +588,25 @@ class Evaluation(FramePart):
         """Whether a wrapper of this decorator calls more functions than can be kept apart, so that
         a call of the wrapper has to be taken for one of what it wraps."""
         wrapped = self.binding.open_places(decorator)[:1]
-        return any(is_open(self.exchange.read(Key("param", decorator.id, p.name))) for p in wrapped)
+        return any(is_open(self.access.read(Key("param", decorator.id, p.name))) for p in wrapped)
 
     def op_default(self, node: Node) -> Value:
         value = self.frame.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
         chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
         site = self.frame.here
-        self.exchange.write(Key("default", *node.data), site, chosen)
+        self.access.write(Key("default", *node.data), site, chosen)
         # A callback by default is what users of a library run, whatever the library passes itself.
         functions = frozenset(a for a in chosen if isinstance(a, Function))
         if functions:
-            self.exchange.write(Key("param", *node.data), site, functions)
+            self.access.write(Key("param", *node.data), site, functions)
         return value
 
     def op_class(self, node: Node) -> Value:
         identity = node.data
         bases = tuple(self.frame.operands(node))
-        self.exchange.write_bases(identity, bases)
-        self.exchange.write(
-            Key("bases", identity), self.frame.here, join(self.frame.operands(node))
-        )
+        self.access.write_bases(identity, bases)
+        self.access.write(Key("bases", identity), self.frame.here, join(self.frame.operands(node)))
         return one(Class(identity))
 
     def op_lambda(self, node: Node) -> Value:

@@ -8,13 +8,13 @@ from functools import cached_property, partial
 from amplint.frameworks.models import Models
 from amplint.frameworks.schema import Given, Role
 from amplint.inference import transfer
-from amplint.inference.exchange import Exchange
 from amplint.inference.function.regions import FunctionRegions
 from amplint.inference.inference import Inference
-from amplint.inference.project.use_evidence import Marks
+from amplint.inference.key_access import KeyAccess
 from amplint.inference.state import SiteId, State
 from amplint.inference.transfer import Site
 from amplint.inference.transfer.kinds import NUMBER
+from amplint.inference.whole_program.use_evidence import Marks
 from amplint.ir.model import FunctionFacts, Node
 from amplint.values.atoms import (
     ACCELERATOR,
@@ -38,7 +38,7 @@ class Frame:
 
     Args:
         inference: answers questions about the project.
-        exchange: where it reads what other functions have written, and writes for them.
+        access: where it reads what other functions have written, and writes for them.
         facts, state: of the function.
 
     Attributes:
@@ -47,16 +47,16 @@ class Frame:
     """
 
     def __init__(
-        self, inference: Inference, exchange: Exchange, facts: FunctionFacts, state: State
+        self, inference: Inference, access: KeyAccess, facts: FunctionFacts, state: State
     ) -> None:
         self.inference = inference
-        self.exchange = exchange
+        self.access = access
         self.facts = facts
         self.state = state
         self.graph = state.graph
         self.values = state.values
         self.number = 0
-        self.regions = FunctionRegions(inference, exchange, facts, state.graph, state.values)
+        self.regions = FunctionRegions(inference, access, facts, state.graph, state.values)
 
     @property
     def here(self) -> SiteId:
@@ -149,7 +149,7 @@ class FramePart:
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.inference = frame.inference
-        self.exchange = frame.exchange
+        self.access = frame.access
         self.facts = frame.facts
         self.state = frame.state
         self.graph = frame.graph

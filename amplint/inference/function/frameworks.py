@@ -6,8 +6,8 @@ from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.frameworks.schema import Wrapper
 from amplint.inference import transfer
 from amplint.inference.function.frame import FramePart
-from amplint.inference.project.hierarchy import NOT_ASKED, NOT_SEEN
 from amplint.inference.state import Key
+from amplint.inference.whole_program.class_hierarchy import NOT_ASKED, NOT_SEEN
 from amplint.ir import ops
 from amplint.ir.model import CallShape, Node
 from amplint.knowledge import libraries
@@ -66,7 +66,7 @@ class FrameworkCalls(FramePart):
 
     def ask_framework(self, framework: str, dtype: str | None) -> None:
         site = self.frame.here
-        self.exchange.write(Key("precision", framework), site, text(dtype or ""))
+        self.access.write(Key("precision", framework), site, text(dtype or ""))
 
     def note_runner(self, name: str, arguments: Arguments, node: Node) -> None:
         """`Trainer(model, ...)`: a framework runs the `forward` of a module that it is given."""
@@ -90,20 +90,20 @@ class FrameworkCalls(FramePart):
                 forward = self.inference.hierarchy.methods(atom.cls, "forward", overridden=False)
                 site = self.frame.here
                 for each in forward if row.method is None else ():
-                    self.exchange.write(Key("runner", each), site, text(framework))
+                    self.access.write(Key("runner", each), site, text(framework))
                 for each in {
                     *forward,
                     *self.inference.hierarchy.run_in_region(atom.cls, framework),
                 }:
-                    self.exchange.write(Key("trainer", each), site, text(precision_of(told)))
+                    self.access.write(Key("trainer", each), site, text(precision_of(told)))
 
     def made(self, makers: Value) -> Value:
         """The modules that functions make, or classes that are called in their place."""
         found: list[Value] = []
         for atom in ordered(makers):
             if isinstance(atom, Function):
-                self.exchange.need(atom.id)
-                found.append(self.exchange.read(Key("return", atom.id)))
+                self.access.need(atom.id)
+                found.append(self.access.read(Key("return", atom.id)))
             elif isinstance(atom, Class):
                 found.append(one(Instance(atom.id)))
         return join(found)
@@ -204,8 +204,8 @@ class FrameworkCalls(FramePart):
         site = self.frame.here
         for atom in ordered(arguments.get("hook", 0) or BOTTOM):
             if isinstance(atom, Function) and not atom.given:
-                self.exchange.write(Key("hook", atom.id), site, one(Host("str", callee.data, True)))
-                self.exchange.need(atom.id)
+                self.access.write(Key("hook", atom.id), site, one(Host("str", callee.data, True)))
+                self.access.need(atom.id)
 
 
 def text(constant: str) -> Value:

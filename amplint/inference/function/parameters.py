@@ -68,13 +68,13 @@ class ParameterValues(FramePart):
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            given = self.exchange.read(Key("param", facts.id, name))
+            given = self.access.read(Key("param", facts.id, name))
             return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
-            return self.exchange.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
+            return self.access.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
         # A call that leaves it out has the default among what is given. Where each passes something
         # else, no call in sight runs with the default.
-        given = self.exchange.read(Key("param", facts.id, name))
+        given = self.access.read(Key("param", facts.id, name))
         if not given and parameter.has_default and not parameter.constant_default:
             given = self.binding.default_of(facts.id, parameter)
         default = self.binding.constant_default(parameter)
@@ -110,7 +110,7 @@ class ParameterValues(FramePart):
         role = self.inference.hierarchy.autograd_role(facts.id)
         if role is not None:
             return self.function_parameter(node, role)
-        hook = constant(self.exchange.read(Key("hook", facts.id)))
+        hook = constant(self.access.read(Key("hook", facts.id)))
         if isinstance(hook, str):
             return self.hook_parameter(node, hook)
         if facts.cls is None:
@@ -180,7 +180,7 @@ class ParameterValues(FramePart):
     def takes_indices(self, field: str) -> bool:
         """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
         cls = self.facts.cls
-        held = self.exchange.read(Key("field", cls, field)) if cls is not None else BOTTOM
+        held = self.access.read(Key("field", cls, field)) if cls is not None else BOTTOM
         return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
 
     @cached_property

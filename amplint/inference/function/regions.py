@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from amplint.inference import transfer
-from amplint.inference.exchange import Exchange
 from amplint.inference.function.origins import origins
 from amplint.inference.inference import Inference
+from amplint.inference.key_access import KeyAccess
 from amplint.inference.state import Key, State
 from amplint.ir import ops
 from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
@@ -22,7 +22,7 @@ class FunctionRegions:
     """The regions in a function while it is evaluated.
 
     Args:
-        inference, exchange, facts: as for `Frame`.
+        inference, access, facts: as for `Frame`.
         graph, values: of the function; the values are those known so far.
 
     Attributes:
@@ -34,13 +34,13 @@ class FunctionRegions:
     def __init__(
         self,
         inference: Inference,
-        exchange: Exchange,
+        access: KeyAccess,
         facts: FunctionFacts,
         graph: Graph,
         values: Sequence[Value],
     ) -> None:
         self.inference = inference
-        self.exchange = exchange
+        self.access = access
         self.facts = facts
         self.graph = graph
         self.values = values
@@ -66,11 +66,11 @@ class FunctionRegions:
             return own
         if self.facts.kind in ("class", "module") or self.facts.parent is None:
             return None
-        return self.exchange.inherited_region(self.facts.id)
+        return self.access.inherited_region(self.facts.id)
 
     def own_region(self) -> Region | None:
         """The region that decorators, or a framework, put around the body."""
-        return region_around(self.inference, self.facts, self.exchange.read)
+        return region_around(self.inference, self.facts, self.access.read)
 
     def of(self, block: int) -> Region | None:
         """The autocast state inside a block."""

@@ -42,13 +42,10 @@ class CallResults(FramePart):
             return result
         infer = self.inference
         facts = infer.functions[function]
-        if (
-            facts.decorated
-            and opened_by(self.exchange.read(Key("decorators", function))) is not None
-        ):
+        if facts.decorated and opened_by(self.access.read(Key("decorators", function))) is not None:
             return result  # the region is its own, wherever it is called
-        elsewhere = self.exchange.inherited_region(function) or infer.hierarchy.dtype_of_framework(
-            facts, self.exchange.read
+        elsewhere = self.access.inherited_region(function) or infer.hierarchy.dtype_of_framework(
+            facts, self.access.read
         )
         return of_unknown_dtype if elsewhere else result
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amplint.inference.function.frame import FramePart
-from amplint.inference.project.use_evidence import CONTAINERS, NAMED
 from amplint.inference.transfer.kinds import NUMBER
+from amplint.inference.whole_program.use_evidence import CONTAINERS, NAMED
 from amplint.ir import ops
 from amplint.ir.model import Node
 from amplint.values.atoms import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplint.claim.finding import Finding, Safety
+from amplint.findings.finding import Finding, Safety
 from amplint.output import FORMATS as FORMATS
 from amplint.project.notebooks import SUFFIX
 from amplint.rule.rule import Rule
@@ -20,7 +20,7 @@ from amplint.util.positions import Position, Span
 from amplint.util.text import Part, Text
 
 if TYPE_CHECKING:
-    from amplint.output.page import Section
+    from amplint.output.html_page import Section
     from amplint.run.request import Outcome
 
 APPLIED = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGEST: "suggestion"}

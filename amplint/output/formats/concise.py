@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplint.claim.finding import Finding, Safety
+from amplint.findings.finding import Finding, Safety
 from amplint.output.formats import Report
 from amplint.util.escaping import printable
 

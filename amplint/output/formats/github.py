@@ -5,7 +5,7 @@ The message has a line for each place that the finding rests on, and one for wha
 
 from __future__ import annotations
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.output.formats import Report, advice
 from amplint.util.escaping import lines_without_controls, printable_lines
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from amplint.claim.finding import Finding, Group
+from amplint.findings.finding import Finding, Group
 from amplint.output.formats import Report, advice
 from amplint.run.fingerprint import fingerprints
 from amplint.util.escaping import taken_apart_in_json, without_controls

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 from amplint import __version__
-from amplint.claim.finding import Finding, Group
+from amplint.findings.finding import Finding, Group
 from amplint.output import rule_page
 from amplint.output.formats import Report
 from amplint.output.formats.html_finding import COSTS, article
 from amplint.output.formats.text import summary
+from amplint.output.html_page import Section, document, escape, escape_lines, prose, resource
 from amplint.output.ordering import DEAREST_FIRST
-from amplint.output.page import Section, document, escape, escape_lines, prose, resource
 from amplint.output.repeats import Entry, entries
 from amplint.rule.rule import Rule
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from amplint.claim.finding import Cost, Finding, Related, Safety
+from amplint.findings.finding import Cost, Finding, Related, Safety
 from amplint.fix.applying import apply_fixes
 from amplint.output.formats import NO_TEXT, STDIN, Report, advice
 from amplint.output.formats.text import cut
-from amplint.output.page import escape, prose
+from amplint.output.html_page import escape, prose
 from amplint.output.repeats import Entry
 from amplint.util.line_diff import changes
 from amplint.util.positions import Span

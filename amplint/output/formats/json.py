@@ -16,8 +16,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from amplint.claim.finding import Edit, Finding, Related
-from amplint.claim.rows import Rows
+from amplint.findings.finding import Edit, Finding, Related
+from amplint.findings.rows import Rows
 from amplint.output.formats import Report
 from amplint.run.fingerprint import identities
 from amplint.util.escaping import taken_apart_in_json

@@ -11,7 +11,7 @@ from itertools import groupby
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from amplint.claim.finding import Finding
+from amplint.findings.finding import Finding
 from amplint.output.formats import Report, advice
 from amplint.util.escaping import without_controls
 

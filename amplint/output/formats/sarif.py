@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from amplint import __version__
-from amplint.claim.finding import Finding, Fix, edited
+from amplint.findings.finding import Finding, Fix, edited
 from amplint.fix.applying import objection
 from amplint.output.formats import Report
 from amplint.output.ordering import DEAREST_FIRST

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from amplint.claim.finding import Finding, Safety
+from amplint.findings.finding import Finding, Safety
 from amplint.output.formats import Report
 
 ALL, SOME, UNMARKED = "[*]", "[-]", "   "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from amplint.claim.finding import Finding, Group, Safety
+from amplint.findings.finding import Finding, Group, Safety
 from amplint.output.formats import Report, advice, concise
 from amplint.output.relevance import is_about_torch
 from amplint.output.repeats import LINKS, Entry, entries, is_brief

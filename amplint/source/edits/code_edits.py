@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amplint.claim.finding import Edit
+from amplint.findings.finding import Edit
 from amplint.source.navigation import Layout
 from amplint.source.pairing import walk
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from amplint.claim.finding import Edit
-from amplint.claim.rows import Rows
+from amplint.findings.finding import Edit
+from amplint.findings.rows import Rows
 from amplint.util.text import LINE_END, Text
 
 # Comments for a tool about their line: mypy, pyright and pylint, coverage, flake8 and ruff,

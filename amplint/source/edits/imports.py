@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amplint.claim.finding import Edit
+from amplint.findings.finding import Edit
 from amplint.source.edits.code_edits import REFUSED
 from amplint.source.scopes import Scopes
 from amplint.util.text import Text

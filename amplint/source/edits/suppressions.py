@@ -6,9 +6,9 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from amplint.claim.finding import Edit
-from amplint.claim.rows import Rows
-from amplint.claim.suppressions import Suppression, Word
+from amplint.findings.finding import Edit
+from amplint.findings.rows import Rows
+from amplint.findings.suppressions import Suppression, Word
 from amplint.util.text import Text
 
 TAB = 4  # columns, as ruff counts them

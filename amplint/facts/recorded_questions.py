@@ -1,0 +1,298 @@
+"""Questions that rules ask about a project, and their answers, to be held against those of a later
+run.
+
+Rules are functions of the text of a file and of what they ask about the project. So the
+findings in a file stay what they were as long as its text is the same, and each question that
+was asked for them has the answer that it had. A question may rest on the answers before it, which
+are the same by then.
+
+An answer is known by a digest of all that is in it, places and evidence included. Evidence that is
+looked for only when somebody asks is a question of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, cast
+
+import msgspec
+
+from amplint.facts.fact import Answer_co, Fact, Facts, Known, NodeFact
+from amplint.facts.program import FileView
+from amplint.ir.ast_cache import NodePlace
+from amplint.ir.codec import packed
+from amplint.ir.file_index import File
+from amplint.util.positions import Place, Span
+from amplint.util.walks import reachable
+from amplint.values.atoms import UNKNOWN, LazyEvidence
+
+Spans = Callable[[Place], Span]
+Plain = list[Any]  # MessagePack has it
+# The questions that no fact answers.
+EVALUATED, EVIDENCE, SPAN = "evaluated", "evidence", "span"
+ARGUMENTS: Mapping[str, Callable[..., object]] = {"node": NodePlace, "place": Place}
+
+
+class NotPlainError(Exception):
+    """A question or an answer cannot be written down."""
+
+
+class Asked(msgspec.Struct, array_like=True):
+    """A question, and the digest of its answer."""
+
+    question: Plain
+    answer: bytes
+
+
+class Dialogue:
+    """Questions about a project, asked one after the other.
+
+    Args:
+        facts: answer them.
+        spans: returns where a place of whatever file stands in its text.
+    """
+
+    def __init__(self, facts: Facts, spans: Spans) -> None:
+        self._facts = facts
+        self._spans = spans
+        self.answers: list[object] = []
+        self.evidence: list[Sequence[LazyEvidence]] = []  # that is looked for, in each answer
+
+    def ask(self, question: Plain) -> bytes:
+        """Ask a question; returns the digest of its answer. Raises what the fact raises, and
+        NotPlainError."""
+        return self.note(self._answer(question))
+
+    def note(self, answer: object) -> bytes:
+        """Take down an answer, and give its digest. Raises NotPlainError."""
+        plain, evidence = written(answer)
+        self.answers.append(answer)
+        self.evidence.append(evidence)
+        return hashlib.blake2b(plain, digest_size=8).digest()
+
+    def _answer(self, question: Plain) -> object:
+        kind, method, *plain = question
+        arguments = [self._argument(each) for each in plain]
+        if kind:
+            return getattr(self._facts[fact_of(kind)], method)(*arguments)
+        if method == EVIDENCE:
+            number, place = arguments
+            return self.evidence[number][place].get()
+        if method == SPAN:
+            return self._spans(*arguments)
+        return evaluated(self._facts, *arguments)
+
+    def _argument(self, plain: object) -> Any:
+        if not isinstance(plain, list):
+            return plain
+        kind, *parts = plain
+        if kind == "answer":
+            return self.answers[parts[0]]
+        return ARGUMENTS[kind](*parts) if parts else UNKNOWN
+
+
+def same(asked: Sequence[Asked], facts: Facts, spans: Spans) -> bool:
+    """Whether all questions have the answers that they had."""
+    dialogue = Dialogue(facts, spans)
+    try:
+        return all(dialogue.ask(each.question) == each.answer for each in asked)
+    except Exception:  # what cannot be asked any more has another answer
+        return False
+
+
+class NotedView(FileView):
+    """The facts of a project, asked for about one file, with each question taken down.
+
+    Attributes:
+        asked: the questions; None once there was one that cannot be written down.
+    """
+
+    def __init__(self, file: File, facts: Facts, spans: Spans) -> None:
+        super().__init__(file, facts)
+        self.asked: list[Asked] | None = []
+        self._spans = spans
+        self._dialogue = Dialogue(facts, spans)
+        self._known: dict[object, object] = {}  # by question
+        self._numbers: dict[int, int] = {}  # by the `id` of an answer, which the dialogue holds
+        self._note(["", EVALUATED, file.path], lambda: evaluated(facts, file.path))
+
+    def fact(self, kind: type[Known]) -> Known:
+        """A fact of the project, which takes down what it is asked."""
+        return cast(Known, NotedFact(self, kind, super().fact(kind)))
+
+    def ask(self, kind: type[NodeFact[Answer_co]], node: Any) -> Answer_co | None:
+        """The answer of a fact about a node; None where nothing is known of it."""
+        at = self.at(node)
+        return self.told(kind, "of", (at,), self._facts[kind].of) if at is not None else None
+
+    def span(self, place: Place) -> Span:
+        """Where a place of whatever file stands in its text."""
+        return cast(Span, self._once(("", SPAN, place), (place,), lambda: self._spans(place)))
+
+    def told(
+        self, kind: type[Fact], name: str, arguments: tuple[Any, ...], answer: Callable[..., Any]
+    ) -> Any:
+        """The answer of a fact, which is asked each question once."""
+        try:
+            plain = tuple(map(self._plain, arguments))
+        except NotPlainError:
+            self.asked = None
+            return answer(*arguments)
+        key = (name_of(kind), name, *plain)
+        return self._once(key, arguments, lambda: answer(*arguments))
+
+    def _once(self, key: tuple[Any, ...], arguments: Any, answer: Callable[[], object]) -> object:
+        if key not in self._known:
+            plain = [*key[:2], *map(self._written, arguments)]
+            self._known[key] = self._note(plain, answer)
+        return self._known[key]
+
+    def _note(self, question: Plain, answer: Callable[[], object]) -> object:
+        found = answer()
+        if self.asked is None:
+            return found
+        try:
+            digest = self._dialogue.note(found)
+        except NotPlainError:
+            self.asked = None
+            return found
+        number = len(self.asked)
+        self.asked.append(Asked(question, digest))
+        self._numbers[id(found)] = number
+        for place, evidence in enumerate(self._dialogue.evidence[number]):
+            evidence.heard = lambda told, place=place: self._looked_for(number, place, told)
+        return found
+
+    def _looked_for(self, number: int, place: int, told: object) -> None:
+        key = ("", EVIDENCE, number, place)
+        self._once(key, (number, place), lambda: told)
+
+    def _plain(self, argument: Any) -> object:
+        """An argument as part of a key."""
+        if isinstance(argument, str | int | NodePlace | Place | None):
+            return argument
+        if id(argument) in self._numbers or argument is UNKNOWN:
+            return ("answer", id(argument))
+        raise NotPlainError
+
+    def _written(self, argument: Any) -> object:
+        """An argument as MessagePack has it."""
+        if isinstance(argument, NodePlace):
+            return ["node", *argument]
+        if isinstance(argument, Place):
+            return ["place", *argument]
+        if isinstance(argument, str | int | None):
+            return argument
+        return ["unknown"] if argument is UNKNOWN else ["answer", self._numbers[id(argument)]]
+
+
+class NotedFact:
+    """A fact that has taken down what it is asked.
+
+    Args:
+        view: takes it down.
+        kind: the fact.
+        known: the same.
+    """
+
+    def __init__(self, view: NotedView, kind: type[Fact], known: Fact) -> None:
+        self._view = view
+        self._kind = kind
+        self._of = known
+
+    def __getattr__(self, name: str) -> Any:
+        answer = getattr(self._of, name)
+        if not callable(answer):
+            self._view.asked = None  # whatever is read of it
+            return answer
+
+        def told(*arguments: Any, **named: Any) -> Any:
+            if named:
+                self._view.asked = None  # a question is written down by position
+                return answer(*arguments, **named)
+            return self._view.told(self._kind, name, arguments, answer)
+
+        return told
+
+
+def evaluated(facts: Facts, path: str) -> Sequence[str]:
+    """The functions of a file of which anything is known."""
+    inference = facts.inference
+    return sorted(inference.files[path].facts.functions.keys() & inference.states.keys())
+
+
+def name_of(kind: type[Fact]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+@cache
+def fact_of(name: str) -> type[Fact]:
+    """The fact of a name. Raises StopIteration where there is none."""
+    every = reachable([Fact], lambda each: each.__subclasses__())
+    return next(kind for kind in every if name_of(kind) == name)
+
+
+# ---------------------------------------------------------------------------------- as plain data
+
+
+def written(answer: object) -> tuple[bytes, Sequence[LazyEvidence]]:
+    """All of an answer but the evidence that is looked for, and this evidence in the order in which
+    it stands there. Answers that differ in anything are written in different ways.
+
+    Raises NotPlainError for an object of which it is not known what is in it.
+    """
+    evidence: list[LazyEvidence] = []
+    return ENCODER.encode(plain_of(answer, evidence)), evidence
+
+
+ENCODER = msgspec.msgpack.Encoder()
+
+
+def plain_of(thing: Any, evidence: list[LazyEvidence]) -> object:
+    """A part of an answer; a list begins with what it stands for."""
+    kind = type(thing)
+    if thing is None or kind in CONSTANTS:
+        return packed(thing)
+    if kind is frozenset or kind is set:
+        return ["set", *parts_of(thing, evidence)]
+    if kind is LazyEvidence:
+        evidence.append(thing)
+        return ["evidence", *thing.order]
+    names = names_of(cast(Hashable, kind))
+    if names is not None:
+        return [kind.__name__, *[plain_of(getattr(thing, name), evidence) for name in names]]
+    if isinstance(thing, Enum):
+        return [kind.__name__, thing.name]
+    if isinstance(thing, tuple | list):
+        return [kind.__name__, *[plain_of(each, evidence) for each in thing]]
+    if isinstance(thing, Mapping):
+        return ["items", *[plain_of(pair, evidence) for pair in thing.items()]]
+    raise NotPlainError(kind)
+
+
+def parts_of(things: Collection[Any], evidence: list[LazyEvidence]) -> Sequence[bytes]:
+    """The members of a set, in an order that does not depend on hashing."""
+    found: list[tuple[bytes, list[LazyEvidence]]] = []
+    for each in things:
+        own: list[LazyEvidence] = []
+        found.append((ENCODER.encode(plain_of(each, own)), own))
+    found.sort(key=lambda part: part[0])
+    for _, own in found:
+        evidence += own
+    return [part for part, _ in found]
+
+
+CONSTANTS = frozenset({str, int, float, bool, bytes})
+
+
+@cache
+def names_of(kind: Hashable) -> Sequence[str] | None:
+    """The fields of a kind of objects that are nothing but these; None for another kind."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    named: Sequence[str] | None = getattr(kind, "_fields", None)
+    return named

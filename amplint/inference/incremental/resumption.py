@@ -1,0 +1,263 @@
+"""A fixpoint taken up again after an edit, with what was known before it.
+
+What is evaluated again are the functions that have changed (`bodies.py`), those that see more of
+their files than keys (`interface.py`), then the readers of each key that changed by that, and the
+components among these. The outcome is that of a fixpoint from nothing: a node outside of components
+has the one value that its operands and keys give, and a component is evaluated from nothing
+whenever something that it depends on has changed. Where the fixpoint had come to a limit, there is
+nothing to take up.
+
+What was known lies on disk (`snapshot.py`), or in memory (`continuation.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+from amplint.inference.components import complete
+from amplint.inference.fixpoint import evaluate, note_regions
+from amplint.inference.function.results import is_made_of_arguments
+from amplint.inference.incremental.function_bodies import Bodies, bodies, others, rebound
+from amplint.inference.incremental.grafting import Graft, mentions
+from amplint.inference.incremental.interface import (
+    Interface,
+    InterfaceDifference,
+    difference,
+    interface,
+    related,
+)
+from amplint.inference.inference import Inference
+from amplint.inference.key_slots import KeySlot
+from amplint.inference.state import WHOLE, Key, SiteId, Sites
+from amplint.ir.codec import unpacked
+from amplint.ir.file_set import Files
+from amplint.values.atoms import KINDS, Class, Function, Instance, Module, Super
+
+GONE = "\0"  # before the id of a function: what it has written before it was changed
+# More of all functions to be evaluated are as fast to evaluate from nothing, or nearly so.
+MOST_CHANGED = 0.25
+
+
+class Kept(Protocol):
+    """The knowledge of an earlier run, whose fixpoint had come to its end."""
+
+    def begun(self, files: Files) -> Inference:
+        """The inference of the files as they are now, of which nothing is evaluated."""
+
+    @property
+    def functions(self) -> Collection[str]:
+        """The functions that were evaluated."""
+
+    def interface(self, path: str) -> Interface | None:
+        """The interface of a file; None for one that was not there."""
+
+    def bodies(self, path: str) -> Bodies:
+        """The bodies of functions, among them all of a file."""
+
+    def holders(self, ids: Collection[str]) -> set[str]:
+        """The functions in which something is a value that means one of these functions, classes or
+        modules, or a call that does."""
+
+    def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
+        """Those of the changed functions of which most nodes stay."""
+
+    def hand_over(self, edit: ProjectEdit) -> None:
+        """Put all that stays into the inference of an edit. This is done once."""
+
+
+class ProjectEdit:
+    """An edit of files: what has to be evaluated because of it.
+
+    Args:
+        inference: of the files as they are now.
+        anew: the functions to be evaluated from nothing.
+        gone: the functions and classes that are no more.
+        grafts: the changed functions of which most nodes stay.
+        paths: of the files that were edited, and are there.
+
+    Attributes:
+        left_behind: what these functions had written.
+    """
+
+    def __init__(
+        self,
+        inference: Inference,
+        anew: Collection[str],
+        gone: Collection[str],
+        grafts: Mapping[str, Graft],
+        paths: Collection[str],
+    ) -> None:
+        self.inference = inference
+        self.anew = sorted(anew)
+        self.gone = gone
+        self.grafts = grafts
+        self.paths = paths
+        self.left_behind: list[tuple[KeySlot, SiteId]] = []
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether nothing but the places of code may have changed."""
+        return not (self.anew or self.gone or self.grafts)
+
+    def leave_behind(self, slot: KeySlot, site: SiteId) -> SiteId:
+        """Keep a part of a key whose function is evaluated from nothing. Returns its site now."""
+        site = (GONE + site[0], site[1])
+        self.left_behind.append((slot, site))
+        return site
+
+    def know_components(self, components: Iterable[Sites], unsettled: Collection[str]) -> None:
+        """Take these for the components, except for one that lies in a changed function as well."""
+        inference, states = self.inference, self.inference.states
+        components = [*components]
+        inference.components = [each for each in components if all(f in states for f, _ in each)]
+        lost = {*components}.difference(inference.components)
+        inference.unsettled = {*unsettled} - {f for sites in lost for f, _ in sites}
+        inference.searched = set(states)
+        inference.store.new_edges = set()
+
+    def evaluate(self) -> None:
+        """Evaluate what has changed, and what depends on it."""
+        inference = self.inference
+        if self.moves_only:
+            note_regions(inference)
+            inference.is_unique = True  # as it was
+            return
+        # What they had written stays until they have been evaluated once: most of them write the
+        # same again, and nobody else has to hear of it. But no value may mean what is gone.
+        if self.gone:
+            self._withdraw()
+        for function in self.anew:
+            inference.queue.discard(function)
+            evaluate(inference, function, {WHOLE})
+        self._withdraw()
+        for function, graft in self.grafts.items():
+            for node in graft.behind:
+                inference.queue.later(function, node)
+        for function in (*self.anew, *self.grafts):
+            # Who calls what makes a region or an instance looks into it: `CallResults.specialised`.
+            slot = inference.store.slot(Key("return", function))
+            if any(map(is_made_of_arguments, slot.joined or ())):
+                inference.queue.tell(slot.readers)
+        complete(inference)
+
+    def _withdraw(self) -> None:
+        """Withdraw what was left behind."""
+        if not self.left_behind:
+            return
+        store = self.inference.store
+        # A function that was evaluated from nothing is in no component that is known: what it
+        # writes again, in whatever place, keeps a key from resting on itself.
+        again = {
+            (slot, slot.parts[site])
+            for function in self.anew
+            if function in self.inference.states
+            for slot, site in store.written_by(function)
+        }
+        for slot, site in self.left_behind:
+            is_written_again = site in slot.parts and (slot, slot.parts[site]) in again
+            store.withdraw(slot, site, not is_written_again)
+        self.left_behind.clear()
+
+
+def take_up(files: Files, kept: Kept, changed: Collection[str]) -> ProjectEdit | None:
+    """The fixpoint of files, computed from what was known of them before; None where it has to be
+    computed from nothing.
+
+    Args:
+        files: as they are now.
+        kept: what was known. It must not be used afterwards.
+        changed: the paths of those with another content, and of those that are new, or gone.
+
+    Raises IndexError, KeyError, TypeError or ValueError for what nobody has kept.
+    """
+    inference, own = kept.begun(files), files.own
+    new = {path: interface(inference, own[path]) for path in changed if path in own}
+    old = {path: kept.interface(path) for path in changed}
+    seen = difference({path: each for path, each in old.items() if each is not None}, new)
+    in_others: set[str] = set()
+    anew: set[str] = set()
+    for path in new:
+        before, now = kept.bodies(path), bodies(inference, own[path])
+        anew |= others(before, now)
+        in_others.update(rebound(before, now, own[path]))
+    grafts = kept.grafts(anew, inference)
+    grown = {each for each in grafts if inference.functions[each].kind == "module"}
+    found = affected(inference, seen, (anew - grafts.keys()) | in_others, kept, grown)
+    if found is None:
+        return None
+    left = {function: graft for function, graft in grafts.items() if function not in found}
+    edit = ProjectEdit(inference, found, seen.gone, left, new.keys())
+    kept.hand_over(edit)
+    edit.evaluate()
+    is_complete = inference.functions.keys() == inference.states.keys()
+    return edit if is_complete and not inference.failures else None
+
+
+def affected(
+    inference: Inference,
+    seen: InterfaceDifference,
+    anew: Collection[str],
+    kept: Kept,
+    grown: Collection[str],
+) -> set[str] | None:
+    """The functions that an edit has to be evaluated from nothing for; None for nearly all.
+
+    Args:
+        inference: of the files as they are now.
+        seen: the difference in the interfaces of the files that were edited.
+        anew: the changed functions, whatever else is affected.
+        kept: what was known before.
+        grown: modules with functions that are new, and in which all else stays.
+    """
+    own_classes = [*inference.definitions.own_classes()]
+    bases = {base for cls in own_classes for base in cls.bases}
+    if seen.is_large or not bases.isdisjoint(seen.bound):
+        return None  # other classes may derive from others
+    functions = inference.definitions.own_functions()
+    found = {each.id for each in functions if not seen.names.isdisjoint(each.words)}
+    found -= {
+        module
+        for module in grown
+        if not mentions(inference.files[inference.functions[module].path].graph(module), seen.names)
+    }
+    ids = seen.meant | related(seen.classes, own_classes)
+    found |= kept.holders(ids) if ids else set()
+    found |= {*anew}
+    found |= lambdas_in(found, kept.functions)
+    found -= seen.gone
+    return found if len(found) <= MOST_CHANGED * len(kept.functions) else None
+
+
+def lambdas_in(around: Collection[str], functions: Iterable[str]) -> set[str]:
+    """The lambdas of these functions: their files know them only once the graphs are built."""
+    found: set[str] = set()
+    for function in functions:
+        outer, is_lambda, _ = function.partition("<lambda>")
+        if is_lambda and (outer in around or outer.removesuffix(".") in around):
+            found.add(function)
+    return found
+
+
+NAMING = frozenset(map(KINDS.index, (Class, Function, Instance, Module, Super)))
+
+
+def naming(ids: Collection[str], values: list[list[int]], atoms: list[list[Any]]) -> set[int]:
+    """The values, by number, that mean one of these functions, classes or modules, or hold one that
+    does.
+
+    Args:
+        values, atoms: see `value_codec.Encoder`.
+    """
+    found: list[bool] = []  # by number of an alternative
+
+    def means(part: Any) -> bool:
+        if type(part) is not list:
+            return False
+        if part[0] == "value":
+            return any(found[atom] for atom in values[part[1]])
+        return found[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
+
+    for kind, *parts in atoms:
+        found.append((kind in NAMING and unpacked(parts[0]) in ids) or any(map(means, parts)))
+    return {number for number, row in enumerate(values) if any(found[atom] for atom in row)}

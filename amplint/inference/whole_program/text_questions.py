@@ -1,0 +1,92 @@
+"""Questions about the texts of all files: who mentions a word, whether something is called."""
+
+from __future__ import annotations
+
+import ast
+
+from amplint.inference.whole_program.definitions import Definitions
+from amplint.ir.file_index import File
+from amplint.knowledge.vocabulary import IDLE_SCALER, OF_DEVICES, TEST_PATH
+
+# Words that are looked for in each function. After an edit no more are asked for, mostly, and an
+# index of all words, which pays for more, takes longer than all else that a new function needs.
+FEW = 8
+
+
+class ProjectTexts:
+    """The texts of a project, whose answers are remembered."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._files = definitions.files
+        self._own_functions = definitions.own_functions
+        self._mentions: dict[str, list[str]] | None = None
+        self._mentions_asked = 0
+        self._calls: dict[frozenset[str], bool] = {}
+        self._matches: dict[str, bool] = {}
+        self._stored: dict[str, bool] = {}
+        self._idle_scalers: dict[str, bool] = {}
+
+    def makes_idle_scaler(self, path: str) -> bool:
+        """Whether a file has a GradScaler for the CPU, or one that is switched off."""
+        if path not in self._idle_scalers:
+            self._idle_scalers[path] = makes_idle_scaler(self._files[path].text)
+        return self._idle_scalers[path]
+
+    def mentioning(self, word: str) -> list[str]:
+        """The functions in whose text the identifier stands."""
+        functions = (each for each in self._own_functions() if each.kind != "class")
+        if self._mentions is None and self._mentions_asked < FEW:
+            self._mentions_asked += 1
+            return [each.id for each in functions if word in each.words]
+        if self._mentions is None:
+            self._mentions = {}
+            for function in functions:
+                for mentioned in function.words:
+                    self._mentions.setdefault(mentioned, []).append(function.id)
+        return self._mentions.get(word, [])
+
+    def is_called(self, names: frozenset[str]) -> bool:
+        """Whether code that is no test calls a function of one of these names."""
+        if names not in self._calls:
+            paths = {path for name in names for path in self._files.holding(name)}
+            self._calls[names] = any(
+                called_name(node) in names
+                for path in sorted(paths)
+                if not TEST_PATH.search(path)
+                for node in ast.walk(self._files[path].parsed.module)
+                if isinstance(node, ast.Call)
+            )
+        return self._calls[names]
+
+    def matches(self, pattern: str, *words: str) -> bool:
+        """Whether the regular expression matches a line of some file; see `text.has_line`."""
+        if pattern not in self._matches:
+            self._matches[pattern] = any(self._files.matching(pattern, words))
+        return self._matches[pattern]
+
+    def is_stored_from_outside(self, attribute: str) -> bool:
+        """Whether some file assigns an attribute of that name to something other than `self`."""
+        if attribute not in self._stored:
+            self._stored[attribute] = any(
+                attribute in self._files.own[path].stored_from_outside
+                for path in self._files.own_holding(attribute)
+            ) or self._files.another_stores(attribute)
+        return self._stored[attribute]
+
+
+def makes_idle_scaler(text: str) -> bool:
+    """Whether a file has a GradScaler for the CPU, or one that is switched off."""
+    return "GradScaler(" in text and IDLE_SCALER.search(text) is not None
+
+
+def speaks_of_devices(file: File) -> bool:
+    """Whether anything in a file may be moved to a device."""
+    return not file.facts.words.isdisjoint(OF_DEVICES)
+
+
+def called_name(call: ast.Call) -> str:
+    """The last identifier of what is called: `f` of `f(x)` and of `module.f(x)`."""
+    callee = call.func
+    if isinstance(callee, ast.Attribute):
+        return callee.attr
+    return callee.id if isinstance(callee, ast.Name) else ""
