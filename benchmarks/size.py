@@ -28,7 +28,7 @@ BUDGET = {
     "rules": 11_250,
     "amplint without verify": 38_640,
     "the harness": 8_480,
-    "tests": 40_400,
+    "tests": 40_430,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,
@@ -105,7 +105,7 @@ def surface(files: Mapping[str, str]) -> int:
     """How many names the author of a rule faces: those that `amplint` offers to rules, the members
     of what is judged, and the helpers of `rules/_shared`; not those of its `_*.py`, which rules may
     not import (tests/unit/test_layers.py)."""
-    offered = set(exported(files["amplint/__init__.py"]))
+    offered = set(exported(files))
     members = {
         f"{name}.{member}"
         for path, names in SURFACE.items()
@@ -122,14 +122,13 @@ def surface(files: Mapping[str, str]) -> int:
     return len(offered) + len(members) + len(helpers)
 
 
-def exported(text: str) -> Iterator[str]:
-    """The names that `amplint` offers to its own rules: the words of `_EXPORTS`, but those of the
-    harness, which are for programs: no rule may import it."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_EXPORTS":
-            for module, words in ast.literal_eval(node.value).items():
-                if not module.startswith("amplint_verify."):
-                    yield from words.split()
+def exported(files: Mapping[str, str]) -> Iterator[str]:
+    """The names that `amplint` offers to its own rules, but those of the harness, which are for
+    programs: no rule may import it."""
+    for module in ("__init__", "promised", "unpromised"):
+        for node in ast.walk(ast.parse(files.get(f"amplint/{module}.py", ""))):
+            if isinstance(node, ast.ImportFrom) and "amplint_verify" not in (node.module or ""):
+                yield from (each.name for each in node.names if each.name == each.asname)
 
 
 def members_of(text: str, name: str) -> Iterator[str]:

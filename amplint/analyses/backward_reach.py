@@ -19,6 +19,7 @@ from amplint.knowledge.operations import OF_IT_ALONE
 from amplint.util.positions import Place
 from amplint.util.walks import Solver
 from amplint.values.atoms import (
+    MODULE_KINDS,
     Evidence,
     Function,
     Host,
@@ -36,7 +37,6 @@ MAX_CALLS = 3
 SUMS = frozenset({"Add", "Sub"})
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
-MODULES = frozenset({"module", "criterion"})
 Key = tuple[object, ...]
 At = tuple[str, int, int]  # a function, a node of it, and how many calls lead there
 
@@ -219,7 +219,7 @@ class Backpropagated:
         if callee and all(isinstance(atom, Function) for atom in callee):
             return self._is_tensor(value) and any(map(ask, node.arguments))
         return bool(callee) and all(
-            (isinstance(atom, Object) and atom.kind in MODULES)
+            (isinstance(atom, Object) and atom.kind in MODULE_KINDS)
             or (isinstance(atom, Instance) and self._inference.hierarchy.is_module(atom.cls))
             or (isinstance(atom, Symbol) and atom.name.startswith("torch.nn.functional."))
             for atom in callee

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from amplint import __version__
 from amplint.findings.selectors import CODE, FAMILIES, NAME, OWN, RESERVED, letters_of
+from amplint.findings.witness import NOT_WRITTEN
 from amplint.rule.packages import GROUP
 from amplint.rule.rule import Rule
 from amplint.util.toml import loads
@@ -74,9 +75,11 @@ def step(x):
 '''
 
 
-WITNESS = """\
-    # What running bad.py and the fixed program must show, e.g. Raises("same dtype").
-    witness=Unrun("not written yet", "amplint new"),
+WITNESS = f"""\
+    # What running bad.py and the fixed program must show: Raises("same dtype"), Warns("is old"),
+    # Dtype("float32", "float16"), Differs(0.01), Same(), Syncs(3, 0); or, where no machine of the
+    # tests can run the claim, Unrun("it needs two GPUs", "https://...").
+    witness=Unrun("{NOT_WRITTEN}", "amplint new"),
     preview=True,  # until its findings on real code have been read
 """
 

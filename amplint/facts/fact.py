@@ -1,7 +1,7 @@
 """The frame of facts: a fact says what it requires, and is built once, when it is first asked for.
 
 A fact is one class, in this package or, for one rule, beside that rule. Rules ask for it by that
-class: `src.ask(Hotness, node)` for a fact about nodes, `src.fact(ProjectText)` for any other.
+class: `at.ask(Hotness)` for a fact about nodes, `at.fact(ProjectText)` for any other.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from amplint.values.atoms import Evidence, Shows
 class Fact:
     """Knowledge about a linked project.
 
+    `about`: the kind of `ast` node that it has answers about; None of the project as a whole.
     `requires`: the facts that it is built from, by the names under which it has them: see
     `Required`.
     `said`: of a fact of one rule, its sentence for `amplint.output.question_text`.
     """
 
+    about: ClassVar[type[ast.AST] | None] = None
     requires: ClassVar[Mapping[str, type[Fact]]] = {}
     said: ClassVar[str] = ""
 
@@ -68,10 +70,7 @@ class Required(Generic[Known]):
 
 
 class NodeFact(Fact, ABC, Generic[Answer_co]):
-    """A fact about the nodes of value graphs.
-
-    `about`: the kind of `ast` node that it has answers about.
-    """
+    """A fact about the nodes of value graphs."""
 
     about: ClassVar[type[ast.AST]] = ast.expr
 
@@ -144,7 +143,10 @@ class Facts:
         return built
 
     def surviving(self, kind: type[Fact], work: Callable[[], Result]) -> Result:
-        """The result of work that a fact does on all functions, except for those it fails on."""
+        """The result of work that a fact does on all functions, except for those it fails on. (One
+        of another package fails with the rule that asks for it: that is no fault of amplint.)"""
+        if not kind.__module__.startswith("amplint."):
+            return work()
         return self.inference.surviving(f"the analysis {kind.__name__}", work)
 
     def _build(self, kind: type[Known]) -> Known:

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from amplint.facts.fact import Fact
 from amplint.inference import State
 from amplint.ir import ops
-from amplint.values.atoms import Class, Instance, Super, Symbol, Value, one
+from amplint.values.atoms import (
+    MODULE_KINDS,
+    NONE,
+    Atom,
+    Class,
+    Instance,
+    Object,
+    Super,
+    Symbol,
+    Value,
+    one,
+)
 
 ELEMENTS = frozenset({"items", "values", "get"})
 DRAWING = frozenset({ops.ITER, ops.SUBSCRIPT, ops.UNPACK, ops.STARRED, ops.RETURN})
@@ -57,14 +68,16 @@ class Classes(Fact):
         return any(method in self.inference.classes[each].methods for each in above)
 
     def is_module(self, value: Value) -> bool:
-        """Whether a value is a torch module of the project, or what is mixed into one."""
-        infer = self.inference
-        classes = {atom.cls for atom in value if isinstance(atom, Instance)}
-        return bool(classes) and all(
-            infer.hierarchy.is_module(cls)
-            or any(map(infer.hierarchy.is_module, infer.hierarchy.subclasses(cls)))
-            for cls in classes
-        )
+        """Whether a value, None aside, is a module of torch: one of a library, or an instance of a
+        class of the project that derives from one, or that is mixed into one."""
+        atoms = value - {NONE}
+        return bool(atoms) and all(map(self._is_module, atoms))
+
+    def _is_module(self, atom: Atom) -> bool:
+        if not isinstance(atom, Instance):
+            return isinstance(atom, Object) and atom.kind in MODULE_KINDS
+        hierarchy = self.inference.hierarchy
+        return any(map(hierarchy.is_module, (atom.cls, *hierarchy.subclasses(atom.cls))))
 
     def family_mentions(self, cls: str, word: str) -> bool:
         """Whether a class, one of the project that it derives from, or one that derives from it,

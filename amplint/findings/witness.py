@@ -74,3 +74,4 @@ class Unrun(Witness):
 
 
 NOT_RUN = Unrun("no witness is given", "")
+NOT_WRITTEN = "not written yet"  # the reason in a rule that was just started; it may not stay

@@ -257,13 +257,13 @@ def look_at(
         return FileResult(problems=(fault,)), None
     names = {rule.code: whole(rule) for rule in task.rules}
     outside = {rule.code for rule in task.rules if rule.package}
-    failed = {code: [fault] for code, fault in found.faults.items()}
-    for code, problem in judged.problems:
-        failed.setdefault(code, []).append(problem)
+    failed: dict[str, dict[str, None]] = {}  # each once: a check is run twice
+    for code, problem in (*found.faults.items(), *judged.problems):
+        failed.setdefault(code, {})[problem] = None
     problems = [f"{path}: amplint failed from {fault}" for fault in judged.faults]
     problems += [
-        f"{path}: the rule {code} {names.get(code, '')} failed: {texts[0]}"
-        + (f" (and {len(texts) - 1} times more in this file)" if len(texts) > 1 else "")
+        f"{path}: the rule {code} {names.get(code, '')} failed: {next(iter(texts))}"
+        + (f" (and {len(texts) - 1} more in this file)" if len(texts) > 1 else "")
         for code, texts in failed.items()
     ]
     notices = tuple(f"{path}: {notice}" for notice in judged.notices)

@@ -62,7 +62,9 @@ def how_to_report(command: str) -> str:
         command: brings them up again.
     """
     version = f"amplint {amplint.__version__} (Python {platform.python_version()})"
+    checkout = amplint.__path__[1:]  # of which the owner may have written what failed
+    unless = f"unless you have changed {checkout[0]}, " if checkout else ""
     return (
-        f"this is a bug in {version}: please report it with the lines above and the code that they "
-        f"name; `{command}` repeats it"
+        f"{unless}this is a bug in {version}: please report it with the lines above and the code "
+        f"that they name; `{command}` repeats it"
     )

@@ -252,7 +252,9 @@ BOTTOM: frozenset[Atom] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An instance of a library class that amplint knows.
+    """An instance of a library class that amplint knows. (One of a class of the project is an
+    `Instance`, and so is a module whose class the project has derived from one of a library:
+    `View.is_module` covers both.)
 
     kind: module, criterion, optimizer, scheduler, scaler, loader, dataset, parameters,
     accelerator, profiler, summary, parser, options ...; `type` is the dotted name of the class.
@@ -347,6 +349,7 @@ Value = frozenset[Atom]
 HOST_KINDS = ("int", "float", "bool", "str", "number", "numpy", "none", "size", "object")
 NUMBER_KINDS = frozenset({"int", "float", "number"})
 NUMBER_OR_BOOL_KINDS = NUMBER_KINDS | {"bool"}
+MODULE_KINDS = frozenset({"module", "criterion"})  # of `Object`: what is an nn.Module
 INTEGER_KINDS = frozenset({"int", "number"})
 
 UNKNOWN: Value = frozenset({Unknown()})

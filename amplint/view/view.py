@@ -149,6 +149,8 @@ class View:
 
     def ask(self, kind: type[NodeFact[Answer_co]]) -> Answer_co | None:
         """The answer of a fact about it; None where nothing is known."""
+        if kind.about is None:
+            raise TypeError(f"call `at.fact({kind.__name__})`: it is a fact of the whole project")
         if self.op != ops.CALL and kind.about is ast.Call:
             return None
         if self._code is None:
@@ -167,6 +169,8 @@ class View:
 
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the whole project."""
+        if kind.about is not None:
+            raise TypeError(f"call `at.ask({kind.__name__})`: it is a fact about one node")
         if self._code is None:
             return self._here.project.facts[kind]
         return self._code.facts.fact(kind)
@@ -203,6 +207,12 @@ class View:
         """The tensor that it is, leaving None aside; None if it may be anything else."""
         atom = only(self.value)
         return atom if isinstance(atom, Tensor) else None
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is a module of torch, leaving None aside: one of a library, an instance of a
+        class of the project that derives from one, or of a class that is mixed into one."""
+        return self.fact(Classes).is_module(self.value)
 
     @property
     def hotness(self) -> Heat | None:

@@ -29,11 +29,9 @@ from amplint import (
     HOT,
     Autocast,
     CalledTexts,
-    Classes,
     Dtype,
     Finding,
     Group,
-    Instance,
     Method,
     NoGrad,
     Object,
@@ -100,9 +98,9 @@ def is_unchanged(at: View) -> bool:
 
 def is_forward(at: View) -> bool:
     """Whether a module is called, with gradients and in no region, and opens none."""
-    called = only(at.called.value) if at.op == "call" else None
-    is_own = isinstance(called, Instance) and at.fact(Classes).is_module(at.called.value)
-    if not is_own and not (isinstance(called, Object) and called.kind == "module"):
+    called = only(at.called.value)
+    is_loss = isinstance(called, Object) and called.kind == "criterion"
+    if at.op != "call" or is_loss or not at.called.is_module:
         return False
     around = (atom for context in at.contexts_around for atom in context.value)
     opened = at.enabled_region  # one that is presumed is not: the step opens its own

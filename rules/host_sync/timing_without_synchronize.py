@@ -59,7 +59,6 @@ from .._shared.waits import CLOCKS, between, waits
 WAITING = re.compile(
     r"\.(item|cpu|tolist|numpy|synchronize|nonzero|unique|is_nonzero|allclose)\(|\bnms\b"
 )
-RUN = frozenset({"module", "criterion"})
 LAUNCHED = frozenset({"tensor", "tensors", "self"})  # kinds of results that are no views
 
 
@@ -142,8 +141,8 @@ def works(at: View) -> bool:
         return True
     if not any(tensor.device.kind == ACCELERATOR for tensor in tensors_in([at.value])):
         return False
-    atom, name = only(at.called.value), at.callee
-    if isinstance(atom, Instance) or (isinstance(atom, Object) and atom.kind in RUN):
+    name = at.callee
+    if at.called.is_module or isinstance(only(at.called.value), Instance):
         return True
     launched = name in RESULTS and RESULTS[name].kind in LAUNCHED and name not in MOVES
     return name is not None and launched and not waits(at)

@@ -30,7 +30,6 @@ from collections.abc import Iterator
 from amplint import (
     EVALUATION,
     CalledTexts,
-    Classes,
     Finding,
     Group,
     Instance,
@@ -97,8 +96,7 @@ def keeps_graph(call: View) -> bool:
 
 def may_be_module(model: View) -> bool:
     """Whether a model may be a module of torch: no other class of the project."""
-    value = model.value
-    return not isinstance(only(value), Instance) or model.fact(Classes).is_module(value)
+    return model.is_module or not isinstance(only(model.value), Instance)
 
 
 def forward_calls(switch: View) -> Iterator[View]:

@@ -40,6 +40,7 @@ from amplint import (
     Fix,
     Group,
     Mapping,
+    Object,
     ProjectText,
     Rule,
     Safety,
@@ -149,7 +150,8 @@ def kept_tensor(at: View, steps: int = MAX_STEPS) -> View | None:
 
 def is_module(at: View) -> bool:
     """Whether it is `self`, in a module of the project or in what is mixed into one."""
-    return at.origin.op == "param" and at.fact(Classes).is_module(at.value)
+    is_own = not any(isinstance(atom, Object) for atom in at.value)
+    return is_own and at.origin.op == "param" and at.is_module
 
 
 def stays_on_host(kept: View) -> bool:

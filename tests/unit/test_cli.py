@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from amplint.cli import main as cli
+from amplint.findings.witness import NOT_WRITTEN, Unrun, Witness
 from amplint.output import FORMATS, console
 from amplint.project import reading
 from amplint.rule import registry
@@ -565,7 +566,7 @@ def test_an_error_in_amplint_itself_is_2(
     ran = amplint("check")
     assert ran.status == 2
     assert "ZeroDivisionError" in ran.err
-    assert "this is a bug in amplint" in ran.err
+    assert f"unless you have changed {ROOT}, this is a bug in amplint" in ran.err
     assert "please report it" in ran.err
     assert "`amplint check` repeats it" in ran.err
 
@@ -938,6 +939,9 @@ def test_new_starts_a_rule_that_is_valid_and_finds_its_bad_line(
     ]
     monkeypatch.syspath_prepend(str(checkout / "rules" / "memory"))
     rule = registry.load("my_own_pattern")
+    assert rule.witness == Unrun(NOT_WRITTEN, "amplint new")
+    written = (checkout / "rules" / "memory" / "my_own_pattern.py").read_text()
+    assert all(f"{kind.__name__}(" in written for kind in Witness.__subclasses__())
     rules = (*registry.all_rules(), rule)
     monkeypatch.setattr(registry, "all_rules", lambda: rules)
 

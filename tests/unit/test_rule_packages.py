@@ -346,6 +346,21 @@ def test_two_packages_with_one_code_or_one_name_are_refused(amplint: Amplint, si
     )
 
 
+CHECK = '@rule.on(calls("torch.seed"))\ndef check(call: View) -> Iterator[Finding]:\n'
+ASKS = f"""\
+from amplint.facts.fact import Fact
+
+
+class Odd(Fact):
+    def __init__(self, inference):
+        for function in inference.functions:
+            1 / 0
+
+
+{CHECK}    call.fact(Odd)
+"""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -357,11 +372,8 @@ def test_two_packages_with_one_code_or_one_name_are_refused(amplint: Amplint, si
         ),
         ("call.callee", "call.calee", "AttributeError"),
         ("        yield ", "        return ", "TypeError"),
-        (
-            'calls("torch.seed")',
-            'calls("torch.seed") & (lambda here: here.nothing)',
-            "nothing",
-        ),
+        ('calls("torch.seed")', 'calls("torch.seed") & (lambda here: here.nothing)', "nothing"),
+        (CHECK, ASKS, "line 3: ZeroDivisionError"),
     ],
 )
 def test_a_rule_that_fails_is_a_fault_of_its_package(
@@ -376,6 +388,7 @@ def test_a_rule_that_fails_is_a_fault_of_its_package(
     assert "a.py: the rule ACM101 random-seed of acme-rules 1.0 failed: " in ran.err
     assert fault in ran.err
     assert "bug in amplint" not in ran.err
+    assert "in this file" not in ran.err
     assert "Traceback" not in ran.err
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from amplint import (
     HOT,
     READ,
     UNKNOWN,
+    Classes,
     Finding,
     Group,
     Rule,
@@ -209,6 +211,56 @@ def test_any_node_of_the_file_is_a_view() -> None:
 
 
 # ------------------------------------------------------------------------------ what is known
+
+
+def test_a_fact_that_is_asked_for_in_the_wrong_way_says_how() -> None:
+    view: Any = shown(LOOP, "call")[0]
+    with pytest.raises(TypeError, match=r"call `at.fact\(Classes\)`: "):
+        view.ask(Classes)
+    with pytest.raises(TypeError, match=r"call `at.ask\(Hotness\)`: "):
+        view.fact(Hotness)
+
+
+MODULES = """\
+import torch, lightning, registry, yaml
+from torch import nn
+class Base(lightning.LightningModule): ...
+class Deep(Base): ...
+class Stacked(nn.Sequential): ...
+class Other:
+    def run(self): ...
+class Mixin: ...
+class Mixed(Mixin, nn.Module): ...
+def run(flag, unknown, given: nn.Module, other: Other, *args, **kwargs):
+    late = None
+    if flag:
+        late = Deep()
+    either = Deep() if flag else nn.Linear(1, 1)
+    some = Deep() if flag else Other()
+    %s(1)
+"""
+
+
+ARE = """nn.Linear(1, 1)|nn.CrossEntropyLoss()|nn.ModuleList([Deep()])[0]|Deep()|Mixin()|given|\
+Stacked(nn.ReLU())|late|either|{"a": nn.Linear, "b": Deep}[unknown](8)"""
+ARE_NOT = """some|Deep|Other()|other|unknown|None|torch.zeros(1)|Deep().forward|print|args[0]|\
+kwargs["net"]|registry.MODELS.build(unknown)|registry.MODELS[unknown](8)|getattr(nn, unknown)(8)|\
+torch.load(unknown)|yaml.safe_load(unknown)["net"]"""
+
+
+@pytest.mark.parametrize("written", f"{ARE}|{ARE_NOT}".split("|"))
+def test_modules_of_libraries_and_of_the_project_are_modules(written: str) -> None:
+    found: dict[str, bool] = {}
+
+    def check(at: View) -> Iterator[Finding]:
+        is_known = at.called.is_module  # on the graph, and then with the code
+        assert found.setdefault(at.text, is_known) is is_known
+        yield at.finding(at.brief)
+
+    shown = rule()
+    shown.on(nodes("call"))(check)
+    assert Project(MODULES % written).judged(shown).problems == ()
+    assert found[f"{written}(1)"] is (written in ARE.split("|"))
 
 
 CLASSES = """\

@@ -170,7 +170,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "amplint's own words: kinds of values, keys, blocks, questions": {
         "rules/autocast/_backward_support.py": "STEPPING",
-        "amplint/analyses/backward_reach.py": "MODULES",
         "amplint/analyses/hotness.py": "TRAINING,EVALUATION CALLED,LOOP,DEFINED",
         "amplint/analyses/module_uses.py": "ON_SOME_PATHS",
         "amplint/facts/recorded_questions.py": "EVALUATED,EVIDENCE,SPAN",
@@ -187,7 +186,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "rules/autocast/half_training_without_scaler.py": "COMPUTED",
         "rules/parallel/sync_skipped_on_the_step.py": "COMPUTED OUTSIDE STEPPING",
         "rules/host_sync/host_read_per_element.py": "ELEMENTS",
-        "rules/host_sync/timing_without_synchronize.py": "LAUNCHED RUN",
+        "rules/host_sync/timing_without_synchronize.py": "LAUNCHED",
     },
 }
 

@@ -1,0 +1,50 @@
+"""The names that rules of every package may use, as `amplint` offers them (docs/own-rules.md)."""
+
+# ruff: noqa: PLC0414 - what is imported under its own name is offered, to checkers of types too
+
+from amplint.findings.declaration import Change as Change
+from amplint.findings.declaration import Presumes as Presumes
+from amplint.findings.finding import Cost as Cost
+from amplint.findings.finding import Edit as Edit
+from amplint.findings.finding import Finding as Finding
+from amplint.findings.finding import Fix as Fix
+from amplint.findings.finding import Group as Group
+from amplint.findings.finding import Related as Related
+from amplint.findings.finding import Safety as Safety
+from amplint.knowledge.dtypes import FLOATS as FLOATS
+from amplint.knowledge.dtypes import HALF as HALF
+from amplint.rule.conditions import Candidates as Candidates
+from amplint.rule.conditions import calls as calls
+from amplint.rule.conditions import calls_with as calls_with
+from amplint.rule.conditions import nodes as nodes
+from amplint.rule.rule import Rule as Rule
+from amplint.rule.where import EVALUATED as EVALUATED
+from amplint.rule.where import HOT as HOT
+from amplint.rule.where import IN_REGION as IN_REGION
+from amplint.rule.where import SOMEWHERE_HOT as SOMEWHERE_HOT
+from amplint.rule.where import WITH_HALF as WITH_HALF
+from amplint.rule.where import WITHIN_REGION as WITHIN_REGION
+from amplint.values.atoms import ACCELERATOR as ACCELERATOR
+from amplint.values.atoms import CPU as CPU
+from amplint.values.atoms import NONE as NONE
+from amplint.values.atoms import NUMBER_KINDS as NUMBER_KINDS
+from amplint.values.atoms import UNKNOWN as UNKNOWN
+from amplint.values.atoms import Autocast as Autocast
+from amplint.values.atoms import Device as Device
+from amplint.values.atoms import DType as DType
+from amplint.values.atoms import Evidence as Evidence
+from amplint.values.atoms import Heat as Heat
+from amplint.values.atoms import Host as Host
+from amplint.values.atoms import Object as Object
+from amplint.values.atoms import Region as Region
+from amplint.values.atoms import Symbol as Symbol
+from amplint.values.atoms import Tensor as Tensor
+from amplint.values.atoms import Unknown as Unknown
+from amplint.values.atoms import Value as Value
+from amplint.values.atoms import constant as constant
+from amplint.values.atoms import is_autocast as is_autocast
+from amplint.values.lattice import is_unknown as is_unknown
+from amplint.values.lattice import known as known
+from amplint.values.lattice import only as only
+from amplint.view.view import READ as READ
+from amplint.view.view import View as View
