@@ -17,6 +17,7 @@ from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.inference.whole_program.use_evidence import BACKWARD_KEYWORDS, is_whole_step
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import method_called
 from amplint.util.walks import derivable, nearest, reachable
 from amplint.values.atoms import (
     NUMBER_KINDS,
@@ -243,7 +244,6 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         node = state.graph.nodes[number]
         if node.op != ops.CALL:
             return False
-        callee = state.graph.nodes[node.operands[0]]
         called = state.values[node.operands[0]]
         names = {atom.name for atom in called if isinstance(atom, Symbol)}
         if "torch.autograd.backward" in names:
@@ -258,8 +258,9 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
             return any(has_backward(method.of) for method in methods)
         if any(self._backpropagates(atom) for atom in called):
             return True
-        if callee.op == ops.ATTR and callee.data in BACKWARD_METHODS:
-            owners = state.values[callee.operands[0]]
+        method, receiver = method_called(state.graph, node)
+        if method in BACKWARD_METHODS:
+            owners = state.values[receiver]
             known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
             return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
         return False

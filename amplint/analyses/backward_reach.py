@@ -14,6 +14,7 @@ from amplint.facts.fact import Fact, NodeFact, Required
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import SUMS, method_called
 from amplint.ir.model import CallShape, Graph, Node
 from amplint.knowledge.operations import OF_IT_ALONE
 from amplint.util.positions import Place
@@ -30,11 +31,11 @@ from amplint.values.atoms import (
     Symbol,
     Tensor,
     TensorTree,
-    Value,
+    may_be,
+    surely,
 )
 
 MAX_CALLS = 3
-SUMS = frozenset({"Add", "Sub"})
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
 COLLECTING = frozenset({"builtins.sum", "torch.stack", "torch.cat"})
 Key = tuple[object, ...]
@@ -112,7 +113,7 @@ class Backpropagated:
     def sources(self, number: int) -> Sequence[int]:
         """The nodes from any one of which a node has the graph that is backpropagated."""
         node = self._graph.nodes[number]
-        if node.op in (ops.BINOP, ops.AUG) and node.data in ARITHMETIC:
+        if node.operator in ARITHMETIC:
             return () if self._without_grad(node) else node.operands
         if node.op in (ops.NARROW, ops.RETURN):
             return node.operands[:1]
@@ -159,13 +160,10 @@ class Backpropagated:
 
     def _loss(self, call: Node) -> int:
         """Ex) `loss` of loss.backward(), of accelerator.backward(loss); -1 where it is unknown"""
-        callee = self._graph.nodes[call.operands[0]]
-        if callee.op != ops.ATTR:
-            return -1
-        receiver: int = callee.operands[0]
-        if not call.positional or self._is_tensor(self._state.values[receiver]):
-            return receiver
-        return call.argument(0)
+        _, receiver = method_called(self._graph, call)
+        is_tensor = may_be(self._state.values[receiver], Tensor | TensorTree)
+        given = receiver >= 0 and call.positional and not is_tensor
+        return call.argument(0) if given else receiver
 
     def _find_terms(self, number: int, ask: Callable[[int], frozenset[int]]) -> frozenset[int]:
         """A loss, and what it is made of that certainly has a graph too: of one that a branch
@@ -178,13 +176,16 @@ class Backpropagated:
 
     def _into(self, node: Node) -> Iterator[int]:
         """The terms of a loss that certainly have a graph too; -1 for what is not known."""
-        if node.op in (ops.BINOP, ops.AUG) and node.data in ARITHMETIC:
+        if node.operator in ARITHMETIC:
             left, right = node.operands
+            host_left, host_right = (
+                surely(self._state.values[each], Host) for each in node.operands
+            )
             if node.data in SUMS:
                 yield from filter(self._is_loss, (left, right))
-            elif node.data == "Div" or self._is_number(right):
-                yield -1 if self._is_number(left) else left
-            elif self._is_number(left):
+            elif node.data == "Div" or host_right:
+                yield -1 if host_left else left
+            elif host_left:
                 yield right
         elif node.op == ops.NARROW:
             yield node.operands[0]
@@ -204,7 +205,7 @@ class Backpropagated:
         if number < 0:
             return False
         node = self._graph.nodes[number]
-        if node.op in (ops.BINOP, ops.AUG):
+        if node.operator:
             return any(map(ask, node.operands))
         if node.op in (ops.UNPACK, ops.NARROW):
             return ask(node.operands[0])
@@ -216,8 +217,8 @@ class Backpropagated:
         if any(isinstance(atom, Tensor) and atom.grad is False for atom in value):
             return False
         callee = self._state.values[node.operands[0]] or frozenset()
-        if callee and all(isinstance(atom, Function) for atom in callee):
-            return self._is_tensor(value) and any(map(ask, node.arguments))
+        if surely(callee, Function):
+            return may_be(value, Tensor | TensorTree) and any(map(ask, node.arguments))
         return bool(callee) and all(
             (isinstance(atom, Object) and atom.kind in MODULE_KINDS)
             or (isinstance(atom, Instance) and self._inference.hierarchy.is_module(atom.cls))
@@ -232,20 +233,10 @@ class Backpropagated:
             isinstance(atom, Symbol) and atom.name in COLLECTING for atom in callee
         )
 
-    def _is_number(self, number: int) -> bool:
-        value = self._state.values[number] if number >= 0 else None
-        return bool(value) and all(isinstance(atom, Host) for atom in value or ())
-
-    def _is_tensor(self, value: Value | None) -> bool:
-        return any(isinstance(atom, Tensor | TensorTree) for atom in value or ())
-
     def _receiver(self, call: Node, names: frozenset[str]) -> int | None:
         """Ex) `loss` of loss.mean()"""
-        callee = self._graph.nodes[call.operands[0]]
-        if callee.op == ops.ATTR and callee.data in names:
-            receiver: int = callee.operands[0]
-            return receiver
-        return None
+        method, receiver = method_called(self._graph, call)
+        return receiver if method in names else None
 
     def _key(self, number: int) -> Key:
         """The same for two reads of `outputs.loss`, where a call has given `outputs`."""

@@ -16,6 +16,7 @@ from amplint.facts.fact import Fact, Required
 from amplint.inference import SiteId, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import method_called, whole
 from amplint.ir.model import path_of
 from amplint.util.positions import Place
 from amplint.util.walks import reachable
@@ -31,11 +32,11 @@ from amplint.values.atoms import (
     Unknown,
     Value,
     entered,
+    may_be,
 )
 
 HALVES = frozenset({"float16", "bfloat16"})
 CASTS_TO_HALF = frozenset({"half", "bfloat16"})
-DRAWING = frozenset({ops.NARROW, ops.UNPACK, ops.SUBSCRIPT})
 STALE = "still uses the first casts of the weights"
 Part = tuple[str, int]  # a function, and a block of it; -1 for all of it
 
@@ -223,20 +224,17 @@ def is_of_others(state: State, step: int, loop: int) -> bool:
     Ex) of `Adam([latent])`; in `for model, optimizer in zip(models, optimizers)`
     """
     graph = state.graph
-    callee = graph.nodes[graph.nodes[step].operands[0]]
-    if callee.op != ops.ATTR:
+    _, optimizer = method_called(graph, graph.nodes[step])
+    if optimizer < 0:
         return False
-    drawn = graph.nodes[graph.behind(callee.operands[0], DRAWING)]
+    drawn = graph.nodes[whole(graph, optimizer)]
     if drawn.op == ops.ITER and drawn.block == loop:
         return True
-    made = graph.nodes[graph.narrowed(callee.operands[0])]
+    made = graph.nodes[graph.narrowed(optimizer)]
     number = made.argument(0, "params") if made.op == ops.CALL else -1
     given = graph.nodes[number]
     return (
         number >= 0
         and given.op == ops.LIST
-        and all(
-            any(isinstance(atom, Tensor) for atom in state.values[element])
-            for element in given.operands
-        )
+        and all(may_be(state.values[element], Tensor) for element in given.operands)
     )

@@ -18,6 +18,18 @@ from amplint.facts.fact import Fact
 from amplint.inference import Inference, State
 from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir import ops
+from amplint.ir.flow import (
+    EXITS,
+    HOLDS,
+    PARTS,
+    SUMS,
+    constant,
+    elements,
+    is_carried,
+    is_none,
+    last_name,
+    method_called,
+)
 from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import (
@@ -40,7 +52,7 @@ from amplint.knowledge.vocabulary import (
     WARNINGS,
 )
 from amplint.util.walks import Solver, reachable
-from amplint.values.atoms import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value
+from amplint.values.atoms import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value, may_be
 from amplint.values.lattice import known
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
@@ -48,8 +60,6 @@ MAX_PARTS = 4  # of an `and` or `or`
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
 COUNTS = frozenset({"len", "size", "numel", "nelement"})
 SHOWS = frozenset({"item", "clone", "detach", "cpu", "float"})
-# What a block does besides reporting.
-CHANGES = frozenset({ops.STORE, ops.PUT, ops.ADD, ops.AUG, ops.RETURN, ops.BREAK, ops.CONTINUE})
 NONFINITE = frozenset({"isnan", "isinf"})
 ORDERS = frozenset({"Gt", "GtE", "Lt", "LtE", "Eq"})
 ORDERS_UP = {"Gt": gt, "GtE": ge, "Eq": eq}  # of a flag that is on when it is this much
@@ -95,7 +105,7 @@ class ColdGuards(Fact):
         block = state.graph.blocks[number]
         if block.kind == "with" and block.node >= 0:
             context = state.graph.nodes[block.node]
-            name = self._last_name(state, context.operands[0]) if context.op == ops.CALL else ""
+            name = last_name(state.graph, context.operands[0]) if context.op == ops.CALL else ""
             return bool(EVALUATION_CONTEXT.search(name))
         if block.kind not in ("if", "else", "after") or block.node < 0:
             return False
@@ -125,16 +135,13 @@ class ColdGuards(Fact):
             told = [self._tells_evaluation(state, part, holds, True) for part in parts]
             return any(told) if each_has else bool(told) and all(told)
         flag = EVALUATION_FLAG if holds else TRAINING_FLAG
-        return flag.fullmatch(self._last_name(state, number)) is not None
+        return flag.fullmatch(last_name(state.graph, number)) is not None
 
     def _names_evaluation(self, state: State, test: Node, holds: bool) -> bool:
         """Ex) `mode == "predict"`, `split in ("dev", "test")`, `stage == Stage.VALID`; the other
         side of `mode == "train"`"""
-        right = state.graph.nodes[test.second]
-        if right.op in (ops.TUPLE, ops.LIST, ops.SET):
-            named = [state.graph.nodes[each] for each in right.operands]
-        else:
-            named = [right]
+        written = elements(state.graph, test.second)
+        named = [state.graph.nodes[n] for n in ((test.second,) if written is None else written)]
         is_member = [n.op == ops.ATTR for n in named]
         is_text = [n.op == ops.CONST and isinstance(n.data, str) for n in named]
         if not named or not all(map(or_, is_member, is_text)):
@@ -229,7 +236,7 @@ class ColdGuards(Fact):
         if test.op != ops.COMPARE or not ORDERS.issuperset(test.data):
             return False
         parts = list(reachable(test.operands, lambda at: summands(graph, at)))
-        if any(isinstance(a, Tensor | TensorTree) for each in parts for a in state.values[each]):
+        if any(may_be(state.values[each], Tensor | TensorTree) for each in parts):
             return False
         stored = {
             f"{path_of(graph, node.operands[0])}.{node.data}"
@@ -262,11 +269,11 @@ class ColdGuards(Fact):
         """The field whose item, or number, a node is: `self.params` of `self.params[2].item()`."""
         for _ in range(MAX_DEPTH):
             node = graph.nodes[number]
-            callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else None
-            if node.op in (ops.SUBSCRIPT, ops.NARROW):
+            method, receiver = method_called(graph, node)
+            if node.op in PARTS:
                 number = node.operands[0]
-            elif callee is not None and callee.op == ops.ATTR and callee.data in SHOWS:
-                number = callee.operands[0]
+            elif method in SHOWS:
+                number = receiver
             else:
                 break
         return number
@@ -279,16 +286,16 @@ class ColdGuards(Fact):
         graph = state.graph
         test = graph.nodes[graph.blocks[number].node]
         if test.op != ops.COMPARE or not any(
-            isinstance(atom, Tensor) for operand in test.operands for atom in state.values[operand]
+            may_be(state.values[each], Tensor) for each in test.operands
         ):
             return False
         inside = [(each, graph.nodes[each]) for each in self._inside(function, state, number)]
         statements = [
-            self._last_name(state, node.operands[0])
+            last_name(state.graph, node.operands[0])
             for each, node in inside
             if node.op == ops.CALL and not state.users[each]
         ]
-        changes = any(node.op in CHANGES for _, node in inside)
+        changes = any(node.op in HOLDS | EXITS | {ops.AUG} for _, node in inside)
         return bool(statements) and not changes and all(name in REPORTS for name in statements)
 
     def _raising(self, function: str, state: State) -> frozenset[int]:
@@ -306,13 +313,10 @@ class ColdGuards(Fact):
         """Ex) warnings.warn(...), logger.warning(...), logging.error(...), check(False, ...)"""
         if node.op != ops.CALL:
             return False
-        number = node.argument(0)
-        first = state.graph.nodes[number] if number >= 0 else None
-        if first is not None and first.op == ops.CONST and first.data is False:
-            name = self._last_name(state, node.operands[0])
+        if constant(state.graph, node.argument(0)) is False:
+            name = last_name(state.graph, node.operands[0])
             return bool(CHECK.search(name))
-        callee = state.graph.nodes[node.operands[0]]
-        return callee.op == ops.ATTR and callee.data in WARNINGS
+        return method_called(state.graph, node)[0] in WARNINGS
 
     def _cold_side(self, function: str, state: State, number: int, depth: int) -> str | None:
         """On which side of a test the code runs rarely: "if", "else" or neither."""
@@ -363,8 +367,8 @@ class ColdGuards(Fact):
 
     def _is_wish(self, state: State, number: int) -> bool:
         """Whether a value is a wish for output by its name, and no tensor, as `log_alpha` is."""
-        held = any(isinstance(atom, Tensor | TensorTree) for atom in state.values[number])
-        return not held and wishes_output(self._last_name(state, number))
+        held = may_be(state.values[number], Tensor | TensorTree)
+        return not held and wishes_output(last_name(state.graph, number))
 
     def _handled_side(self, state: State, flag: Node) -> str | None:
         """`failed`, which only a handler sets to True: it holds after an error."""
@@ -386,15 +390,6 @@ class ColdGuards(Fact):
             number = block.parent
         return False
 
-    def _last_name(self, state: State, number: int) -> str:
-        """The last identifier of what is read: `verbose` of `self.args.verbose`."""
-        node = state.graph.nodes[state.graph.narrowed(number)]
-        return (
-            str(node.data)
-            if node.op in (ops.ATTR, ops.PARAM, ops.NAME, ops.PHI) and node.data
-            else ""
-        )
-
     def _cold_comparison(self, function: str, state: State, node: Node) -> str | None:
         operator = node.data[0]
         if operator in ("IsNot", "Is"):
@@ -414,7 +409,7 @@ class ColdGuards(Fact):
         rare |= any(self._is_clock(state, n, 0) for n in node.operands)
         if not rare and operator in ("Eq", "NotEq", "In", "NotIn"):
             rare = any(self._is_counter((function, n)) for n in node.operands) and not any(
-                isinstance(a, Tensor | TensorTree) for n in node.operands for a in state.values[n]
+                may_be(state.values[n], Tensor | TensorTree) for n in node.operands
             )
         if not rare and operator in ("Gt", "GtE"):
             # `if step >= next_log`, which moves on each time.
@@ -460,23 +455,17 @@ class ColdGuards(Fact):
         """`total is None`, where a loop goes on to give it a value: true once."""
         number = test.operands[0]
         node = state.graph.nodes[number]
-        none = state.graph.nodes[test.second]
         return (
             is_carried(state.graph, number)
-            and none.op == ops.CONST
-            and none.data is None
-            and any(
-                state.graph.nodes[n].op == ops.CONST and state.graph.nodes[n].data is None
-                for n in node.operands
-            )
+            and is_none(state.graph, test.second)
+            and any(is_none(state.graph, each) for each in node.operands)
         )
 
     def _never_none(self, state: State, test: Node) -> bool:
         """`size is None`, where every visible call passes a size."""
         value = state.values[test.operands[0]]
-        none = state.graph.nodes[test.second]
-        is_none = none.op == ops.CONST and none.data is None
-        return is_none and bool(value) and NONE not in value and Unknown() not in value
+        of_none = is_none(state.graph, test.second)
+        return of_none and bool(value) and NONE not in value and Unknown() not in value
 
     def _flag_comparison(self, function: str, state: State, node: Node) -> str | None:
         """`log_interval > 0`, and `steps_since >= log_interval`, which holds at that interval; not
@@ -504,17 +493,16 @@ class ColdGuards(Fact):
         """`step < 3`, where the number is written there; not of epochs, which have many batches."""
         count, limit = node.operands[:2]
         return (
-            isinstance(state.graph.nodes[limit].data, int)
-            and state.graph.nodes[limit].op == ops.CONST
+            isinstance(constant(state.graph, limit), int)
             and self._is_counter((function, count))
-            and "epoch" not in self._last_name(state, count)
+            and "epoch" not in last_name(state.graph, count)
         )
 
     def _cold_call(
         self, function: str, state: State, number: int, node: Node, depth: int
     ) -> str | None:
         callee = state.graph.nodes[node.operands[0]]
-        name = str(callee.data) if callee.op in (ops.ATTR, ops.NAME) else ""
+        name = last_name(state.graph, node.operands[0])
         if name in ("any", "all", "bool", "item") and depth < 6:
             inner = [*node.arguments, *callee.operands]
             sides = [self._cold_side(function, state, n, depth) for n in inner]
@@ -594,7 +582,7 @@ class ColdGuards(Fact):
             return all(
                 isinstance(a, Host) and a.kind in ("int", "number") for a in state.values[number]
             )
-        return bool(COUNTER.search(self._last_name(state, number)))
+        return bool(COUNTER.search(last_name(state.graph, number)))
 
     @cached_property
     def _off_flags(self) -> frozenset[str]:
@@ -614,7 +602,7 @@ class ColdGuards(Fact):
         """A flag whose default is False, and that nobody is seen to set; not one that says how to
         train, which is for users to set."""
         node = state.graph.nodes[number]
-        if HOW_TO_TRAIN.search(self._last_name(state, number)):
+        if HOW_TO_TRAIN.search(last_name(state.graph, number)):
             return False
         if node.op == ops.PARAM:
             parameter = self.inference.functions[function].param(node.data)
@@ -633,15 +621,9 @@ class ColdGuards(Fact):
 def summands(graph: Graph, number: int) -> tuple[int, ...]:
     """The numbers that a number is the sum or the difference of."""
     node = graph.nodes[number]
-    if node.op in (ops.BINOP, ops.AUG) and node.data in ("Add", "Sub"):
+    if node.operator in SUMS:
         return node.operands
     return node.operands[:1] if node.op == ops.NARROW else ()
-
-
-def is_carried(graph: Graph, number: int) -> bool:
-    """Whether a loop goes on to give a name another value."""
-    node = graph.nodes[number]
-    return node.op == ops.PHI and any(operand > number for operand in node.operands)
 
 
 def draws(state: State, node: Node) -> bool:

@@ -25,6 +25,7 @@ from amplint.inference import Inference, SiteId, State, annotated, transfer
 from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import PARTS, method_called
 from amplint.ir.model import LOOPS, Block, Graph, path_of
 from amplint.knowledge import libraries
 from amplint.knowledge.vocabulary import (
@@ -80,8 +81,6 @@ LONGEST = 12
 FEW_METHODS = 6
 TRAINING, EVALUATION = "training", "evaluation"
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
-PARTS = frozenset({ops.ATTR, ops.NARROW, ops.SUBSCRIPT})
-
 
 MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
 
@@ -840,15 +839,11 @@ class Hotness(PlaceFact[Heat]):
         """The steps of what is called an optimizer, and of which nothing is known but that it may
         be one of the project's: `optimizer.step()`, and `each.step()` for each of `optimizers`."""
         graph = state.graph
-        methods = (node.operands[0] if node.op == ops.CALL else -1 for node in graph.nodes)
         found = []
-        for number, method in enumerate(methods):
-            if method < 0 or (graph.nodes[method].op, graph.nodes[method].data) != (
-                ops.ATTR,
-                "step",
-            ):
+        for number, node in enumerate(graph.nodes):
+            method, owner = method_called(graph, node)
+            if method != "step":
                 continue
-            owner = graph.nodes[method].operands[0]
             drawn = graph.nodes[owner]
             names = names_of(graph, drawn.operands[0] if drawn.op == ops.ITER else owner)
             if self._may_be_optimizer(state.values[owner]) and any(map(names_optimizer, names)):
@@ -912,7 +907,7 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_given(self, state: State, number: int) -> bool:
         """Whether a value comes from outside the function."""
-        node = state.graph.nodes[state.graph.behind(number, PARTS)]
+        node = state.graph.nodes[state.graph.behind(number, PARTS | {ops.ATTR})]
         return node.op in (ops.PARAM, ops.NAME)
 
     def _through(self, caller: str, number: int, callee: str) -> Reached | None:
@@ -940,15 +935,14 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_own(self, caller: str, state: State, number: int) -> bool:
         """Whether an object calls itself: `self.loss(x)`, `super().step(x)`."""
-        node = state.graph.nodes[number]
-        callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-        if callee.op != ops.ATTR:
+        _, owner = method_called(state.graph, state.graph.nodes[number])
+        if owner < 0:
             return False
-        receiver = state.graph.nodes[callee.operands[0]]
+        receiver = state.graph.nodes[owner]
         facts = self.inference.functions[caller]
         is_self = receiver.op == ops.PARAM and facts.cls is not None
         return (is_self and receiver.data == facts.params[0].name) or any(
-            isinstance(atom, Super) for atom in state.values[callee.operands[0]]
+            isinstance(atom, Super) for atom in state.values[owner]
         )
 
     def _is_guess(self, caller: str, number: int) -> bool:
@@ -1074,11 +1068,7 @@ class Hotness(PlaceFact[Heat]):
 
     def _calls_eval(self, state: State) -> bool:
         return any(
-            node.op == ops.CALL
-            and len(node.operands) == 1
-            and node.block == 0
-            and (state.graph.nodes[node.operands[0]].op, state.graph.nodes[node.operands[0]].data)
-            == (ops.ATTR, "eval")
+            node.block == 0 and method_called(state.graph, node)[0] == "eval" and not node.arguments
             for node in state.graph.nodes
         )
 

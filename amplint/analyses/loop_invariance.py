@@ -23,6 +23,7 @@ from amplint.inference import Inference, State, transfer
 from amplint.inference.state import Key
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import COMPUTED, alternatives, elements, last_name, method_called, whole
 from amplint.ir.model import SIDES, Graph, Node, Param
 from amplint.knowledge.factories import FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import COUNTED_ALIKE, DESCRIBES
@@ -32,7 +33,6 @@ from amplint.util.walks import Solver, reachable
 from amplint.values.atoms import (
     CPU,
     NONE,
-    NUMBER_OR_BOOL_KINDS,
     Atom,
     Class,
     Device,
@@ -45,31 +45,13 @@ from amplint.values.atoms import (
     Symbol,
     Tensor,
     Value,
+    is_number,
+    surely,
 )
 from amplint.values.lattice import agreed
 
 OF_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy"})
 """What makes a list of numbers, or an array, a tensor; the legacy constructors do as well."""
-# A value is constant where all operands are.
-TRANSPARENT = frozenset(
-    {
-        ops.BINOP,
-        ops.UNARY,
-        ops.AUG,
-        ops.COMPARE,
-        ops.BOOL,
-        ops.TUPLE,
-        ops.LIST,
-        ops.DICT,
-        ops.SET,
-        ops.STARRED,
-        ops.COMP,
-        ops.SUBSCRIPT,
-        ops.SLICE,
-        ops.UNPACK,
-        ops.PUT,
-    }
-)
 PURE = ("builtins.", "itertools.", "math.", "numpy.", "copy.")
 IMPURE = re.compile(r"random|builtins\.(input|open|next|iter|id|vars|locals|globals|map|filter)$")
 DRAWN = re.compile(
@@ -88,7 +70,6 @@ WRITES = frozenset({"copyto", "put", "place", "putmask", "shuffle"})
 """Functions of NumPy that write to the array that they are given first."""
 SETTERS = frozenset({"setattr", "vars", "__dict__"})
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
-PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})
 
 
 class Invariance(NamedTuple):
@@ -186,15 +167,13 @@ class Constants(Fact):
         if classes and all(map(self.inference.hierarchy.is_module, classes)):
             return True
         match node.op:
-            case ops.PHI:
-                return all(ask((function, each)) for each in node.operands)
+            case ops.PHI | ops.NARROW:
+                return all(ask((function, each)) for each in alternatives(state.graph, number))
             case ops.ATTR:
                 holders = classes_of(state.values[node.operands[0]])
                 stores = [[*self.stores(cls, str(node.data))] for cls in holders]
                 made_once = all(self.constructs(method) for method, _ in chain(*stores))
                 return made_once and all(stores) and ask((function, node.operands[0]))
-            case ops.NARROW:
-                return ask((function, node.operands[0]))
             case ops.PARAM:
                 if not self._is_hot(function, number):
                     return True
@@ -295,7 +274,7 @@ class WalkStep:
                 return self._all(node.operands[:1])
             case ops.CALL:
                 return self._call(number, node)
-            case op if op in TRANSPARENT:
+            case op if op in COMPUTED or op in (ops.COMP, ops.PUT):
                 return self._all(node.operands)
             case _:
                 return None
@@ -363,7 +342,7 @@ class WalkStep:
         if is_configuration(self._state, node.operands[0]):
             return Invariance()
         if not (classes := classes_of(holder)):
-            return Invariance() if holder and all(isinstance(a, Symbol) for a in holder) else None
+            return Invariance() if surely(holder, Symbol) else None
         name, at = str(node.data), (self._function, number)
         held = self._state.values[number]
         is_array = all(isinstance(a, Host) and a.kind == "numpy" for a in held)
@@ -448,24 +427,22 @@ class WalkStep:
             return None if IMPURE.search(name) else self._all(given)
         if name is not None and name.startswith("torch."):
             return self._torch(node, name)
-        called = state.graph.nodes[callee]
-        is_get = called.op == ops.ATTR and called.data == "get"
-        if is_get and is_configuration(state, called.operands[0]):
+        method, receiver = method_called(state.graph, node)
+        if method == "get" and is_configuration(state, receiver):
             return self._all(given)
         holders = state.values[callee]
         if holders and all(isinstance(a, Method) and is_of_host(a) for a in holders):
-            return self._method(callee, given)
+            return self._method(method, receiver, given)
         return self._of_project(number, node)
 
-    def _method(self, callee: int, given: list[int]) -> Answer:
+    def _method(self, name: str, receiver: int, given: list[int]) -> Answer:
         state = self._state
-        called = state.graph.nodes[callee]
-        if called.op != ops.ATTR or DRAWN.search(called.data):
+        if not name or DRAWN.search(name):
             return None
-        if called.data in SHAPED_BY and all(is_number(state.values[n]) for n in given):
+        if name in SHAPED_BY and all(is_number(state.values[n]) for n in given):
             given = []
         given = [n for n in given if not is_placement(state.values[n])]
-        return self._all([*given, called.operands[0]])
+        return self._all([*given, receiver])
 
     def _torch(self, node: Node, name: str) -> Answer:
         facts = FACTORIES.get(name)
@@ -488,10 +465,7 @@ class WalkStep:
             return None
         returned: list[At] = []
         for callee in sorted(callees):
-            nodes = states[callee].graph.nodes
-            for each in states[callee].graph.returns:
-                value = nodes[each].operands[0] if nodes[each].op == ops.RETURN else each
-                returned.append((callee, value))
+            returned += ((callee, value) for value in states[callee].graph.given_back)
         return self._together(returned) if returned else None
 
 
@@ -519,15 +493,13 @@ def repeated(state: State, number: int) -> int:
     if node.op != ops.BINOP or node.data != "Mult":
         return number
     one = node.operands[0]
-    return one if state.graph.nodes[one].op in (ops.LIST, ops.TUPLE) else number
+    return number if elements(state.graph, one) is None else one
 
 
 def is_configuration(state: State, number: int) -> bool:
     """Whether the name of a value says that it holds settings: self.config, peft_config[name]"""
-    node = state.graph.nodes[state.graph.behind(number, PARTS)]
-    if node.op not in (ops.PARAM, ops.ATTR, ops.NAME):
-        return False
-    return CONFIGURATION.search(str(node.data)) is not None
+    name = last_name(state.graph, whole(state.graph, number))
+    return CONFIGURATION.search(name) is not None
 
 
 def is_setting(state: State, node: Node) -> bool:
@@ -558,7 +530,7 @@ def is_known(value: Value) -> bool:
 def classes_of(value: Value) -> list[str]:
     """Those of the objects of the project that a value may be; none if it may be anything else."""
     found = {atom.cls for atom in value if isinstance(atom, Instance)}
-    return sorted(found) if all(isinstance(atom, Instance) for atom in value) else []
+    return sorted(found) if surely(value, Instance) else []
 
 
 def is_on_host(atom: Atom) -> bool:
@@ -572,12 +544,6 @@ def is_constant_of_library(value: Value) -> bool:
     )
 
 
-def is_number(value: Value) -> bool:
-    return bool(value) and all(
-        isinstance(a, Host) and a.kind in NUMBER_OR_BOOL_KINDS for a in value
-    )
-
-
 def is_of_host(method: Method) -> bool:
     """Whether a method is that of a number, a list or a tensor on the CPU."""
     thing = method.of
@@ -587,4 +553,4 @@ def is_of_host(method: Method) -> bool:
 
 
 def is_placement(value: Value) -> bool:
-    return bool(value) and all(isinstance(atom, Device | DType) for atom in value)
+    return surely(value, Device | DType)

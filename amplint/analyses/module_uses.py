@@ -24,6 +24,7 @@ from amplint.gradscaler.parameter_lists import modules_of, owner_of
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import method_called
 from amplint.ir.model import LOOPS, SIDES, Graph, Node
 from amplint.util.positions import Place
 from amplint.values.atoms import UNKNOWN, Atom, Evidence, Instance, NoGrad, Object, Shows, Value
@@ -159,9 +160,8 @@ class ModuleUses(Fact):
             module = overwritten(graph, node)
             if module < 0 and node.op == ops.CALL:
                 kind = self._kind(function, number)
-                called = graph.nodes[node.operands[0]]
-                is_method = called.op == ops.ATTR and called.data == "forward"
-                module = called.operands[0] if is_method else node.operands[0]
+                method, receiver = method_called(graph, node)
+                module = receiver if method == "forward" else node.operands[0]
             value = state.values[module] - UNKNOWN if module >= 0 else frozenset()
             if module >= 0 and kind is not None and all(map(self._is_module, value)):
                 surely = bool(value) and value == state.values[module]
@@ -174,10 +174,9 @@ class ModuleUses(Fact):
             return -1
         facts = self.inference.functions[callee]
         if facts.takes_receiver and facts.positional and facts.positional[0].name == root.data:
-            nodes = self.inference.states[function].graph.nodes
-            called = nodes[nodes[number].operands[0]]
-            is_method = called.op == ops.ATTR and called.data == facts.name
-            return called.operands[0] if is_method else nodes[number].operands[0]
+            graph = self.inference.states[function].graph
+            method, receiver = method_called(graph, graph.nodes[number])
+            return receiver if method == facts.name else graph.nodes[number].operands[0]
         given = self._guards.given((function, number), callee, root.data)
         return -1 if given is None else given
 

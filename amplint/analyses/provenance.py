@@ -19,6 +19,7 @@ from amplint.gradscaler.events import CASTS, TrainingEventKind, event
 from amplint.gradscaler.parameter_lists import collected, modules_of, owner_of
 from amplint.inference import transfer
 from amplint.ir import ops
+from amplint.ir.flow import alternatives, elements, method_called
 from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 from amplint.knowledge.modules import RETURNING_ITSELF
@@ -114,10 +115,10 @@ class Origins(Fact):
 
     def _moves_to_device(self, at: At) -> bool:
         """Whether a call moves what is in ordinary memory."""
-        callee = self._node((at[0], self._node(at).operands[0]))
-        if callee.op != ops.ATTR or callee.data not in MOVING:
+        method, receiver = method_called(self._graph(at), self._node(at))
+        if method not in MOVING:
             return False
-        before, after = self._device((at[0], callee.operands[0])), self._device(at)
+        before, after = self._device((at[0], receiver)), self._device(at)
         return before.kind == CPU.kind and not before.pinned and after.kind == ACCELERATOR
 
     def _device(self, at: At) -> Device:
@@ -176,14 +177,13 @@ class Origins(Fact):
 
     def _stepping(self, function: str, node: Node) -> At | None:
         """The scaler that a call of `step` is one of."""
-        if node.op != ops.CALL:
+        state = self.inference.states[function]
+        method, receiver = method_called(state.graph, node)
+        if method != "step" or node.argument(0, "optimizer") < 0:
             return None
-        callee = self._node((function, node.operands[0]))
-        if callee.op != ops.ATTR or callee.data != "step" or node.argument(0, "optimizer") < 0:
-            return None
-        value = self.inference.states[function].values[callee.operands[0]]
+        value = state.values[receiver]
         is_scaler = any(isinstance(atom, Object) and atom.kind == "scaler" for atom in value)
-        return (function, callee.operands[0]) if is_scaler else None
+        return (function, receiver) if is_scaler else None
 
     def _steps_sharded(self, function: str, step: Node) -> Sharded | None:
         """Where the parameters of the optimizer that a scaler steps are sharded, in float16."""
@@ -299,10 +299,8 @@ class Origins(Fact):
         if node.op != ops.CALL or self._names(at).isdisjoint(libraries.DATA_PARALLEL):
             return False
         given = node.argument(1, "device_ids")
-        devices = self._node((at[0], given)) if given >= 0 else None
-        return (
-            devices is None or devices.op not in (ops.LIST, ops.TUPLE) or len(devices.operands) > 1
-        )
+        devices = elements(self._graph(at), given) if given >= 0 else None
+        return devices is None or len(devices) > 1
 
     def _names(self, call: At) -> frozenset[str]:
         """The library name that is called, or that a called class derives from."""
@@ -349,11 +347,11 @@ class Origins(Fact):
         if node.op in (ops.ITER, ops.UNPACK, ops.SUBSCRIPT):
             yield function, node.operands[0]
         elif node.op == ops.CALL:
-            callee = self._node((function, node.operands[0]))
+            method, receiver = method_called(self._graph(at), node)
             names = self._names(at)
             passed = any(libraries.PASS_THROUGH.get(n) in ("elements", "enumerate") for n in names)
-            if callee.op == ops.ATTR and callee.data in DRAWING:
-                yield function, callee.operands[0]
+            if method in DRAWING:
+                yield function, receiver
             elif passed or "builtins.next" in names:
                 yield function, node.argument(0)
 
@@ -361,10 +359,8 @@ class Origins(Fact):
         """The nodes from which the value of a node may come, unchanged."""
         node, (function, number) = self._node(at), at
         match node.op:
-            case ops.NARROW:
-                yield function, node.operands[0]
-            case ops.PHI:
-                yield from ((function, operand) for operand in node.operands)
+            case ops.NARROW | ops.PHI:
+                yield from ((function, each) for each in alternatives(self._graph(at), number))
             case ops.ATTR:
                 yield from self._stored(at)
             case ops.PARAM:
@@ -372,9 +368,9 @@ class Origins(Fact):
             case ops.NAME:
                 yield from self._bound(function, str(node.data))
             case ops.CALL:
-                callee = self._node((function, node.operands[0]))
-                if callee.op == ops.ATTR and callee.data in RETURNING_ITSELF:
-                    yield function, callee.operands[0]
+                method, receiver = method_called(self._graph(at), node)
+                if method in RETURNING_ITSELF:
+                    yield function, receiver
                 else:
                     yield from self._returned(function, number, None)
                     yield from self._kept(function, node)
@@ -432,7 +428,5 @@ class Origins(Fact):
             state = self.inference.states.get(callee)
             if state is None:
                 continue
-            for returned in state.graph.returns:
-                node = state.graph.nodes[returned]
-                value = node.operands[0] if node.op == ops.RETURN else returned
+            for value in state.graph.given_back:
                 yield callee, value if index is None else state.graph.element(value, index)

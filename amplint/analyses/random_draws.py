@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from amplint.inference import State
 from amplint.ir import ops
+from amplint.ir.flow import elements, method_called
 from amplint.ir.model import Node
 from amplint.knowledge.libraries import DRAWN_FROM, RANGE_DRAWS, UNIT_DRAWS
 from amplint.values.atoms import Symbol, constant
@@ -54,11 +55,11 @@ def drawn(state: State, number: int) -> Node | None:
             continue
         if node.op != ops.CALL:
             return None
-        callee = nodes[node.operands[0]]
+        method, receiver = method_called(state.graph, node)
         if draws_of(state, node):
             return node
-        if callee.op == ops.ATTR and callee.data == "item":
-            number = callee.operands[0]
+        if method == "item":
+            number = receiver
         elif node.argument(0) >= 0 and names(state, node) & NUMBERS_OF:
             number = node.argument(0)
         else:
@@ -68,12 +69,11 @@ def drawn(state: State, number: int) -> Node | None:
 
 def draws_of(state: State, call: Node) -> bool:
     """Whether a call draws one number. Ex) random.random(), rng.uniform(0, 1), torch.rand(1)"""
-    callee = state.graph.nodes[call.operands[0]]
     known = {each.rpartition(".") for each in names(state, call)}
     if known:
         words = {word for module, _, word in known if module in DRAWN_FROM}
     else:
-        words = {str(callee.data)} if callee.op == ops.ATTR else set()
+        words = {method_called(state.graph, call)[0]}
     if words & RANGE_DRAWS:
         return True
     return bool(words & UNIT_DRAWS) and all(is_of_one(state, each) for each in call.positional)
@@ -81,9 +81,9 @@ def draws_of(state: State, call: Node) -> bool:
 
 def is_of_one(state: State, number: int) -> bool:
     """Whether an argument asks for one number: 1, (1,), ()"""
-    node = state.graph.nodes[number]
-    sizes = node.operands if node.op in (ops.TUPLE, ops.LIST) else (number,)
-    return all(constant(state.values[each]) == 1 for each in sizes)
+    sizes = elements(state.graph, number)
+    given = (number,) if sizes is None else sizes
+    return all(constant(state.values[each]) == 1 for each in given)
 
 
 def names(state: State, call: Node) -> set[str]:

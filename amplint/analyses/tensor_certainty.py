@@ -20,21 +20,14 @@ from amplint.facts.unknown_in_calls import is_declared, may_hold
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import ELEMENTS, NAMED, OPERATORS, alternatives, method_called
 from amplint.ir.model import Graph, Location, Node
 from amplint.util.walks import Solver, reachable
 from amplint.values.atoms import Evidence, Mapping, Sequence, Symbol, Tensor, TensorTree, Value
 from amplint.values.lattice import inner
 
-# What their first operand is decides about these; a call that is none of these speaks for itself.
-OF_THE_FIRST = frozenset({ops.SUBSCRIPT, ops.ITER, ops.UNPACK, ops.NARROW, ops.STARRED, ops.AWAIT})
-# One tensor among the operands makes the result one.
-OF_ANY = frozenset({ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE})
 # What these give is an element of a nest of tensors, or holds some of them.
 OF_MAPPINGS = frozenset({"get", "items", "pop", "popitem", "setdefault", "values"})
-# What they give is what they were given: the same tensor, after a write, a test or a loop.
-CARRYING = frozenset({ops.NARROW, ops.PUT, ops.PHI})
-# These are known from elsewhere: a field, a name of the module, an attribute of a tensor.
-KNOWN = frozenset({ops.ATTR, ops.NAME, ops.IMPORT})
 
 
 class Grounds(NamedTuple):
@@ -92,8 +85,8 @@ class TensorCertainty(NodeFact[bool]):
         if state is None or not may_hold(state.values[number]):
             return GUESS
         node = state.graph.nodes[number]
-        if node.op in KNOWN or number in self.inference.uses.marks_of(function).nodes:
-            return SURE  # or a part of a loss that is backpropagated
+        if node.op in NAMED or number in self.inference.uses.marks_of(function).nodes:
+            return SURE  # known from elsewhere, or a part of a loss that is backpropagated
         if indexes_dimensions(state.graph, node):
             return SURE
         if node.op == ops.PARAM:
@@ -105,7 +98,7 @@ class TensorCertainty(NodeFact[bool]):
     def _of_operands(
         self, function: str, state: State, node: Node, operands: tuple[int, ...], ask: Ask
     ) -> Grounds:
-        if node.op in OF_THE_FIRST:
+        if node.op in ELEMENTS or node.op in (ops.NARROW, ops.STARRED, ops.AWAIT):
             operands = operands[:1]
         holding = [n for n in operands if n >= 0 and may_hold(state.values[n])]
         if not holding:
@@ -113,7 +106,7 @@ class TensorCertainty(NodeFact[bool]):
         found = [ask((function, n)) for n in holding]
         if node.op == ops.PHI and SURE in found:
             return SURE  # on one of the paths that meet here
-        if node.op in OF_ANY:
+        if node.op in OPERATORS:  # one tensor among the operands makes the result one
             return Grounds(
                 any(g.sure for g in found),
                 all(g.guessed for g in found),
@@ -132,9 +125,8 @@ class TensorCertainty(NodeFact[bool]):
         ]
         if returned:
             return together([ask(at) for at in returned])
-        callee = state.graph.nodes[node.operands[0]]
-        if callee.op == ops.ATTR and callee.data in OF_MAPPINGS:
-            receiver = callee.operands[0]
+        method, receiver = method_called(state.graph, node)
+        if method in OF_MAPPINGS:
             return ask((function, receiver)) if is_nest(state.values[receiver]) else SURE
         of_python = any(
             isinstance(atom, Symbol) and atom.name.startswith("builtins.")
@@ -218,17 +210,16 @@ def sole_origin(graph: Graph, number: int) -> int:
     of it; itself where that is not one alone."""
     sources = [
         each
-        for each in reachable([number], lambda at: carried(graph.nodes[at]))
-        if graph.nodes[each].op not in CARRYING
+        for each in reachable([number], lambda at: carried(graph, at))
+        if not carried(graph, each)
     ]
     return sources[0] if len(sources) == 1 else number
 
 
-def carried(node: Node) -> tuple[int, ...]:
-    """The operands that a node hands on."""
-    if node.op == ops.PHI:
-        return node.operands
-    return node.operands[:1] if node.op in CARRYING else ()
+def carried(graph: Graph, number: int) -> tuple[int, ...]:
+    """The operands that a node hands on: the same tensor, after a write, a test or a loop."""
+    node = graph.nodes[number]
+    return node.operands[:1] if node.op == ops.PUT else alternatives(graph, number)
 
 
 def together(found: Iterable[Grounds]) -> Grounds:

@@ -27,6 +27,7 @@ from amplint.inference.function.annotations import TENSOR_TYPES
 from amplint.inference.function.narrowing import class_atoms
 from amplint.inference.incremental.continuation import FixpointEdit
 from amplint.ir import ops
+from amplint.ir.flow import elements, method_called
 from amplint.ir.model import Graph, Node, Param
 from amplint.values.atoms import (
     Class,
@@ -34,9 +35,9 @@ from amplint.values.atoms import (
     Host,
     Symbol,
     Tensor,
-    Value,
     constant,
     one,
+    surely,
 )
 from amplint.values.lattice import only
 
@@ -135,8 +136,7 @@ class CallGuards(Fact):
         if given is None or given == -1:
             return None if given is None else False
         value = self.inference.states[site[0]].values[given]
-        is_tensor = bool(value) and all(isinstance(atom, Tensor) for atom in value)
-        return True if is_tensor else False if is_of_host(value) else None
+        return True if surely(value, Tensor) else False if surely(value, Host) else None
 
     def _given_for(self, site: SiteId, function: str, number: int) -> Iterator[int | None]:
         """The nodes of what a call passes for a parameter, or for those that a loop goes over; as
@@ -168,20 +168,20 @@ class CallGuards(Fact):
     def _compared(self, site: SiteId, function: str, node: Node) -> bool | None:
         """Ex) mode == "train", keep is False, reduction in ("mean", "sum")"""
         graph = self.inference.states[function].graph
-        left, right = node.operands[0], graph.nodes[graph.narrowed(node.second)]
+        left, right = node.operands[0], graph.narrowed(node.second)
         (operator,) = node.data
         negated, operator = operator in NEGATED, NEGATED.get(operator, operator)
-        is_display = operator == "In" and right.op in (ops.TUPLE, ops.LIST, ops.SET)
+        written = elements(graph, right) if operator == "In" else None
         tested = self._constant(site, function, left)
         others = [
             self._constant(site, function, each, is_other=True)
-            for each in (right.operands if is_display else (node.second,))
+            for each in ((node.second,) if written is None else written)
         ]
         if tested is UNKNOWN or UNKNOWN in others:
             return None
         if operator in ORDERS:
             return ordered(operator, tested, others[0])
-        if operator not in ("Is", "Eq") and not is_display:
+        if operator not in ("Is", "Eq") and written is None:
             return None
         # `1 == True` holds, and `1 is True` does not.
         equal = [each for each in others if operator != "Is" or type(tested) is type(each)]
@@ -295,14 +295,13 @@ def drawn_from(graph: Graph, number: int) -> tuple[int, ...]:
         node, index = graph.nodes[graph.narrowed(node.operands[0])], node.data[0]
     if node.op != ops.ITER:
         return (number,)
-    source = graph.nodes[graph.narrowed(node.operands[0])]
-    if source.op in (ops.TUPLE, ops.LIST, ops.SET) and index is None:
-        return source.operands
-    callee = graph.nodes[source.operands[0]] if source.op == ops.CALL else None
-    if callee is None or callee.op != ops.ATTR or source.arguments:
-        return (number,)
-    is_value = (callee.data, index) in (("values", None), ("items", 1))
-    return callee.operands if is_value else (number,)
+    drawn = graph.narrowed(node.operands[0])
+    source, written = graph.nodes[drawn], elements(graph, drawn)
+    if written is not None and index is None:
+        return written
+    method, receiver = method_called(graph, source)
+    is_value = (method, index) in (("values", None), ("items", 1))
+    return (receiver,) if is_value and not source.arguments else (number,)
 
 
 def conversion(state: State, node: Node) -> Callable[[Any], object] | None:
@@ -325,8 +324,3 @@ def ordered(operator: str, left: object, right: object) -> bool | None:
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
     return bool(ORDERS[operator](left, right))
-
-
-def is_of_host(value: Value) -> bool:
-    """Whether a value surely is one of Python or NumPy: a number, a size, an array, None."""
-    return bool(value) and all(isinstance(atom, Host) for atom in value)

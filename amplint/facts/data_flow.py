@@ -9,6 +9,7 @@ from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import Placed
+from amplint.ir.flow import JOINS
 from amplint.ir.model import Location
 from amplint.ir.ssa import where
 from amplint.util.walks import reachable
@@ -26,7 +27,6 @@ STATEMENTS: Mapping[str, tuple[type[ast.AST], ...]] = {
     ops.STORE: (ast.Attribute,),
 }
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-JOINS = frozenset({ops.PHI, ops.NARROW})
 
 
 class DataFlow:

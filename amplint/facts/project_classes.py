@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amplint.facts.fact import Fact
 from amplint.inference import State
-from amplint.ir import ops
+from amplint.ir import flow, ops
 from amplint.values.atoms import (
     MODULE_KINDS,
     NONE,
@@ -21,7 +21,6 @@ from amplint.values.atoms import (
 )
 
 ELEMENTS = frozenset({"items", "values", "get"})
-DRAWING = frozenset({ops.ITER, ops.SUBSCRIPT, ops.UNPACK, ops.STARRED, ops.RETURN})
 MOVING = frozenset({"_apply", "to", "cuda", "cpu"})
 
 
@@ -120,7 +119,7 @@ def takes(state: State, number: int, user: int) -> bool:
     if node.op == ops.ATTR:
         return node.data in ELEMENTS
     is_given = node.op == ops.CALL and number in node.arguments
-    return node.op in DRAWING or is_given
+    return is_given or node.op in flow.ELEMENTS or node.op in (ops.STARRED, ops.RETURN)
 
 
 def counts(state: State, user: int) -> bool:

@@ -14,15 +14,11 @@ from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.gradscaler.events import SCALED_DTYPE, scaling_of
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
+from amplint.ir.flow import asked, last_name, method_called
 from amplint.ir.model import Graph, Node
 from amplint.knowledge.vocabulary import CLIPPING_OPTION, TEST_PATH
-from amplint.util.walks import reachable
 from amplint.values.atoms import NONE, Symbol, Value, constant
 from amplint.values.lattice import only
-
-# What a test is made of that asks for an option alone.
-OPTIONS = frozenset({ops.PARAM, ops.NAME, ops.ATTR, ops.CONST, ops.NARROW})
-TESTS = frozenset({ops.COMPARE, ops.UNARY, ops.BOOL})
 
 
 class UnscaledEachBatch(NamedTuple):
@@ -72,11 +68,8 @@ def found_in(
 
 def done_by(inference: Inference, state: State, number: int) -> str | None:
     """The effect of a call on the gradients of a framework, as `scaling_of` has it."""
-    node = state.graph.nodes[number]
-    callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    if callee.op != ops.ATTR:
-        return None
-    return scaling_of(inference, state.values[callee.operands[0]], callee.data)
+    method, receiver = method_called(state.graph, state.graph.nodes[number])
+    return scaling_of(inference, state.values[receiver], method) if method else None
 
 
 def is_for_each(graph: Graph, number: int, context: int) -> bool:
@@ -93,17 +86,8 @@ def is_for_each(graph: Graph, number: int, context: int) -> bool:
 
 def asks_for_option(graph: Graph, test: int) -> bool:
     """Ex) args.max_grad_norm is not None"""
-    parts = [
-        graph.nodes[each]
-        for each in reachable(
-            [test],
-            lambda n: graph.nodes[n].operands if graph.nodes[n].op in TESTS | {ops.NARROW} else (),
-        )
-    ]
-    asked = [node for node in parts if node.op not in TESTS | {ops.CONST, ops.NARROW}]
-    return bool(asked) and all(
-        node.op in OPTIONS and CLIPPING_OPTION.search(str(node.data)) for node in asked
-    )
+    options = [each for each in asked(graph, test) if graph.nodes[each].op != ops.CONST]
+    return bool(options) and all(CLIPPING_OPTION.search(last_name(graph, n)) for n in options)
 
 
 def precisions_of(inference: Inference, function: str) -> Iterator[str | None]:

@@ -19,6 +19,7 @@ from amplint.gradscaler.events import Role, TrainingEventKind, role, role_of, su
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
+from amplint.ir.flow import COLLECTIONS, JOINS, method_called
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.vocabulary import (
     HAS_STATE,
@@ -34,10 +35,6 @@ from amplint.values.lattice import inner
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
-# What holds its operands, or is one of them.
-HOLDING = frozenset(
-    {ops.DICT, ops.DICTCOMP, ops.LIST, ops.TUPLE, ops.COMP, ops.PHI, ops.NARROW, ops.RETURN}
-)
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
     f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
@@ -213,8 +210,8 @@ class Unsaved:
             node = nodes[number]
             if node.op in (ops.PUT, ops.ADD):
                 return (node.operands[0], node.operands[-1])
-            united = node.op in (ops.BINOP, ops.AUG) and node.data == "BitOr"
-            given = node.operands if united or node.op in HOLDING else ()
+            holds = node.op in COLLECTIONS | JOINS | {ops.RETURN} or node.operator == "BitOr"
+            given = node.operands if holds else ()
             return tuple(each for each in given if each >= 0)
 
         return next(
@@ -229,10 +226,7 @@ class Unsaved:
             return False
         state = self._inference.states[function]
         node = state.graph.nodes[number]
-        if node.op != ops.CALL:
-            return False
-        callee = state.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data != STATE:
+        if method_called(state.graph, node)[0] != STATE:
             return False
         owner = owner_of(state, number)
         value = state.values[owner]
@@ -375,7 +369,8 @@ class Unsaved:
     def _lets_go(self, function: str, state: State, holders: frozenset[str]) -> bool:
         """Whether a function puts a scaler, or what holds one, where it may be saved."""
         for number, node in enumerate(state.graph.nodes):
-            if node.op in KEEPING or (node.op == ops.ATTR and node.data == "__dict__"):
+            keeps = node.op in (ops.DICT, ops.LIST, ops.SET, ops.PUT, ops.ADD, ops.YIELD)
+            if keeps or (node.op == ops.ATTR and node.data == "__dict__"):
                 given = node.operands
             elif node.op == ops.CALL and not self._is_followed(function, number, node, state):
                 given = node.arguments
@@ -426,7 +421,6 @@ def encloses(node: Node, inner: Node) -> bool:
     return (row, column) <= first and last <= (end_row, end_column)
 
 
-KEEPING = frozenset({ops.DICT, ops.LIST, ops.SET, ops.PUT, ops.ADD, ops.YIELD})
 SCALERS = (Role.SCALER, Role.DISABLED)
 
 

@@ -13,6 +13,7 @@ from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import TrainingEventKind, is_scaler_step
 from amplint.inference import SiteId, State
 from amplint.ir import ops
+from amplint.ir.flow import method_called
 from amplint.knowledge.vocabulary import TEST_PATH
 from amplint.values.atoms import Symbol
 
@@ -56,9 +57,9 @@ def cleared_before(state: State, step: int, optimizer: int, leaving: set[int]) -
             continue
         if node.op != ops.CALL or node.block != nodes[step].block:
             return None
-        callee = nodes[node.operands[0]]
-        if callee.op == ops.ATTR and callee.data == "zero_grad":
-            return number if is_same(state, callee.operands[0], optimizer) else None
+        method, receiver = method_called(state.graph, node)
+        if method == "zero_grad":
+            return number if is_same(state, receiver, optimizer) else None
         value = state.values[node.operands[0]]
         if not value or not all(isinstance(each, Symbol) for each in value):
             return None

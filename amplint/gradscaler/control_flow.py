@@ -19,13 +19,13 @@ from amplint.gradscaler.event_index import EventIndex, TrainingPart
 from amplint.gradscaler.events import Role, TrainingEvent, TrainingEventKind, is_scaler_step
 from amplint.inference import SiteId
 from amplint.ir import ops
+from amplint.ir.flow import EXITS, is_carried, method_called
 from amplint.ir.model import LOOPS, Graph
 from amplint.util.walks import reachable
 from amplint.values.atoms import Host
 
 # By kind of block: the outcome that leads there.
 SIDES = {"if": True, "else": False, "after": False}
-EXITS = frozenset({ops.BREAK, ops.CONTINUE, ops.RETURN})
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
             add_around(needed, graph, node.block)
         if node.op == ops.RAISE:
             raising.add(node.block)
-        if node.op == ops.PHI and any(operand > number for operand in node.operands):
+        if is_carried(graph, number):
             carried.setdefault(node.block, []).append(number)
         callees = index.inference.calls.edges.get(site, set())
         each = found if found is not None and found.kind is TrainingEventKind.BACKWARD else None
@@ -154,14 +154,9 @@ def handed_losses(index: EventIndex, site: SiteId) -> set[int]:
 def loss_of(graph: Graph, number: int) -> int:
     """The loss of `scaler.scale(loss)`; that of anything else is itself."""
     node = graph.nodes[number]
-    if node.op == ops.CALL:
-        callee = graph.nodes[node.operands[0]]
-        scaled = node.argument(0, "outputs")
-        if callee.op == ops.ATTR and callee.data == "scale" and scaled >= 0:
-            number, node = scaled, graph.nodes[scaled]
-    while node.op == ops.NARROW:
-        number, node = node.operands[0], graph.nodes[node.operands[0]]
-    return number
+    is_scaling = method_called(graph, node)[0] == "scale"
+    scaled = node.argument(0, "outputs") if is_scaling else -1
+    return graph.narrowed(scaled if scaled >= 0 else number)
 
 
 def loop_around(graph: Graph, block: int) -> int:

@@ -14,22 +14,10 @@ from amplint.gradscaler.symbolic_values import NOTHING, Symbolic, SymbolicValues
 from amplint.gradscaler.trace import TrainingTrace
 from amplint.inference import State
 from amplint.ir import ops
+from amplint.ir.flow import OPERATORS, TESTS, last_name, method_called
 from amplint.ir.model import Graph, Node
 from amplint.values.atoms import Class, Function, Instance, Module, Object, Symbol
 
-OPERATORS = frozenset(
-    {
-        ops.BINOP,
-        ops.UNARY,
-        ops.COMPARE,
-        ops.BOOL,
-        ops.SUBSCRIPT,
-        ops.TUPLE,
-        ops.LIST,
-        ops.AUG,
-        ops.FSTRING,
-    }
-)
 Guards = frozenset[Decision]
 Field = tuple[Symbolic, str]  # an object and the name of an attribute
 
@@ -224,16 +212,15 @@ class Evaluator:
         facts = self.inference.functions[function]
         if not facts.takes_receiver:
             return None
-        callee = frame.graph.nodes[node.operands[0]]
+        _, owner = method_called(frame.graph, node)
         values = frame.state.values[node.operands[0]]
         if facts.name == "__init__" and any(isinstance(atom, Class) for atom in values):
             return self.unique(frame, number)
         if any(isinstance(atom, Instance) for atom in values):
             return self.at(frame, node.operands[0])  # `loss_scaler(...)` is its `__call__`
         bound = any(isinstance(atom, Function) and atom.bound is not None for atom in values)
-        if callee.op != ops.ATTR or not bound:
+        if owner < 0 or not bound:
             return None
-        owner = callee.operands[0]
         if is_super(frame.graph, owner):
             own = first_parameter(frame.graph)
             return self.at(frame, own) if own >= 0 else None
@@ -261,7 +248,7 @@ class Evaluator:
                 return self.symbols.of("import", *node.data)
             case ops.ENTER:
                 return self.symbols.of("enter", self.at(frame, node.operands[0]))
-            case operator if operator in OPERATORS:
+            case op if op in OPERATORS | TESTS | {ops.SUBSCRIPT, ops.TUPLE, ops.LIST, ops.FSTRING}:
                 operands = (self.at(frame, operand) for operand in node.operands)
                 return self.symbols.of("op", node.op, node.data, *operands)
             case ops.UNPACK:
@@ -315,10 +302,7 @@ def is_object(state: State, number: int) -> bool:
 def is_super(graph: Graph, number: int) -> bool:
     """Whether a node is `super()`."""
     node = graph.nodes[number]
-    if node.op != ops.CALL:
-        return False
-    callee = graph.nodes[node.operands[0]]
-    return callee.op in (ops.ATTR, ops.NAME) and callee.data == "super"
+    return node.op == ops.CALL and last_name(graph, node.operands[0]) == "super"
 
 
 def first_parameter(graph: Graph) -> int:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
 from amplint.inference import Inference, State
-from amplint.inference.function.origins import origins
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
+from amplint.ir.flow import JOINS, method_called, origins
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge import libraries
 from amplint.knowledge.casts import ADAMS, EPSILONS, HALF_OF_LEAST
@@ -36,6 +36,8 @@ from amplint.values.atoms import (
     Unknown,
     Value,
     constant,
+    may_be,
+    surely,
 )
 from amplint.values.lattice import only
 
@@ -113,7 +115,6 @@ HARMLESS = ("torch.", "builtins.", "copy.", "logging.", "math.", "numpy.")
 METHODS = frozenset(
     {kind.value for kind in TrainingEventKind} | TAKES_GRADIENTS | MODULE_CASTS | PRETRAINED
 )
-BOUND_ANEW = frozenset({ops.PHI, ops.NARROW, ops.ADD})
 NAMES = METHODS | {name.rpartition(".")[2] for name in libraries.CLIPPING}
 
 
@@ -264,11 +265,11 @@ def is_handed_out(inference: Inference, state: State, number: int) -> bool:
         made = nodes[each]
         if made.op in (ops.UNPACK, ops.SUBSCRIPT):
             made = nodes[made.operands[0]]
-        callee = nodes[made.operands[0]] if made.op == ops.CALL else made
-        owner = only(state.values[callee.operands[0]]) if callee.op == ops.ATTR else None
-        if made.op == ops.CALL and isinstance(owner, Instance):
+        method, receiver = method_called(state.graph, made)
+        owner = only(state.values[receiver]) if method else None
+        if isinstance(owner, Instance):
             classes = inference.hierarchy.models_of(owner.cls)
-            row = inference.files.models.method(classes, str(callee.data))
+            row = inference.files.models.method(classes, method)
             if row is not None and row.gives == "optimizer":
                 return True
     return False
@@ -301,9 +302,7 @@ def hands_on(inference: Inference, value: Value) -> bool:
 
 def is_loss(value: Value) -> bool:
     """Whether a value has the `backward` of a tensor."""
-    return any(isinstance(atom, Tensor | TensorTree) for atom in value) or (
-        bool(value) and all(isinstance(atom, Host) for atom in value)
-    )
+    return may_be(value, Tensor | TensorTree) or surely(value, Host)
 
 
 def clamps(state: State, number: int, method: str) -> bool:
@@ -325,11 +324,9 @@ def clamps(state: State, number: int, method: str) -> bool:
 
 def is_of_gradient(state: State, node: Node) -> bool:
     """Ex) p.grad.data.norm(2), torch.norm(p.grad)"""
-    callee = state.graph.nodes[node.operands[0]]
-    symbol = any(isinstance(atom, Symbol) for atom in state.values[node.operands[0]])
-    return is_gradient(
-        state, node.argument(0) if symbol or callee.op != ops.ATTR else callee.operands[0]
-    )
+    method, receiver = method_called(state.graph, node)
+    symbol = may_be(state.values[node.operands[0]], Symbol)
+    return is_gradient(state, receiver if method and not symbol else node.argument(0))
 
 
 def is_gradient(state: State, number: int) -> bool:
@@ -341,9 +338,9 @@ def is_gradient(state: State, number: int) -> bool:
             return True
         if each.op == ops.ATTR and each.data == "data":
             number = each.operands[0]
-        elif each.op == ops.CALL and nodes[each.operands[0]].op == ops.ATTR:
-            method = nodes[each.operands[0]]
-            number = method.operands[0] if method.data in SAME_NORM else -1
+        elif each.op == ops.CALL:
+            method, receiver = method_called(state.graph, each)
+            number = receiver if method in SAME_NORM else -1
         elif each.op == ops.NARROW:
             number = each.operands[0]
         else:
@@ -386,19 +383,19 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
         known: the functions of the project that it runs.
     """
     node = state.graph.nodes[number]
-    callee = state.graph.nodes[node.operands[0]]
+    method, receiver = method_called(state.graph, node)
     given = list(node.arguments)
     if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
         given = []
-    if callee.op == ops.ATTR and callee.data in VISITS:
-        if callee.data in EACH_PARAMETER:
+    if method in VISITS:
+        if method in EACH_PARAMETER:
             visited = not are_only_collected(state, number)
         else:
-            visited = callee.data in VISITING or any(
+            visited = method in VISITING or any(
                 state.graph.nodes[user].op == ops.ITER for user in state.users[number]
             )
-        return [callee.operands[0]] if visited else []
-    return [*given, callee.operands[0]] if callee.op == ops.ATTR and known else given
+        return [receiver] if visited else []
+    return [*given, receiver] if method and known else given
 
 
 def dtypes(state: State, node: Node) -> set[str]:
@@ -467,19 +464,16 @@ def acts_as_scaler(inference: Inference, state: State, number: int, found: Train
 
 def called_on(state: State, name: str) -> Iterator[tuple[str, int]]:
     """The methods that are called on what is written so, each with how many arguments it has."""
-    nodes = state.graph.nodes
-    for node in nodes:
-        callee = nodes[node.operands[0]] if node.op == ops.CALL else node
-        if node.op != ops.CALL or callee.op != ops.ATTR or callee.data not in PROTOCOL:
-            continue
-        if written(state.graph, callee.operands[0]) == name:
-            yield callee.data, len(node.arguments)
+    for node in state.graph.nodes:
+        method, receiver = method_called(state.graph, node)
+        if method in PROTOCOL and written(state.graph, receiver) == name:
+            yield method, len(node.arguments)
 
 
 def written(graph: Graph, number: int) -> str | None:
     """The way in which a node is written that a loop, or `x.update()`, may have bound anew; None
     for what is no dotted name."""
-    while graph.nodes[number].op in BOUND_ANEW:
+    while graph.nodes[number].op in JOINS or graph.nodes[number].op == ops.ADD:
         before = min(graph.nodes[number].operands, default=number)
         if before >= number:
             break
@@ -517,12 +511,12 @@ def unknown_event(state: State, number: int, roles: set[Role]) -> TrainingEventK
         return None
     if roles & {Role.SCALER, Role.OPTIMIZER}:
         return TrainingEventKind.ELSEWHERE
-    callee = state.graph.nodes[node.operands[0]]
-    if known or callee.op != ops.ATTR:
+    method, _ = method_called(state.graph, node)
+    if known or not method:
         return None
-    if HOOK.search(callee.data):
+    if HOOK.search(method):
         return TrainingEventKind.HOOK
-    return TrainingEventKind.ELSEWHERE if PART_OF_STEP.search(callee.data) else None
+    return TrainingEventKind.ELSEWHERE if PART_OF_STEP.search(method) else None
 
 
 def is_harmless(atom: object) -> bool:

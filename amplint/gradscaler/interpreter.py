@@ -40,6 +40,7 @@ from amplint.gradscaler.parameter_lists import modules_of
 from amplint.gradscaler.symbolic_values import NOTHING, Symbolic
 from amplint.gradscaler.trace import Occurrence, TraceStep, TrainingTrace
 from amplint.ir import ops
+from amplint.ir.flow import method_called
 from amplint.ir.model import LOOPS, Node
 
 LIMITS = {
@@ -387,11 +388,8 @@ class Interpreter(Evaluator):
 
     def chained(self, frame: Activation, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
-        callee = frame.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in CHAINED:
-            return None
-        owner = callee.operands[0]
-        if not is_module(frame.state.values[owner], self.inference):
+        method, owner = method_called(frame.graph, node)
+        if method not in CHAINED or not is_module(frame.state.values[owner], self.inference):
             return None
         return self.at(frame, owner)
 

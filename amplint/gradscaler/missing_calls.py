@@ -34,8 +34,8 @@ from amplint.gradscaler.events import (
     unknown_event,
 )
 from amplint.inference import Inference, SiteId, State
-from amplint.inference.function.origins import origins
 from amplint.ir import ops
+from amplint.ir.flow import JOINS, LOOKS, alternatives, origins
 from amplint.ir.ssa import where
 from amplint.knowledge.vocabulary import OPTIMIZER, TEST_PATH
 from amplint.util.walks import reachable
@@ -43,10 +43,6 @@ from amplint.values.atoms import BOTTOM, Instance, Module, Object, Symbol, Value
 
 NEEDED = ("scale", "step", "update")
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-# What makes another name for the same object.
-ALIASES = frozenset({ops.PHI, ops.NARROW, ops.BOOL})
-# What looks at an object, and keeps nothing of it.
-LOOKS = frozenset({ops.COMPARE, ops.UNARY, ops.ASSERT, ops.FSTRING, ops.ANNOTATION})
 # Bases of libraries that do nothing with the fields of what derives from them.
 PLAIN_BASES = frozenset(
     {"torch.nn.Module", "builtins.object", "abc.ABC", "typing.Protocol", "typing.Generic"}
@@ -306,7 +302,7 @@ def follow(function: str, state: State, number: int, calls: Calls) -> bool:
     nodes, users = state.graph.nodes, state.users
 
     def other_names(number: int) -> Iterator[int]:
-        return (user for user in users[number] if nodes[user].op in ALIASES)
+        return (user for user in users[number] if nodes[user].op in JOINS | {ops.BOOL})
 
     for alias in reachable([number], other_names):
         for user in users[alias]:
@@ -320,7 +316,7 @@ def follow(function: str, state: State, number: int, calls: Calls) -> bool:
                 callee = symbols(state.values[node.operands[0]])
                 if not callee or not callee <= HARMLESS:
                     return False
-            elif node.op not in ALIASES | LOOKS:
+            elif node.op not in JOINS | LOOKS:
                 return False
     return True
 
@@ -337,10 +333,11 @@ def is_new(state: State, number: int) -> bool:
     nodes = state.graph.nodes
 
     def sources(number: int) -> tuple[int, ...]:
-        return nodes[number].operands if nodes[number].op in ALIASES else ()
+        either = nodes[number].op == ops.BOOL
+        return nodes[number].operands if either else alternatives(state.graph, number)
 
     return all(is_scaler_or_none(atom) for atom in state.values[number]) and all(
-        nodes[each].op in ALIASES | {ops.CONST} or is_made(state, each)
+        sources(each) or nodes[each].op == ops.CONST or is_made(state, each)
         for each in reachable([number], sources)
     )
 

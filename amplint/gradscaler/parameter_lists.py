@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
+from amplint.ir.flow import COLLECTIONS, ELEMENTS, JOINS, LOOKS, method_called
 from amplint.ir.model import Graph, Node
 from amplint.util.walks import reachable
 from amplint.values.atoms import Host, Method, Object, Symbol, Tensor, TensorTree
 
 EACH_PARAMETER = frozenset({"parameters", "named_parameters"})
-COLLECTIONS = frozenset({ops.LIST, ops.TUPLE, ops.DICT, ops.COMP, ops.STARRED, ops.ADD})
-ELEMENTS = frozenset({ops.ITER, ops.UNPACK, ops.SUBSCRIPT, ops.NARROW})
-GROWING = frozenset({ops.LIST, ops.ADD, ops.AUG, ops.PHI})
-ASKING = frozenset({ops.COMPARE, ops.BOOL, ops.UNARY, ops.FSTRING, ops.RETURN})
 ADDING = frozenset({"append", "extend"})
 # Functions that collect -> the first argument that is collected.
 COLLECTING = {
@@ -59,33 +56,31 @@ def modules_of(inference: Inference, function: str, maker: int) -> tuple[int, ..
 
 def owner_of(graph: Graph, node: Node) -> int:
     """The node of the module in `module.parameters()`; -1 of anything else."""
-    if node.op != ops.CALL:
-        return -1
-    callee = graph.nodes[node.operands[0]]
-    each = callee.op == ops.ATTR and callee.data in EACH_PARAMETER
-    return callee.operands[0] if each else -1
+    method, module = method_called(graph, node)
+    return module if method in EACH_PARAMETER else -1
 
 
 def collected(state: State, number: int) -> tuple[int, ...]:
     """The nodes whose elements, or that by themselves, are in a collection."""
     node = state.graph.nodes[number]
-    if node.op in COLLECTIONS or is_sum(node):
+    if collects(node):
         return node.operands
-    if node.op in ELEMENTS or node.op == ops.RETURN:
+    if node.op in ELEMENTS or node.op in (ops.NARROW, ops.RETURN):
         return node.operands[:1]
     if node.op == ops.PHI:
         return node.operands if is_list(state.graph, node) else ()
     return collected_by(state, node) if node.op == ops.CALL else ()
 
 
-def is_sum(node: Node) -> bool:
-    """Ex) decayed + others, decayed += others"""
-    return node.op in (ops.BINOP, ops.AUG) and node.data == "Add"
+def collects(node: Node) -> bool:
+    """Ex) [p], xs.append(p), decayed + others, decayed += others"""
+    return node.op in COLLECTIONS or node.op == ops.ADD or node.operator == "Add"
 
 
 def is_list(graph: Graph, joined: Node) -> bool:
     """Whether paths have added different things to one list that meet there."""
-    return all(graph.nodes[each].op in GROWING for each in joined.operands)
+    growing = (ops.LIST, ops.ADD, ops.AUG, ops.PHI)
+    return all(graph.nodes[each].op in growing for each in joined.operands)
 
 
 def collected_by(state: State, call: Node) -> tuple[int, ...]:
@@ -132,33 +127,29 @@ def kept_in(state: State, number: int, is_start: bool) -> Iterator[int]:
         node = nodes[user]
         if node.op == ops.UNPACK and node.data[0] == 0 and are_named(state.graph, nodes[number]):
             continue  # the name
-        if node.op in COLLECTIONS | ELEMENTS or node.op == ops.PHI or is_sum(node):
+        if collects(node) or node.op in ELEMENTS | JOINS:
             yield user
         elif node.op == ops.CALL:
             yield from kept_by(state, number, user, is_start)
         elif node.op == ops.ATTR:
             if node.data not in ASKED | ADDING:
                 yield CHANGED
-        elif node.op not in ASKING:
+        elif node.op not in LOOKS and node.op != ops.RETURN:
             yield CHANGED
 
 
 def are_named(graph: Graph, element: Node) -> bool:
     """Whether a node is a pair of `named_parameters()`."""
-    made = graph.nodes[element.operands[0]] if element.op == ops.ITER else None
-    if made is None or made.op != ops.CALL:
-        return False
-    return bool(graph.nodes[made.operands[0]].data == "named_parameters")
+    made = graph.nodes[element.operands[0]] if element.op == ops.ITER else element
+    return method_called(graph, made)[0] == "named_parameters"
 
 
 def kept_by(state: State, number: int, call: int, is_start: bool) -> Iterator[int]:
     """The same, of a call that is given it."""
-    nodes = state.graph.nodes
-    node = nodes[call]
-    callee = nodes[node.operands[0]]
+    node = state.graph.nodes[call]
     if number in collected_by(state, node):
         yield call
-    elif callee.op == ops.ATTR and callee.data in ADDING:
+    elif method_called(state.graph, node)[0] in ADDING:
         return  # a node of its own is the list with what is added
     elif not is_start and not all(map(leaves_alone, state.values[node.operands[0]])):
         yield CHANGED

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from amplint.ir import ops
+from amplint.ir.flow import SCOPES
 from amplint.ir.model import Graph
 from amplint.values.atoms import Region, Value
 
@@ -77,7 +78,7 @@ class State:
     @cached_property
     def nests(self) -> bool:
         """Whether a scope stands in it, from which its names can be read."""
-        return any(node.op in (ops.DEF, ops.CLASS, ops.LAMBDA) for node in self.graph.nodes)
+        return any(node.op in SCOPES for node in self.graph.nodes)
 
     @cached_property
     def dependents(self) -> Sequence[Sequence[int]]:

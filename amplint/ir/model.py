@@ -79,6 +79,11 @@ class Node(NamedTuple):
         return 1 + position if position is not None and position < shape.leading else -1
 
     @property
+    def operator(self) -> str:
+        """Of `x + y` and `x += y`: the name of the `ast` class, "Add"; "" of anything else."""
+        return self.data if self.op in (ops.BINOP, ops.AUG) else ""
+
+    @property
     def second(self) -> int:
         """Of anything but a call: the second operand, such as the index of a subscript."""
         assert self.op != ops.CALL, "see `argument`"

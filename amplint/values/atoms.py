@@ -9,9 +9,10 @@ chain of reasons was found first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from types import UnionType
 from typing import NamedTuple, Union
 
 from amplint.util.positions import Place
@@ -371,7 +372,27 @@ def constant(value: Value | None) -> object:
 
 def is_autocast(value: Value) -> bool:
     """Whether a value is an autocast context, and nothing else."""
-    return bool(value) and all(isinstance(atom, Autocast) for atom in value)
+    return surely(value, Autocast)
+
+
+def may_be(value: Value, kind: type | UnionType) -> bool:
+    """Whether one of the alternatives is of a kind. Ex) may_be(value, Tensor | TensorTree)"""
+    return any(isinstance(atom, kind) for atom in value)
+
+
+def surely(value: Value, kind: type | UnionType) -> bool:
+    """Whether all alternatives are of a kind, and there are some."""
+    return bool(value) and all(isinstance(atom, kind) for atom in value)
+
+
+def is_host(value: Value, kinds: Container[str]) -> bool:
+    """Whether a value surely is of the host, and of one of some kinds."""
+    return bool(value) and all(isinstance(atom, Host) and atom.kind in kinds for atom in value)
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value surely is a number, or a bool."""
+    return is_host(value, NUMBER_OR_BOOL_KINDS)
 
 
 def entered(contexts: Value) -> Iterator[Atom]:

@@ -30,9 +30,9 @@ from amplint.facts.inference_results import Regions, Values
 from amplint.facts.project_classes import Classes
 from amplint.findings.finding import Related
 from amplint.inference import State
-from amplint.inference.function.origins import names_in_test
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import names_in_test
 from amplint.ir.model import FunctionFacts, Location, Node
 from amplint.ir.ssa import where
 from amplint.source.literals import literal
@@ -73,10 +73,6 @@ if TYPE_CHECKING:
     from amplint.util.positions import Span
 
 READ: Final = "read"  # the operation of what reads a variable
-# The operands of these are evaluated in blocks of their own.
-WITH_BLOCKS = frozenset({ops.BOOL, ops.PHI, ops.COMP, ops.DICTCOMP})
-# What takes operands together, for the operation that takes it in turn.
-TOGETHER = frozenset({ops.TUPLE, ops.LIST, ops.SLICE, ops.STARRED})
 
 
 class NeedsCodeError(BaseException):
@@ -462,8 +458,9 @@ class View:
                 node.location,
             )
             return View(self.rule, at, self._code, thing, node.op)
-        # A read has no node, and so no block, of its own.
-        if self.op in WITH_BLOCKS and self._code is None:
+        # A read has no node, and so no block, of its own; these have one for each operand.
+        has_blocks = self.op in (ops.BOOL, ops.PHI, ops.COMP, ops.DICTCOMP)
+        if has_blocks and self._code is None:
             raise NeedsCodeError
         at = EvaluatedNode(
             here.project,
@@ -551,7 +548,8 @@ class View:
                 continue
             seen.add(number)
             node = here.state.graph.nodes[number]
-            if node.op in TOGETHER:
+            # These take operands together, for the operation that takes them in turn.
+            if node.op in (ops.TUPLE, ops.LIST, ops.SLICE, ops.STARRED):
                 stack.extend(here.state.users[number])
             else:
                 yield from self._at(number)

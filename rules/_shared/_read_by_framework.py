@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amplint.facts.fact import CallFact
 from amplint.frameworks.schema import MethodRow
-from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import method_called
 from amplint.rule.conditions import failing
 from amplint.values.atoms import Atom, Instance, Object
 from amplint.values.lattice import only
@@ -19,12 +19,11 @@ class ReadByFramework(CallFact[bool]):
 
     def of(self, at: NodePlace) -> bool | None:
         state = self.inference.states[at.function]
-        node = state.graph.nodes[at.node]
-        callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-        if callee.op != ops.ATTR or callee.data not in self.inference.files.models.reading:
+        name, receiver = method_called(state.graph, state.graph.nodes[at.node])
+        if name not in self.inference.files.models.reading:
             return None
-        atom = only(state.values[callee.operands[0]])
-        method = self._method(atom, callee.data) if atom is not None else None
+        atom = only(state.values[receiver])
+        method = self._method(atom, name) if atom is not None else None
         return method.reads if method is not None else None
 
     def _method(self, atom: Atom, name: str) -> MethodRow | None:

@@ -8,8 +8,8 @@ from itertools import islice
 from amplint.facts.call_guards import CallGuards
 from amplint.facts.callers import Callers
 from amplint.facts.fact import PlaceFact, Required
-from amplint.inference.function.origins import names_in_test
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import names_in_test
 from amplint.util.walks import reachable
 
 MOST = 30  # functions on the way to a call

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from amplint.facts.callers import Callers
 from amplint.facts.fact import CallFact, Required
 from amplint.inference import State
-from amplint.inference.function.origins import names_in_test
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import HOLDS, JOINS, method_called, names_in_test
 from amplint.ir.model import SIDES
 from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METHODS
 from amplint.knowledge.operations import OF_IT_ALONE
@@ -27,8 +27,6 @@ from amplint.values.lattice import known
 
 MAX_CALLS = 4  # that a value is followed out of
 MAX_HELD = 500  # nodes that are looked at for one call of `scale`
-KEEPING = frozenset({ops.NARROW, ops.PHI, ops.AWAIT, ops.STARRED})
-HOLDING = frozenset({ops.STORE, ops.PUT, ops.ADD})
 CUTS = READING_METHODS - {"cpu"} | {"data", "detach"}  # what they give has no graph any more
 PRINTS = frozenset({f"builtins.{name}" for name in ("format", "print", "repr", "str")})
 
@@ -92,7 +90,7 @@ class ReportedLosses(CallFact[Evidence]):
         for user, spent in self._users(held):
             node = nodes[user]
             taker = held._replace(number=user, spent=spent)
-            if node.op in KEEPING:
+            if node.op in JOINS or node.op in (ops.AWAIT, ops.STARRED):
                 yield taker
             elif node.op == ops.RETURN and held.depth < MAX_CALLS:
                 for function, call in self._callers.sites.get(held.function, ()):
@@ -128,7 +126,7 @@ class ReportedLosses(CallFact[Evidence]):
                 text = "the scaled loss is printed here"
             elif node.op == ops.CALL and held.number in node.arguments:
                 text = self._passed(held.function, user, spent and user not in taken)
-            elif node.op in HOLDING and spent and held.number != node.operands[0]:
+            elif node.op in HOLDS and spent and held.number != node.operands[0]:
                 text = "the scaled loss is kept here"
             elif node.op == ops.AUG and node.data == "Add" and spent and held.key is None:
                 text = "the scaled loss is added up here" * (not taken.issuperset(node.operands))
@@ -161,10 +159,10 @@ class ReportedLosses(CallFact[Evidence]):
 def is_scaled(state: State, number: int) -> bool:
     """Whether a node certainly is `scaler.scale(...)` of a scaler that is not switched off."""
     node = state.graph.nodes[number]
-    callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    if callee.op != ops.ATTR or callee.data != "scale" or len(node.arguments) != 1:
+    method, receiver = method_called(state.graph, node)
+    if method != "scale" or len(node.arguments) != 1:
         return False
-    scalers = known(state.values[callee.operands[0]]) - {NONE}
+    scalers = known(state.values[receiver]) - {NONE}
     return bool(scalers) and all(
         isinstance(each, Object) and each.kind == "scaler" and each.enabled is not False
         for each in scalers

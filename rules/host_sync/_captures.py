@@ -38,7 +38,6 @@ REACH = 8  # how many calls a capture is followed through
 # Where none of these stands, nothing is captured.
 CAPTURING = frozenset({COMPILER, EXPORTER, GRAPHER})
 WORDS = frozenset(name.rpartition(".")[2] for name in (*CAPTURING, CUDA_GRAPH, *LEAVERS))
-NAMING = frozenset({ops.ATTR, ops.NAME})
 
 
 class Captured(NamedTuple):
@@ -210,7 +209,7 @@ def asks(graph: Graph, test: int) -> bool:
     Ex) not torch.compiler.is_compiling(), self.table is None
     """
     parts = reachable([test], lambda n: (o for o in graph.nodes[n].operands if o >= 0))
-    names = (graph.nodes[each] for each in parts if graph.nodes[each].op in NAMING)
+    names = (graph.nodes[each] for each in parts if graph.nodes[each].op in (ops.ATTR, ops.NAME))
     if any(ASKS_FOR_CAPTURE.search(str(name.data)) for name in names):
         return True
     node = graph.nodes[graph.narrowed(test)]

@@ -14,13 +14,12 @@ from amplint.facts.fact import Fact, NodeFact, Required
 from amplint.inference import Inference
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import JOINS, SUMS
 from amplint.knowledge.operations import OF_IT_ALONE
 from amplint.util.positions import Place
 from amplint.util.walks import Solver
 from amplint.values.atoms import Evidence, Shows, Tensor
 
-JOINING = frozenset({ops.NARROW, ops.PHI, ops.RETURN})
-SUMS = frozenset({"Add", "Sub"})
 # A function, a node of it, and whether that is a tensor by now: a number cannot be backpropagated.
 Question = tuple[str, int, bool]
 
@@ -64,8 +63,8 @@ class LossTerms(NodeFact[Evidence]):
             return
         for user in state.users[number]:
             node = state.graph.nodes[user]
-            adds = node.op in (ops.BINOP, ops.AUG) and node.data in SUMS
-            if adds or node.op in JOINING:
+            adds = node.operator in SUMS
+            if adds or node.op in JOINS or node.op == ops.RETURN:
                 yield function, user, is_tensor or adds
             elif node.op == ops.ATTR and node.data in OF_IT_ALONE:
                 yield from ((function, each, True) for each in state.users[user])

@@ -21,6 +21,7 @@ from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import PARTS, method_called
 from amplint.ir.model import Node
 from amplint.knowledge.dtypes import INTEGERS_BEYOND_HALF
 from amplint.knowledge.operations import COUNTED_ALIKE
@@ -30,7 +31,6 @@ from amplint.values.lattice import known, only
 
 # How many of the operands of an operator decide whether its result is counted.
 COUNTED = {"Add": 2, "Sub": 2, "Mult": 2, "Div": 1}
-OF_THE_FIRST = frozenset({ops.NARROW, ops.SUBSCRIPT})
 MOST_CALLS = 8  # of one function, beyond which nothing is said
 NAMES = ("start", "end", "step")
 
@@ -114,15 +114,15 @@ def is_count(state: State, node: Node) -> bool:
 def parts(state: State, node: Node) -> Iterator[int]:
     """The parts of an expression that are counted where it is."""
     if node.op == ops.CALL:
-        callee = state.graph.nodes[node.operands[0]]
-        if callee.op == ops.ATTR and callee.data in COUNTED_ALIKE:
-            yield callee.operands[0]
-    elif node.op in OF_THE_FIRST:
+        method, receiver = method_called(state.graph, node)
+        if method in COUNTED_ALIKE:
+            yield receiver
+    elif node.op in PARTS:
         yield node.operands[0]
     elif node.op == ops.PHI:
         yield from node.operands
-    elif node.op in (ops.AUG, ops.BINOP):
-        yield from node.operands[: COUNTED.get(str(node.data), 0)]
+    else:
+        yield from node.operands[: COUNTED.get(node.operator, 0)]
 
 
 def last_number(state: State, counting: Node) -> float | None:

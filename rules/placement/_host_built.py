@@ -16,6 +16,7 @@ from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
+from amplint.ir.flow import COMPUTED
 from amplint.knowledge.factories import BUILDABLE, FACTORIES, LEGACY_CONSTRUCTORS
 from amplint.knowledge.operations import DESCRIBES, SHAPE_METHODS
 from amplint.knowledge.vocabulary import MEMOISES
@@ -37,11 +38,6 @@ from amplint.values.atoms import (
     Value,
 )
 
-# What returns a tensor, or a part of one, that depends on its operands alone.
-COMPUTED = frozenset(
-    {ops.BINOP, ops.UNARY, ops.COMPARE, ops.SUBSCRIPT, ops.SLICE, ops.TUPLE, ops.LIST}
-    | {ops.UNPACK, ops.STARRED, ops.NARROW}
-)
 # An object holds what it likes, but what its methods return is looked at itself.
 PLAIN = (Host, DType, Symbol, Instance, Class)
 # With these, the call says where the tensor is, or what it is for.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amplint.inference.whole_program.number_uses import elements, used_as_numbers
+from amplint.inference.whole_program.number_uses import elements_of, used_as_numbers
 from amplint.ir import ops
+from amplint.ir.flow import alternatives, constant, elements, is_number, method_called
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, policy
 from amplint.knowledge.dtypes import INTEGRAL
@@ -66,28 +67,27 @@ def views_of(graph: Graph) -> Views:
     for number, node in enumerate(graph.nodes):
         if node.op == ops.PARAM:
             found[number] = frozenset({number})
-        elif sources := found.of(viewed(graph, node)):
+        elif sources := found.of(viewed(graph, number)):
             found[number] = sources
     return found
 
 
-def viewed(graph: Graph, node: Node) -> tuple[int, ...]:
+def viewed(graph: Graph, number: int) -> tuple[int, ...]:
     """The nodes of which another one may be a view, or a part.
 
     Ex) x of x.view(-1), x[:, 0], q of q, k = q.chunk(2), x of x.masked_fill(mask, 0)
     """
+    node = graph.nodes[number]
     if node.op == ops.CALL:
-        callee = graph.nodes[node.operands[0]]
-        result = RESULTS.get(f"Tensor.{callee.data}") if callee.op == ops.ATTR else None
+        method, receiver = method_called(graph, node)
+        result = RESULTS.get(f"Tensor.{method}")
         keeps = result is not None and (result.kind == "same" or result.dtype == "same")
-        return callee.operands if keeps else ()
+        return (receiver,) if keeps else ()
     first = graph.nodes[node.operands[0]] if node.operands else node
-    is_part = (
-        node.op == ops.NARROW
-        or (node.op == ops.UNPACK and first.op == ops.CALL)
-        or (node.op == ops.SUBSCRIPT and graph.nodes[node.second].op in (ops.TUPLE, ops.SLICE))
+    is_part = (node.op == ops.UNPACK and first.op == ops.CALL) or (
+        node.op == ops.SUBSCRIPT and graph.nodes[node.second].op in (ops.TUPLE, ops.SLICE)
     )
-    return node.operands if node.op == ops.PHI else node.operands[:1] if is_part else ()
+    return node.operands[:1] if is_part else alternatives(graph, number)
 
 
 # ------------------------------------------------------------------------------ floating point
@@ -95,8 +95,8 @@ def viewed(graph: Graph, node: Node) -> tuple[int, ...]:
 
 def used_as_floats(graph: Graph, node: Node) -> Iterator[int]:
     """The operands that an operation uses as floating-point numbers."""
-    if node.op in (ops.BINOP, ops.AUG):
-        is_whole = any(is_integer(graph, number) for number in node.operands)
+    if node.operator:
+        is_whole = any(is_number(graph, each, int) for each in node.operands)
         if node.data == "MatMult" or (node.data in ARITHMETIC and not is_whole):
             yield from node.operands
     elif node.op == ops.CALL:
@@ -105,17 +105,16 @@ def used_as_floats(graph: Graph, node: Node) -> Iterator[int]:
 
 def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
     """Ex) x of x.softmax(-1), F.relu(x), torch.exp(x) and self.norm(x); x and y of x.matmul(y)"""
-    callee = graph.nodes[call.operands[0]]
     path = path_of(graph, call.operands[0]) or ""
     if path.startswith("self."):
         yield from call.arguments  # a layer, mostly
         return
-    name = str(callee.data) if callee.op == ops.ATTR else ""
+    name, receiver = method_called(graph, call)
     if path.startswith(FUNCTIONS):
         canonical = f"torch.nn.functional.{name}" if "F." in path else f"torch.{name}"
-        given = [*call.positional, *elements(graph, call.positional)]
+        given = [*call.positional, *elements_of(graph, call.positional)]
     else:
-        canonical, given = f"Tensor.{name}", [*callee.operands[:1], *call.positional]
+        canonical, given = f"Tensor.{name}", [receiver, *call.positional]
     if name == "type_as":
         yield from call.positional
     elif canonical in EQUAL_DTYPES:
@@ -134,14 +133,6 @@ def computes_floats(name: str) -> bool:
     return result is not None and result.dtype in ("float-of", "promote-float")
 
 
-def is_integer(graph: Graph, number: int) -> bool:
-    """Ex) 1, -1"""
-    node = graph.nodes[number]
-    if node.op == ops.UNARY:
-        node = graph.nodes[node.operands[0]]
-    return node.op == ops.CONST and isinstance(node.data, int)
-
-
 # ------------------------------------------------------------------------------ anything else
 
 
@@ -152,8 +143,8 @@ def used_otherwise(graph: Graph, node: Node) -> Iterator[int]:
     if node.op in (ops.SUBSCRIPT, ops.PUT):
         index = node.second
         yield index
-        yield from elements(graph, (index,))
-        if graph.nodes[index].op == ops.CONST and isinstance(graph.nodes[index].data, str):
+        yield from elements(graph, index) or ()
+        if isinstance(constant(graph, index), str):
             yield node.operands[0]
     elif node.op in (ops.ITER, ops.STARRED) or (
         node.op == ops.UNPACK and graph.nodes[node.operands[0]].op != ops.CALL
@@ -163,7 +154,7 @@ def used_otherwise(graph: Graph, node: Node) -> Iterator[int]:
         yield from node.operands
     elif node.op == ops.UNARY and node.data in ("Invert", "Not"):
         yield node.operands[0]
-    elif node.op in (ops.BINOP, ops.AUG) and node.data in WHOLE:
+    elif node.operator in WHOLE:
         yield from node.operands
     elif node.op == ops.ATTR and not is_of_tensors(node.data):
         yield node.operands[0]
@@ -178,22 +169,19 @@ def used_as_complex(graph: Graph, node: Node) -> Iterator[int]:
     is_product = node.op == ops.BINOP and node.data == "MatMult"
     operands = node.operands if is_product else ()
     if node.op == ops.CALL:
-        callee, path = graph.nodes[node.operands[0]], path_of(graph, node.operands[0]) or ""
-        name = callee.data if callee.op == ops.ATTR else ""
+        (name, receiver), path = method_called(graph, node), path_of(graph, node.operands[0]) or ""
         is_function = path.startswith(FUNCTIONS)
         if is_function and name in OF_COMPLEX:
             yield from node.positional[:1]
         if f"{'torch' if is_function else 'Tensor'}.{name}" in EQUAL_DTYPES:
-            operands = node.positional if is_function else (*callee.operands[:1], *node.positional)
+            operands = node.positional if is_function else (receiver, *node.positional)
     if any(is_complex(graph, number) for number in operands):
         yield from operands
 
 
 def is_complex(graph: Graph, number: int) -> bool:
     """Ex) x.conj(), torch.complex(x, y)"""
-    node = graph.nodes[number]
-    callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    return node.op == ops.CALL and callee.op == ops.ATTR and callee.data in MAKES_COMPLEX
+    return method_called(graph, graph.nodes[number])[0] in MAKES_COMPLEX
 
 
 def given_otherwise(graph: Graph, call: Node) -> Iterator[int]:
@@ -202,12 +190,13 @@ def given_otherwise(graph: Graph, call: Node) -> Iterator[int]:
     yield from (n for name, n in call.named if NO_ACTIVATION.search(name))
     if callee.op == ops.NAME and callee.data in ("len", "range", "zip", "enumerate"):
         yield from call.positional
-    if callee.op != ops.ATTR:
+    name, receiver = method_called(graph, call)
+    if not name:
         return
-    name, path = callee.data, path_of(graph, call.operands[0]) or ""
+    path = path_of(graph, call.operands[0]) or ""
     is_function = path.startswith(FUNCTIONS)
     if not is_function and DTYPE_OF_CAST.get(f"Tensor.{name}") in INTEGRAL:
-        yield callee.operands[0]
+        yield receiver
     prefix = "torch" if is_function else "Tensor"
     position = INDEX_ARGUMENTS.get(f"{prefix}.{name}", CLASSES.get(name) if is_function else None)
     if name in MASKS:

@@ -9,7 +9,7 @@ from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
 from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.state import Key
-from amplint.ir import ops
+from amplint.ir.flow import method_called
 from amplint.ir.model import Node
 from amplint.knowledge import libraries
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
@@ -133,8 +133,7 @@ class AttributeReads(FramePart):
 
     def note_saved(self, arguments: Arguments, node: Node) -> None:
         """`ctx.save_for_backward(x, scale)`, of which `backward` has `ctx.saved_tensors`."""
-        callee = self.graph.nodes[node.operands[0]]
-        saves = callee.op == ops.ATTR and callee.data == SAVES
+        saves = method_called(self.graph, node)[0] == SAVES
         if saves and self.facts.cls is not None and not arguments.stars:
             site = self.frame.here
             key = Key("field", self.facts.cls, SAVED)

@@ -15,6 +15,7 @@ from amplint.inference.state import Key
 from amplint.inference.transfer import options
 from amplint.inference.whole_program.class_hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.ir import ops
+from amplint.ir.flow import method_called
 from amplint.ir.model import Graph, Node
 from amplint.ir.ops import Op
 from amplint.ir.ssa import ENTERING, STACKING
@@ -124,10 +125,10 @@ class Calls(FramePart):
 
     def note_move(self, node: Node, moved: Value) -> None:
         """`self.model.to(device)` moves the module that the field holds, in place."""
-        callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in MOVES:
+        method, receiver = method_called(self.graph, node)
+        if method not in MOVES:
             return
-        field = self.graph.nodes[self.graph.narrowed(callee.operands[0])]
+        field = self.graph.nodes[self.graph.narrowed(receiver)]
         if field.op != ops.ATTR:
             return
         modules = frozenset(a for a in moved if is_module_on_device(a))
@@ -188,10 +189,9 @@ class Calls(FramePart):
     def is_moved_tensor(self, call: Node) -> bool:
         """Whether what is moved is a tensor or a nest of them: what a loop draws from an iterable,
         or a part of it, or what is then used as a tensor; and is not called, as a module is."""
-        method = self.graph.nodes[call.operands[0]]
-        if method.op != ops.ATTR:
+        _, number = method_called(self.graph, call)
+        if number < 0:
             return False  # one that was handed on
-        number = method.operands[0]
         if (
             self.frame.marks.nodes.get(number) == "module"
             or self.frame.number in self.frame.marks.called
@@ -213,8 +213,7 @@ class Calls(FramePart):
 
     def note_option(self, node: Node, arguments: Arguments) -> None:
         """`add_argument("--workers", type=int, default=4)`: an option of the command line."""
-        callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data != "add_argument":
+        if method_called(self.graph, node)[0] != "add_argument":
             return
         option = options.declared(arguments)
         if option is not None:
@@ -364,8 +363,7 @@ class Calls(FramePart):
 
     def run_closure(self, arguments: Arguments, node: Node) -> None:
         """`optimizer.step(closure)` calls the closure, whatever the optimizer is."""
-        callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data != "step":
+        if method_called(self.graph, node)[0] != "step":
             return
         for value in arguments.positional[:1]:
             for atom in ordered(value):
@@ -617,11 +615,11 @@ def contexts_at(graph: Graph, end: Op) -> set[int]:
 
 def entered_by_calls(graph: Graph) -> set[int]:
     """The contexts that calls enter, instead of `with` statements."""
-    methods = ((n, graph.nodes[n.operands[0]]) for n in graph.nodes if n.op == ops.CALL)
+    methods = ((node, *method_called(graph, node)) for node in graph.nodes)
     return {
-        node.argument(0) if method.data in STACKING else method.operands[0]
-        for node, method in methods
-        if method.op == ops.ATTR and method.data in STACKING | ENTERING
+        node.argument(0) if method in STACKING else receiver
+        for node, method, receiver in methods
+        if method in STACKING | ENTERING
     }
 
 

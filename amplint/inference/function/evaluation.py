@@ -50,6 +50,7 @@ from amplint.values.atoms import (
     moved,
     one,
     ordered,
+    surely,
 )
 from amplint.values.atoms import Mapping as MappingValue
 from amplint.values.lattice import MAX_KEYS, any_value, inner, is_open, join, known, only
@@ -665,7 +666,7 @@ def under_computed_key(atom: Atom) -> Value:
 
 def is_context(value: Value) -> bool:
     """Whether this surely is a context of torch."""
-    return bool(value) and all(isinstance(atom, Autocast | NoGrad) for atom in value)
+    return surely(value, Autocast | NoGrad)
 
 
 def holds_instance(atom: Atom) -> bool:

@@ -9,6 +9,7 @@ from amplint.inference.function.frame import FramePart
 from amplint.inference.state import Key
 from amplint.inference.whole_program.class_hierarchy import NOT_ASKED, NOT_SEEN
 from amplint.ir import ops
+from amplint.ir.flow import method_called
 from amplint.ir.model import CallShape, Node
 from amplint.knowledge import libraries
 from amplint.values.atoms import (
@@ -111,23 +112,22 @@ class FrameworkCalls(FramePart):
     def note_method(self, node: Node) -> None:
         """`Trainer(precision="16-mixed").fit(model)`, `Learner(data, model).to_fp16()`: what is
         asked of a framework by a method of what a call in this function has built."""
-        callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in self.frame.models.telling:
+        method, receiver = method_called(self.graph, node)
+        if method not in self.frame.models.telling:
             return
-        number = self.built_by(callee.operands[0])
+        number = self.built_by(receiver)
         while number >= 0:
             built = self.graph.nodes[number]
             for name in self.names_called(built):
-                self.note_asked(name, callee.data, built)
+                self.note_asked(name, method, built)
                 for row in self.frame.models.wrappers(name):
-                    if row.method == callee.data:
+                    if row.method == method:
                         module = node.argument(row.position, row.argument)
                         told = self.told_by(number)
                         self.note_run(self.frame.of(module) if module >= 0 else BOTTOM, row, told)
             # `Learner(data, model).to_fp16().to_bf16()` asks the learner.
-            owner = self.graph.nodes[built.operands[0]]
-            chained = owner.op == ops.ATTR and owner.data in self.frame.models.asking
-            number = self.built_by(owner.operands[0]) if chained else -1
+            name, owner = method_called(self.graph, built)
+            number = self.built_by(owner) if name in self.frame.models.asking else -1
 
     def note_asked(self, name: str, method: str, built: Node) -> None:
         """A method that asks a framework for a precision, of what a call of a name has built."""
@@ -191,20 +191,20 @@ class FrameworkCalls(FramePart):
     def note_hook(self, node: Node, arguments: Arguments) -> None:
         """`layer.register_forward_hook(f)`: torch runs f in each forward pass. What a function
         registers and removes again is there for the few passes between: to calibrate, to count."""
-        callee = self.graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR or callee.data not in libraries.HOOKS:
+        method, receiver = method_called(self.graph, node)
+        if method not in libraries.HOOKS:
             return
         if "remove" in self.facts.words:
             return
-        owner = self.frame.of(callee.operands[0])
-        if callee.data in libraries.HOOKS_OF_TENSORS and not any(
+        owner = self.frame.of(receiver)
+        if method in libraries.HOOKS_OF_TENSORS and not any(
             isinstance(atom, Tensor) for atom in owner
         ):
             return
         site = self.frame.here
         for atom in ordered(arguments.get("hook", 0) or BOTTOM):
             if isinstance(atom, Function) and not atom.given:
-                self.access.write(Key("hook", atom.id), site, one(Host("str", callee.data, True)))
+                self.access.write(Key("hook", atom.id), site, one(Host("str", method, True)))
                 self.access.need(atom.id)
 
 

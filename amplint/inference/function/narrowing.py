@@ -22,6 +22,7 @@ from amplint.values.atoms import (
     Tensor,
     TensorTree,
     Value,
+    is_host,
     one,
 )
 from amplint.values.dtypes import alternatives, covering
@@ -36,7 +37,7 @@ def narrow(value: Value, kind: str, classes: Value, models: Models) -> Value:
         return frozenset(a for a in value if a != NONE)
     if kind == "tensor":
         kept = frozenset(a for a in value if isinstance(a, Tensor | TensorTree))
-        return kept or (BOTTOM if is_of_host(value) else one(Tensor()))
+        return kept or (BOTTOM if is_host(value, PLAIN) else one(Tensor()))
     if kind == "not tensor":
         left = frozenset(a for a in value if not isinstance(a, Tensor))
         return with_forms(left, TREE_FORMS - {"tensor"}) or UNKNOWN
@@ -150,14 +151,9 @@ def narrow_to(value: Value, classes: Value, models: Models) -> Value:
     kept = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
     if TensorTree in {type(a) for a in value} and Tensor in kinds:
         kept |= {Tensor(device=a.device) for a in value if isinstance(a, TensorTree)}
-    if not kept and Tensor in kinds and is_of_host(value):
+    if not kept and Tensor in kinds and is_host(value, PLAIN):
         return BOTTOM  # the branch is not taken
     return kept or target
-
-
-def is_of_host(value: Value) -> bool:
-    """Whether the value is known to be a number or a text, whichever way was taken."""
-    return bool(value) and all(isinstance(a, Host) and a.kind in PLAIN for a in value)
 
 
 def narrow_out(value: Value, classes: Value, models: Models) -> Value:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from amplint.inference import transfer
-from amplint.inference.function.origins import origins
 from amplint.inference.inference import Inference
 from amplint.inference.key_access import KeyAccess
 from amplint.inference.state import Key, State
 from amplint.ir import ops
+from amplint.ir.flow import origins
 from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
 from amplint.knowledge import libraries
 from amplint.values.atoms import BOTTOM, Autocast, Instance, Region, Symbol, Value, entered, ordered

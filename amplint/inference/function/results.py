@@ -13,6 +13,7 @@ from amplint.inference.function.regions import opened_by
 from amplint.inference.state import Key, State
 from amplint.inference.transfer import Site
 from amplint.ir import ops
+from amplint.ir.flow import alternatives
 from amplint.ir.model import Graph, Node
 from amplint.knowledge import libraries
 from amplint.util.walks import reachable
@@ -105,7 +106,7 @@ class CallResults(FramePart):
 
 
 def joined(graph: Graph, number: int) -> tuple[int, ...]:
-    """The nodes that a node is one of; none, where it is no join."""
+    """The nodes whose values meet in a node; none, where it is no join."""
     node = graph.nodes[number]
     return node.operands if node.op == ops.PHI else ()
 
@@ -113,13 +114,11 @@ def joined(graph: Graph, number: int) -> tuple[int, ...]:
 def passed_on(state: State, number: int) -> tuple[int, ...]:
     """The nodes of which a node is one, be it in a wrapper. Ex) `model` of DataParallel(model)"""
     node = state.graph.nodes[number]
-    if node.op == ops.NARROW:
-        return node.operands[:1]
     if node.op == ops.CALL and node.argument(0) >= 0:
         callees = state.values[node.operands[0]]
         names = [transfer.canonical(a.name) for a in callees if isinstance(a, Symbol)]
         return (node.argument(0),) if any(n in libraries.MODULE_WRAPPERS for n in names) else ()
-    return joined(state.graph, number)
+    return alternatives(state.graph, number)
 
 
 def makes_context(atom: Atom) -> bool:

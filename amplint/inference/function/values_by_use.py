@@ -8,6 +8,7 @@ from amplint.inference.function.frame import FramePart
 from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.whole_program.use_evidence import CONTAINERS, NAMED
 from amplint.ir import ops
+from amplint.ir.flow import method_called
 from amplint.ir.model import Node
 from amplint.values.atoms import (
     ACCELERATOR,
@@ -21,6 +22,7 @@ from amplint.values.atoms import (
     Tensor,
     TensorTree,
     Value,
+    may_be,
     one,
 )
 from amplint.values.lattice import is_open, join, known
@@ -132,13 +134,11 @@ class ValuesByUse(FramePart):
         that is off. By the names, and not by the value, which is not known at first: an answer that
         changes when it is would not be monotone."""
         nodes = self.graph.nodes
-        callee = nodes[backward.operands[0]]
-        if callee.op != ops.ATTR or nodes[callee.operands[0]].op != ops.CALL:
+        _, scaled = method_called(self.graph, backward)
+        method, scaler = method_called(self.graph, nodes[scaled])
+        if scaled < 0 or method != "scale":
             return False
-        method = nodes[nodes[callee.operands[0]].operands[0]]
-        if method.op != ops.ATTR or method.data != "scale":
-            return False
-        owner = str(nodes[method.operands[0]].data).lower()
+        owner = str(nodes[scaler].data).lower()
         return "scaler" in owner and not self.inference.texts.makes_idle_scaler(self.facts.path)
 
     def as_loss(self, number: int, value: Value) -> Value:
@@ -146,7 +146,7 @@ class ValuesByUse(FramePart):
         the output of a model, it is the tensor."""
         if self.frame.marks.nodes.get(number) != "loss":
             return value
-        if not any(isinstance(a, Tensor | TensorTree) for a in value):
+        if not may_be(value, Tensor | TensorTree):
             return value
         return join(
             one(Tensor(device=a.device, rank=0, grad=True)) if isinstance(a, TensorTree) else one(a)

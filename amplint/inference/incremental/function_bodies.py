@@ -13,8 +13,8 @@ import msgspec
 
 from amplint.inference.inference import Inference
 from amplint.inference.whole_program.text_questions import makes_idle_scaler, speaks_of_devices
-from amplint.ir import ops
 from amplint.ir.file_index import File
+from amplint.ir.flow import SCOPES
 from amplint.ir.model import FunctionFacts, Graph
 
 
@@ -43,7 +43,7 @@ def bodies(inference: Inference, file: File) -> dict[str, Body]:
         words = sorted(map(repr, facts.words))
         seen = inference.unseen.observation(facts)
         read: list[object] = [around, repr(told(facts)), words, shape(graph), seen]
-        nests = any(node.op in NESTING for node in graph.nodes)
+        nests = any(node.op in SCOPES for node in graph.nodes)
         found[function] = Body(digest(read), tuple(sorted(graph.bindings)) if nests else ())
     return found
 
@@ -97,7 +97,6 @@ def shape(graph: Graph) -> Collection[object]:
     )  # fmt: skip
 
 
-NESTING = frozenset({ops.DEF, ops.CLASS, ops.LAMBDA})
 NO_NAMES: frozenset[str] = frozenset()
 ENCODER = msgspec.msgpack.Encoder()
 

@@ -16,13 +16,10 @@ from dataclasses import dataclass, fields
 
 from amplint.inference.whole_program.use_evidence import Marks
 from amplint.ir import ops
+from amplint.ir.flow import SCOPES
 from amplint.ir.model import Graph, Node
 from amplint.util.walks import components, reachable
 
-# What others read of a function past its nodes, or what counts its nodes otherwise.
-NESTING = frozenset({ops.DEF, ops.CLASS, ops.LAMBDA, ops.IMPORT, ops.DEFAULT, ops.PARAM})
-# Those of a definition, with which a module has one more name, and nothing else is another.
-DEFINING = frozenset({ops.DEF, ops.DEFAULT})
 WORD = re.compile(r"\w+")
 
 
@@ -129,17 +126,19 @@ def stays_in_sight(old: Graph, new: Graph, numbers: Mapping[int, int], may_defin
         return False
     defined: set[int] = set()
     if may_define:
-        every = {n for n, node in enumerate(new.nodes) if node.op in DEFINING}
+        every = {n for n, node in enumerate(new.nodes) if node.op in (ops.DEF, ops.DEFAULT)}
         defined = every.difference(numbers.values())
 
     def seen(graph: Graph, numbers: Mapping[int, int] | None, besides: Container[int]) -> object:
         def now(nodes: Sequence[int]) -> list[int]:
             return [number if numbers is None else numbers.get(number, -1) for number in nodes]
 
+        # What others read of a function past its nodes, or what counts its nodes otherwise.
+        looked_at = SCOPES | {ops.IMPORT, ops.DEFAULT, ops.PARAM}
         nesting = [
             number
             for number, node in enumerate(graph.nodes)
-            if node.op in NESTING and number not in besides
+            if node.op in looked_at and number not in besides
         ]
         annotation = [graph.annotation] if graph.annotation >= 0 else []
         return now(graph.returns), now(graph.yields), now(annotation), now(nesting)
@@ -152,7 +151,7 @@ def mentions(graph: Graph, names: AbstractSet[str]) -> bool:
     return any(
         not names.isdisjoint(WORD.findall(repr(node.data)))
         for node in graph.nodes
-        if node.op not in DEFINING
+        if node.op not in (ops.DEF, ops.DEFAULT)
     )
 
 

@@ -20,7 +20,6 @@ from amplint.ir.codec import packed
 from amplint.ir.file_index import File
 from amplint.ir.model import ClassFacts, FunctionFacts, Graph
 from amplint.ir.module_names import module_parts
-from amplint.ir.ops import Op
 from amplint.util.walks import reachable
 
 # Who looks for methods by a name that is computed mentions none of them.
@@ -119,16 +118,14 @@ def bases_of(cls: ClassFacts, graph: Graph) -> Iterator[str]:
             yield from (told(graph, operand) for operand in node.operands)
 
 
-THROUGH: frozenset[Op] = frozenset({ops.ATTR, ops.SUBSCRIPT})
-
-
 def told(graph: Graph, number: int) -> str:
     """A node as its graph says it without evaluating it: as much as `Bindings` reads."""
     text = ""
-    while graph.nodes[number].op in THROUGH and 0 <= graph.nodes[number].operands[0] < number:
-        text += f" {graph.nodes[number].op} {graph.nodes[number].data}"
-        number = graph.nodes[number].operands[0]
     node = graph.nodes[number]
+    while node.op in (ops.ATTR, ops.SUBSCRIPT) and 0 <= node.operands[0] < number:
+        text += f" {node.op} {node.data}"
+        number = node.operands[0]
+        node = graph.nodes[number]
     named = node.op in (ops.CLASS, ops.DEF, ops.IMPORT, ops.NAME)
     return f"{node.op} {node.data if named else ''}{text}"
 

@@ -30,6 +30,7 @@ from amplint.values.atoms import (
     Unknown,
     Value,
     constant,
+    is_host,
     one,
     ordered,
 )
@@ -198,7 +199,7 @@ def compare(operators: tuple[str, ...], operands: list[Value], site: Site) -> Va
 def compare_two(operator: str, left: Value, right: Value, site: Site) -> Value:
     if operator in ("Is", "IsNot", "In", "NotIn"):
         return BOOL
-    if operator in ORDERING or _are_floats(left) or _are_floats(right):
+    if operator in ORDERING or is_host(left, {"float"}) or is_host(right, {"float"}):
         # Lists and dicts have no order with numbers, and equal no float: what has one, or may, is
         # the tensor itself.
         left, right = without_nests(left), without_nests(right)
@@ -214,10 +215,6 @@ def compare_two(operator: str, left: Value, right: Value, site: Site) -> Value:
     if any(isinstance(a, Host) and a.kind == "numpy" for a in (*left, *right)):
         return one(Host("numpy", dtype="bool"))
     return BOOL
-
-
-def _are_floats(value: Value) -> bool:
-    return bool(value) and all(isinstance(a, Host) and a.kind == "float" for a in value)
 
 
 ORDERING = frozenset({"Lt", "LtE", "Gt", "GtE"})

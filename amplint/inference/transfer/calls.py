@@ -65,6 +65,7 @@ from amplint.values.atoms import (
     Value,
     constant,
     one,
+    surely,
 )
 from amplint.values.lattice import is_unknown, join, only
 
@@ -219,7 +220,7 @@ def switched_on(arguments: Arguments, site: Site) -> Autocast:
 
 def is_option(given: tuple[Value, ...]) -> bool:
     """Whether what a call is given by place may be options of a context; no function to wrap."""
-    return all(value and all(isinstance(a, Host | DType) for a in value) for value in given)
+    return all(surely(value, Host | DType) for value in given)
 
 
 def options_of(arguments: Arguments) -> dict[str, Value]:

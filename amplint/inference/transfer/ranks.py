@@ -21,7 +21,6 @@ from amplint.knowledge.names import names
 from amplint.values.atoms import (
     INTEGER_KINDS,
     NONE,
-    NUMBER_OR_BOOL_KINDS,
     UNKNOWN,
     Arguments,
     Atom,
@@ -31,6 +30,8 @@ from amplint.values.atoms import (
     Tensor,
     Value,
     constant,
+    is_host,
+    is_number,
     one,
 )
 from amplint.values.atoms import Sequence as Row
@@ -124,7 +125,7 @@ def of_constructor(arguments: Arguments) -> int | None:
         return None
     if isinstance(sole(given[0]), Row):
         return nesting(given[0])
-    return len(given) if all(is_number(value, INTEGER_KINDS) for value in given) else None
+    return len(given) if all(is_host(value, INTEGER_KINDS) for value in given) else None
 
 
 def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
@@ -140,7 +141,7 @@ def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
         atom = sole(key)
         if atom == NONE:
             tensor += 1
-        elif is_number(key, INTEGER_KINDS):
+        elif is_host(key, INTEGER_KINDS):
             tensor -= 1
         elif isinstance(atom, Tensor | Row):
             own = nesting(key)
@@ -161,10 +162,6 @@ def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
 def sole(value: Value) -> Atom | None:
     """The one thing that the value certainly is, None as a value included."""
     return next(iter(value)) if len(value) == 1 else None
-
-
-def is_number(value: Value, kinds: frozenset[str] = NUMBER_OR_BOOL_KINDS) -> bool:
-    return bool(value) and all(isinstance(atom, Host) and atom.kind in kinds for atom in value)
 
 
 def is_slice(value: Value) -> bool:
@@ -202,7 +199,7 @@ def of_sizes(given: Sequence[Value]) -> int | None:
     atom = sole(given[0])
     if isinstance(atom, Row):
         return len(atom.items) if atom.items is not None else None
-    return 1 if is_number(given[0], INTEGER_KINDS) else None
+    return 1 if is_host(given[0], INTEGER_KINDS) else None
 
 
 def plus(number: int | None, more: int | None) -> int | None:
@@ -280,7 +277,7 @@ def reduction(dim: int, keepdim: int) -> Rule:
         if kept is not None and constant(kept) is not False:
             return same(call) if constant(kept) is True else None
         given = call.get(dim, "dim", "axis")
-        if given is not None and not is_number(given, frozenset({"bool"})) and given != {NONE}:
+        if given is not None and not is_host(given, {"bool"}) and given != {NONE}:
             return less(same(call), of_sizes([given]) or None)
         return 0
 

@@ -33,6 +33,7 @@ from amplint.values.atoms import (
     constant,
     first_of,
     one,
+    surely,
 )
 from amplint.values.lattice import agreed, only
 
@@ -61,9 +62,7 @@ def is_of_numbers(arguments: Arguments) -> bool:
     It takes them where a trace has made tensors of them, and these are on the CPU.
     """
     given = arguments.positional
-    return bool(given) and all(
-        value and all(isinstance(atom, Host) for atom in value) for value in given
-    )
+    return bool(given) and all(surely(value, Host) for value in given)
 
 
 class ShownDtype(NamedTuple):

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amplint.ir import ops
-from amplint.ir.model import Graph, Node
+from amplint.ir.flow import SUMS, alternatives, is_carried, is_number
+from amplint.ir.model import Graph
 from amplint.util.walks import components
-
-ADDING = frozenset({"Add", "Sub"})
 
 
 def starts(graph: Graph) -> Mapping[int, int]:
@@ -24,29 +22,20 @@ def starts(graph: Graph) -> Mapping[int, int]:
     candidates = [
         number
         for number, node in enumerate(graph.nodes)
-        if node.op == ops.PHI
+        if is_carried(graph, number)
         and len(node.operands) > 1
-        and is_number(graph.nodes[node.operands[0]])
-        and any(n > number for n in node.operands)  # the `phi` of a loop
+        and is_number(graph, node.operands[0])
     ]
     adding = {
         number
         for component in components(candidates, lambda number: added_or_joined(graph, number))
-        if len(component) > 1 and any(is_sum(graph.nodes[each]) for each in component)
+        if len(component) > 1 and any(graph.nodes[each].operator in SUMS for each in component)
         for number in component
     }
     return {n: graph.nodes[n].operands[0] for n in candidates if n in adding}
 
 
 def added_or_joined(graph: Graph, number: int) -> tuple[int, ...]:
-    """The operands of a join or a sum; none, of other nodes."""
+    """The nodes that a node is one of, or the sum of; none of other nodes."""
     node = graph.nodes[number]
-    return node.operands if node.op == ops.PHI or is_sum(node) else ()
-
-
-def is_number(node: Node) -> bool:
-    return node.op == ops.CONST and type(node.data) in (int, float)
-
-
-def is_sum(node: Node) -> bool:
-    return node.op in (ops.AUG, ops.BINOP) and node.data in ADDING
+    return node.operands if node.operator in SUMS else alternatives(graph, number)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from amplint.ir import ops
+from amplint.ir.flow import NAMED, elements
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.modules import SIZES
 from amplint.knowledge.operations import SHAPE_METHODS
@@ -50,7 +51,7 @@ def configured(graph: Graph) -> frozenset[int]:
     found = {
         number
         for node in graph.nodes
-        if (node.op in (ops.BINOP, ops.AUG) and node.data in SCALING) or node.op == ops.STORE
+        if node.operator in SCALING or node.op == ops.STORE
         for number in node.operands
         if is_setting(graph, number)
     }
@@ -73,10 +74,10 @@ def sizes(graph: Graph, node: Node) -> Iterator[int]:
     callee = graph.nodes[node.operands[0]]
     name, given = callee.data, node.positional
     if is_shaping(graph, callee):
-        yield from given if len(given) > 1 else elements(graph, given)
+        yield from given if len(given) > 1 else elements_of(graph, given)
     elif callee.op == ops.NAME and name == "range":
         yield from given
-    elif callee.op in (ops.ATTR, ops.NAME, ops.IMPORT):
+    elif callee.op in NAMED:
         parameters = SIZES.get(name if isinstance(name, str) else name[1] or "", ())
         yield from given[: len(parameters)]
         yield from (number for keyword, number in node.named if keyword in parameters)
@@ -87,15 +88,13 @@ def is_shaping(graph: Graph, callee: Node) -> bool:
     which are given the tensor itself"""
     if callee.op != ops.ATTR or callee.data not in SHAPE_METHODS:
         return False
-    named = graph.nodes[callee.operands[0]].op in (ops.ATTR, ops.NAME, ops.IMPORT)
+    named = graph.nodes[callee.operands[0]].op in NAMED
     return not named or callee.data in OF_TENSORS_ALONE
 
 
-def elements(graph: Graph, given: Iterable[int]) -> Iterator[int]:
+def elements_of(graph: Graph, given: Iterable[int]) -> Iterator[int]:
     """Ex) b and n in x.view((b, n))"""
-    for number in given:
-        if graph.nodes[number].op in (ops.TUPLE, ops.LIST):
-            yield from graph.nodes[number].operands
+    return (each for number in given for each in elements(graph, number) or ())
 
 
 def divides(graph: Graph, node: Node) -> bool:

@@ -15,6 +15,17 @@ from amplint.inference.transfer.arguments import HOST_DEVICES
 from amplint.inference.whole_program import accumulators
 from amplint.inference.whole_program.number_uses import configured, used_as_numbers
 from amplint.ir import ops
+from amplint.ir.flow import (
+    ELEMENTS,
+    JOINS,
+    OPERATORS,
+    alternatives,
+    constant,
+    elements,
+    is_number,
+    method_called,
+    whole,
+)
 from amplint.ir.model import CallShape, Graph, Node, path_of
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import RETURNING_ITSELF
@@ -36,10 +47,6 @@ MODULE_USES = frozenset(
 # What runs the backward pass of a loss and has one of these is accelerate's, or does its work.
 ACCELERATOR_USES = frozenset({"autocast", "prepare", "accumulate", "unwrap_model"})
 CALLED = "()"
-# What may be a loss that is returned: no constant, and no container.
-RETURNED = frozenset(
-    {ops.NAME, ops.PARAM, ops.PHI, ops.CALL, ops.BINOP, ops.UNARY, ops.AUG, ops.NARROW}
-)
 # Of what is called itself, these are a module's: `model.train(); model(x)`.
 MODULE_USES_IF_CALLED = frozenset(
     {"train", "zero_grad", "state_dict", "load_state_dict", "half", "cuda", "module"}
@@ -278,10 +285,9 @@ def give_to_receivers(graph: Graph, uses: dict[int, set[str]]) -> None:
     Ex) model = model.half(); optimizer = SGD(model.parameters(), lr=0.1)
     """
     for number in sorted(uses, reverse=True):
-        node = graph.nodes[number]
-        callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-        if node.op == ops.CALL and callee.op == ops.ATTR and callee.data in RETURNING_ITSELF:
-            uses[callee.operands[0]] |= uses[number] & (MODULE_USES | {CALLED})
+        name, receiver = method_called(graph, graph.nodes[number])
+        if name in RETURNING_ITSELF:
+            uses[receiver] |= uses[number] & (MODULE_USES | {CALLED})
 
 
 def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Iterator[int]:
@@ -292,15 +298,13 @@ def results_used_as_tensors(graph: Graph, uses: Mapping[int, set[str]]) -> Itera
     for node in graph.nodes:
         if node.op in (ops.BINOP, ops.COMPARE):
             yield from (n for n in met_on_device(graph, node) if is_given_by_call(graph, n))
-        if node.op != ops.CALL:
-            continue
-        callee = graph.nodes[node.operands[0]]
-        if callee.op != ops.ATTR:
+        name, receiver = method_called(graph, node)
+        if not name:
             continue
         path = path_of(graph, node.operands[0]) or ""
         functional = path.startswith("F.") and path.count(".") == 1 and node.argument(0) >= 0
-        reduced = callee.data in REDUCTIONS and "dim" in node.data.keywords
-        number = node.argument(0) if functional else callee.operands[0]
+        reduced = name in REDUCTIONS and "dim" in node.data.keywords
+        number = node.argument(0) if functional else receiver
         if (functional or reduced) and is_given_by_call(graph, number):
             yield number
 
@@ -314,7 +318,7 @@ def met_on_device(graph: Graph, node: Node) -> Iterator[int]:
     if node.op == ops.COMPARE and (len(node.data) > 1 or NO_VALUES.intersection(node.data)):
         return
     for part, other in (node.operands, node.operands[::-1]):
-        if is_sliced(graph, part) and moves_to_device(graph, graph.behind(other, PARTS)):
+        if is_sliced(graph, part) and moves_to_device(graph, whole(graph, other)):
             yield graph.narrowed(graph.nodes[part].operands[0])
 
 
@@ -332,13 +336,11 @@ def moves_to_device(graph: Graph, number: int) -> bool:
     Ex) x.cuda(), x.to("cuda"), x.to(self.device)
     """
     node = graph.nodes[number]
-    callee = graph.nodes[node.operands[0]] if node.op == ops.CALL else node
-    if node.op != ops.CALL or callee.op != ops.ATTR:
-        return False
-    target = node.argument(0, "device")
-    if callee.data != "to" or target < 0:
-        return bool(callee.data == "cuda")
-    name = graph.nodes[target].data if graph.nodes[target].op == ops.CONST else None
+    method, _ = method_called(graph, node)
+    target = node.argument(0, "device") if method == "to" else -1
+    if target < 0:
+        return method == "cuda"
+    name = constant(graph, target)
     if isinstance(name, str):
         return not name.startswith(HOST_DEVICES)
     path = path_of(graph, target) or ""
@@ -355,13 +357,11 @@ def is_given_by_call(graph: Graph, number: int) -> bool:
 
 def by_name(graph: Graph, key: int) -> bool:
     """Ex) batch["x"], which is not done to a tensor"""
-    node = graph.nodes[key]
-    return node.op == ops.CONST and isinstance(node.data, str)
+    return isinstance(constant(graph, key), str)
 
 
 # Comparisons that compute nothing of what is compared.
 NO_VALUES = frozenset({"Is", "IsNot", "In", "NotIn"})
-PARTS = frozenset({ops.NARROW, ops.SUBSCRIPT})  # what has the device of its first operand
 # Comparisons that say nothing of what is compared.
 NO_ARITHMETIC = NO_VALUES | {"Eq", "NotEq"}
 TORCH = frozenset({"torch", "F", "th"})
@@ -422,9 +422,6 @@ OF_LENGTHS = frozenset(
     """.split()
 )
 
-# What holds lengths of which nothing says where they come from; what is computed is on some device.
-HELD = frozenset({ops.PARAM, ops.NAME, ops.ATTR, ops.ITER, ops.UNPACK, ops.SUBSCRIPT})
-
 
 def lengths_of_packing(graph: Graph) -> Iterator[int]:
     """The nodes that hold the lengths of packed sequences; a call only if it copies or sorts them.
@@ -437,7 +434,10 @@ def lengths_of_packing(graph: Graph) -> Iterator[int]:
         if node.op == ops.CALL and graph.nodes[node.operands[0]].data == PACKING
     ]
     for number in reachable([n for n in given if n >= 0], lambda at: same_lengths(graph, at)):
-        if graph.nodes[number].op in HELD or same_lengths(graph, number):
+        op = graph.nodes[number].op
+        # Nothing says where the lengths in these come from; what is computed is on some device.
+        is_held = op in ELEMENTS or op in (ops.PARAM, ops.NAME, ops.ATTR)
+        if is_held or same_lengths(graph, number):
             yield number
 
 
@@ -445,16 +445,13 @@ def same_lengths(graph: Graph, number: int) -> tuple[int, ...]:
     """The nodes that hold the lengths that a node holds."""
     node = graph.nodes[number]
     first = graph.nodes[node.operands[0]] if node.operands else node
-    if node.op == ops.PHI:
-        return node.operands
-    if node.op == ops.CALL and first.op == ops.ATTR and first.data in OF_LENGTHS:
-        return first.operands
-    is_same = (
-        node.op == ops.NARROW
-        or (node.op == ops.SUBSCRIPT and graph.nodes[node.second].op != ops.CONST)
-        or (node.op == ops.UNPACK and node.data[0] == 0 and is_sorting(graph, first))
+    method, receiver = method_called(graph, node)
+    if method in OF_LENGTHS:
+        return (receiver,)
+    is_same = (node.op == ops.SUBSCRIPT and graph.nodes[node.second].op != ops.CONST) or (
+        node.op == ops.UNPACK and node.data[0] == 0 and is_sorting(graph, first)
     )
-    return node.operands[:1] if is_same else ()
+    return node.operands[:1] if is_same else alternatives(graph, number)
 
 
 def is_sorting(graph: Graph, node: Node) -> bool:
@@ -494,23 +491,20 @@ def backpropagated(graph: Graph, call: Node) -> int | None:
     """The node whose backward pass a call runs: `loss.backward()`, `engine.backward(loss)`,
     `scaler.scale(loss).backward()`."""
     shape: CallShape = call.data
-    callee = graph.nodes[call.operands[0]]
+    method, receiver = method_called(graph, call)
     if is_whole_step(graph, call):
         return call.argument(0)
-    if callee.op != ops.ATTR or callee.data not in ("backward", "manual_backward"):
+    if method not in ("backward", "manual_backward"):
         return None
-    if callee.data == "manual_backward" or shape.positional == 1:
+    if method == "manual_backward" or shape.positional == 1:
         # `loss.backward(gradient)` is rare and has a tensor for its loss, too.
         loss = call.argument(0)
         return loss if loss >= 0 else None
     if shape.positional == 0 and set(shape.keywords) <= BACKWARD_KEYWORDS:
-        receiver = graph.nodes[callee.operands[0]]
-        scaled = receiver.argument(0) if receiver.op == ops.CALL else -1
-        if scaled >= 0 and receiver.arguments == (scaled,):
-            scale = graph.nodes[receiver.operands[0]]
-            if scale.op == ops.ATTR and scale.data == "scale":
-                return scaled
-        return callee.operands[0]
+        scaling = graph.nodes[receiver]
+        is_scaled = method_called(graph, scaling)[0] == "scale"
+        scaled = scaling.argument(0) if is_scaled else -1
+        return scaled if scaled >= 0 and scaling.arguments == (scaled,) else receiver
     return None
 
 
@@ -600,8 +594,8 @@ def returned_losses(graph: Graph, number: int) -> Iterator[int]:
         elif node.op == ops.PHI and any(graph.nodes[n].op == ops.TUPLE for n in node.operands):
             # `return (loss, outputs) if return_outputs else loss`
             waiting += [n for n in node.operands if n < operand]
-        elif node.op in RETURNED:
-            yield operand
+        elif node.operator or node.op in JOINS | {ops.NAME, ops.PARAM, ops.CALL, ops.UNARY}:
+            yield operand  # what may be a loss: no constant, no container and no comparison
 
 
 def mark_losses(graph: Graph, losses: dict[int, int], nodes: dict[int, str]) -> dict[int, int]:
@@ -645,11 +639,11 @@ def outputs(graph: Graph, loss: Node) -> Iterator[int]:
 def parts_of_loss(graph: Graph, number: int, kind: str) -> Iterator[tuple[int, str]]:
     """The nodes that a marked one is made of, and that are marked for it, with their marks."""
     node = graph.nodes[number]
-    if node.op in (ops.NARROW, ops.PHI):
-        yield from ((n, kind) for n in node.operands[: None if node.op == ops.PHI else 1])
+    if node.op in JOINS:
+        yield from ((each, kind) for each in alternatives(graph, number))
     elif kind not in CONTAINERS:
         yield from terms(graph, number)
-    elif node.op in (ops.BINOP, ops.AUG) and node.data in ("BitOr", "Add"):
+    elif node.operator in ("BitOr", "Add"):
         # `losses |= more`: both hold terms.
         yield from ((operand, kind) for operand in node.operands)
 
@@ -673,7 +667,7 @@ def terms(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
     """The parts of a loss, or of a term, that are certainly terms, or hold terms: addends, factors
     beside a number, and the elements of a sum."""
     node = graph.nodes[number]
-    if node.op in (ops.BINOP, ops.AUG, ops.UNARY):
+    if node.op in OPERATORS:
         yield from ((operand, "term") for operand in addends(graph, node))
     elif node.op == ops.CALL:
         yield from terms_of_call(graph, node)
@@ -698,7 +692,7 @@ def addends(graph: Graph, node: Node) -> tuple[int, ...]:
 
 def terms_of_call(graph: Graph, node: Node) -> Iterator[tuple[int, str]]:
     """Ex) the losses of sum(losses), torch.stack(losses) and loss.mean()"""
-    callee = graph.nodes[node.operands[0]]
+    method, receiver = method_called(graph, node)
     path = path_of(graph, node.operands[0]) or ""
     library, _, name = path.rpartition(".")
     first = node.argument(0)
@@ -706,8 +700,8 @@ def terms_of_call(graph: Graph, node: Node) -> Iterator[tuple[int, str]]:
         yield from summed(graph, first)
     elif first >= 0 and library in TORCH and name in AVERAGES:
         yield first, "term"
-    elif callee.op == ops.ATTR and callee.data in AVERAGES and not node.arguments:
-        yield callee.operands[0], "term"
+    elif method in AVERAGES and not node.arguments:
+        yield receiver, "term"
 
 
 def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
@@ -716,26 +710,23 @@ def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
     Ex) losses of sum(losses.values()) and of sum(loss for loss in losses.values())
     """
     node = graph.nodes[number]
-    values = graph.nodes[node.operands[0]] if node.op == ops.CALL else None
-    if node.op in (ops.COMP, ops.LIST, ops.TUPLE):
-        yield from ((operand, "term") for operand in node.operands)
-    elif values is not None and values.op == ops.ATTR and values.data == "values":
-        yield values.operands[0], NAMED
+    method, receiver = method_called(graph, node)
+    written = node.operands if node.op == ops.COMP else elements(graph, number)
+    if written is not None:
+        yield from ((operand, "term") for operand in written)
+    elif method == "values":
+        yield receiver, NAMED
     else:
         yield number, LISTED
 
 
 def is_key(graph: Graph, number: int, container: int) -> bool:
     """Whether a node is a key of a dict over which a loop goes. Ex) `k` of `for k in losses`"""
-    while graph.nodes[number].op == ops.NARROW:
-        number = graph.nodes[number].operands[0]
-    if graph.nodes[number].op != ops.ITER:
+    drawn = graph.nodes[graph.narrowed(number)]
+    if drawn.op != ops.ITER:
         return False
-    over = graph.nodes[number].operands[0]
-    callee = graph.nodes[over].operands[0] if graph.nodes[over].op == ops.CALL else over
-    if graph.nodes[callee].op == ops.ATTR and graph.nodes[callee].data == "keys":
-        over = graph.nodes[callee].operands[0]
-    return over == container
+    method, receiver = method_called(graph, graph.nodes[drawn.operands[0]])
+    return container == (receiver if method == "keys" else drawn.operands[0])
 
 
 def weighted(graph: Graph, left: int, right: int) -> int | None:
@@ -754,10 +745,7 @@ def weighted(graph: Graph, left: int, right: int) -> int | None:
 def is_average(graph: Graph, number: int) -> bool:
     """Ex) x.mean()"""
     node = graph.nodes[number]
-    if node.op != ops.CALL or node.arguments:
-        return False
-    callee = graph.nodes[node.operands[0]]
-    return callee.op == ops.ATTR and callee.data in AVERAGES
+    return method_called(graph, node)[0] in AVERAGES and not node.arguments
 
 
 def is_weight(graph: Graph, number: int) -> bool:
@@ -771,10 +759,3 @@ def is_weight(graph: Graph, number: int) -> bool:
         return False
     *holders, name = path.split(".")
     return WEIGHT.search(name) is not None or any(map(CONFIGURATION.search, holders))
-
-
-def is_number(graph: Graph, number: int) -> bool:
-    node = graph.nodes[number]
-    if node.op == ops.UNARY:
-        node = graph.nodes[node.operands[0]]
-    return node.op == ops.CONST and isinstance(node.data, int | float)
