@@ -57,6 +57,7 @@ from amplint.values.lattice import known
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
 MAX_PARTS = 4  # of an `and` or `or`
+OFTEN = 5  # steps, by the default of an option
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
 COUNTS = frozenset({"len", "size", "numel", "nelement"})
 SHOWS = frozenset({"item", "clone", "detach", "cpu", "float"})
@@ -338,7 +339,11 @@ class ColdGuards(Fact):
             if either in sides:
                 return either
             return both if all(side == both for side in sides) else None
-        if node.op == ops.BINOP and node.data in ("Mod", "BitAnd") and self._is_number(state, node):
+        if (
+            node.op == ops.BINOP
+            and node.data in ("Mod", "BitAnd")
+            and self._is_interval(state, node)
+        ):
             return "else"
         if node.op == ops.NARROW:
             return self._cold_side(function, state, node.operands[0], inner)
@@ -539,21 +544,36 @@ class ColdGuards(Fact):
     def _has_modulo(self, state: State, number: int, depth: int) -> bool:
         node = state.graph.nodes[number]
         if node.op == ops.BINOP and node.data in ("Mod", "BitAnd"):
-            return self._is_number(state, node)
+            return self._is_interval(state, node)
         return (
             depth < 4
             and node.op in (ops.BINOP, ops.UNARY, ops.NARROW)
             and any(self._has_modulo(state, n, depth + 1) for n in node.operands)
         )
 
-    def _is_number(self, state: State, node: Node) -> bool:
-        """`step % n`, not `"%s" % x` nor a tensor's remainder: a counter may be restored as one."""
+    def _is_interval(self, state: State, node: Node) -> bool:
+        """`step % n` of a longer period, not `"%s" % x` nor a tensor's remainder: a counter may be
+        restored as a tensor."""
         left = state.values[node.operands[0]]
+        if self._is_often(state, node.second):
+            return False
         if Host("int") in left:
             return True
         return not any(
             isinstance(a, Tensor | TensorTree) or (isinstance(a, Host) and a.kind == "str")
             for a in left
+        )
+
+    def _is_often(self, state: State, number: int) -> bool:
+        """Whether a period is a few steps by the default of an option, and is no wish for output.
+
+        Ex) n of `step % n`, of `def train(n: int = 2)` and add_argument("--n", type=int, default=2)
+        """
+        periods = [atom for atom in state.values[number] if isinstance(atom, Host)]
+        return (
+            bool(periods)
+            and not self._is_wish(state, number)
+            and all(isinstance(n.const, int) and n.const <= OFTEN and not n.known for n in periods)
         )
 
     def _is_clock(self, state: State, number: int, depth: int) -> bool:

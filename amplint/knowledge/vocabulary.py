@@ -276,7 +276,7 @@ EXPORT_PATH = re.compile(r"(^|[/_])(onnx|export)(_[^/]*)?\.py$")
 
 OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
-    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_freq$|_every$"
+    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_(freq|every|interval)$"
 )
 """A flag that is a wish of the user for output, and off most of the time."""
 

@@ -9,6 +9,7 @@ from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING
 
+from amplint import constant
 from amplint import libcst as cst
 from amplint.knowledge.vocabulary import ASKS_TORCH, ASKS_VERSION
 
@@ -273,29 +274,53 @@ def is_kept(at: View) -> bool:
             return False
         if isinstance(ancestor, cst.If) and inner is ancestor.body:
             tests = _operands_of(at.of(ancestor.test))
-            asked = {name for test in tests for name in _missing(test)}
-            if asked and not asked.isdisjoint(_stored(ancestor.body, src)):
+            written = [at.of(each) for each in _targets(ancestor.body)]
+            if any(_keeps(test, each) for test in tests for each in written):
                 return True
         inner = ancestor
     return False
 
 
-def _missing(test: View) -> Iterator[str]:
-    """The text of the field or the table that a test asks for what it lacks."""
+def _keeps(test: View, written: View) -> bool:
+    """Whether a test asks for what is missing in a field or a table, which is then written to."""
+    is_item = isinstance(written.cst, cst.Subscript)
+    held = written.operands[0] if is_item else written
     if test.operators[:1] == ("NotIn",):
-        yield test.operands[1].text
-    elif test.operators[:1] == ("Is",) and test.operands[0].op == "attr":
-        yield test.operands[0].text
+        key, table = test.operands
+        never_found = is_item and _is_longer(written.operands[1], key)
+        return held.text == table.text and not never_found
+    field = test.operands[0] if test.operators[:1] == ("Is",) else None
+    return field is not None and field.op == "attr" and held.text == field.text
 
 
-def _stored(body: cst.CSTNode, src: Source) -> Iterator[str]:
-    """The texts of the fields and of the tables that the statements of a block write to."""
+def _is_longer(key: View, asked: View) -> bool:
+    """Whether a key is made of the one that was asked for and of more: it is not found by that.
+
+    Ex) (size, x.device) and str(size) + "_" + str(x.device), where `size not in tables` is asked
+    """
+    parts = [*_parts(key)]
+    is_text = any(isinstance(constant(each.value), str) for each in parts)
+    joins = len(parts) > 1 and (key.op != "binop" or is_text)
+    return joins and any(each.text == asked.text for each in parts)
+
+
+def _parts(key: View) -> Iterator[View]:
+    """The elements of a tuple, and the parts of a text, each without the `str` around it."""
+    if key.op == "binop":
+        for operand in key.operands:
+            yield from _parts(operand)
+    elif key.op in ("tuple", "fstring"):
+        yield from key.operands
+    else:
+        yield key.operands[1] if key.callee == "builtins.str" else key
+
+
+def _targets(body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The fields, tables and variables that the statements of a block write to."""
     for statement in body.children:
         for part in statement.children:
             if isinstance(part, cst.Assign):
-                for target in part.targets:
-                    written = target.target
-                    yield src.text(written.value if isinstance(written, cst.Subscript) else written)
+                yield from (each.target for each in part.targets)
 
 
 def _operands_of(test: View) -> Iterator[View]:

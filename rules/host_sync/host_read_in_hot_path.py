@@ -12,6 +12,10 @@ queue of kernels that keeps the device busy while Python runs ahead.
         loss = step(x, y)
         running += loss.detach()          # adds on the device; read it once, after the loop
 
+So does a write into a tensor that stays on the CPU: `losses[i] = loss` after `losses =
+torch.zeros(n)`; with `device=`, it copies on the device. (If that tensor is moved next to the
+device of what is written, AMP501 reports where it is made.)
+
 The loop may be in a caller, even in another file; the finding shows the chain of calls as related
 places. Evaluation loops are AMP102. Code under an interval (`if step % 50 == 0`), under a flag that
 is off, or on an error path does not count as hot.
@@ -35,6 +39,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint import (
+    CPU,
     FLOATS,
     HOT,
     Change,
@@ -47,12 +52,15 @@ from amplint import (
     Syncs,
     Tensor,
     View,
+    nodes,
     only,
 )
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
 
-from .._shared.reads import LOGS, READS, read_of_batches, tensor_of_read
+from .._shared.default_device import changes_default_device
+from .._shared.factories import built
+from .._shared.reads import LOGS, READS, device_tensor, read_of_batches, tensor_of_read
 from ._graphs import without_graph
 from ._read_back import ReadBack
 
@@ -79,6 +87,33 @@ def check(call: View) -> Iterator[Finding]:
         return  # the caller reads it anyway
     message = f"`{call.brief}` makes the host wait for the device in every iteration"
     yield call.finding(message, reasons, keep_on_device(call))
+
+
+@rule.on(nodes("put") & HOT)
+def check_write(at: View) -> Iterator[Finding]:
+    """Ex) losses[i] = loss, where `losses` was made on the CPU"""
+    buffer, _, source = at.operands
+    held = buffer.tensor
+    if held is None or held.device.kind != CPU.kind:
+        return
+    reasons = read_of_batches(at, device_tensor(source.value))
+    if reasons is None or at.assigned is None or changes_default_device(at):
+        return
+    if _is_moved_with(at):
+        return
+    message = f"a write into `{buffer.brief}`, on the CPU, makes the host wait in every iteration"
+    help = "make it on the device: pass `device=` to the factory"
+    yield at.finding(message, (*reasons, held.device.evidence), help=help)
+
+
+def _is_moved_with(write: View) -> bool:
+    """Ex) `rows.to(x.device)` after `rows[: len(x)] = x`, of which AMP501 speaks"""
+    calls = (call for moved in write.uses if moved.method == "to" for call in moved.uses)
+    return any(
+        call.receiver is not None and built(call.receiver, device=call.arg("device", 0))
+        for call in calls
+        if call.op == "call"
+    )
 
 
 def keep_on_device(call: View) -> Fix | None:

@@ -31,8 +31,8 @@ from collections.abc import Iterator
 from amplint import CPU, Finding, Group, Rule, Unrun, View, calls
 from amplint.knowledge.factories import FACTORIES
 
+from .._shared.default_device import changes_default_device
 from .._shared.reads import device_tensor, returns_at_once
-from ._default_device import changes_default_device
 
 rule = Rule(
     "AMP511",

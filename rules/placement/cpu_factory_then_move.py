@@ -59,11 +59,11 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.vocabulary import LOADS_STATE
 
+from .._shared.default_device import changes_default_device
 from .._shared.factories import Built, built, same_numbers
 from .._shared.guards import is_caught, is_kept
 from .._shared.host_copies import LEAF, OF_DATA, OF_FILL, Copy, constant_of, filling, moved_copy
 from .._shared.moves import Move, is_only_read, move_of, without_move
-from ._default_device import changes_default_device
 from ._host_built import HostBuilt
 from ._once_per_epoch import OncePerEpoch
 

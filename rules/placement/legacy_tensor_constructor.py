@@ -63,11 +63,11 @@ from amplint import libcst as cst
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
 from amplint.knowledge.vocabulary import ABOUT_STORAGE
 
+from .._shared.default_device import SETS_OTHER_TYPE, changes_default_device
 from .._shared.guards import is_fallback
 from .._shared.local_values import is_local, is_surely_int, resolved, shaped
 from .._shared.moves import move_of
 from .._shared.tensors import has_own_classes, is_surely_tensor
-from ._default_device import SETS_OTHER_TYPE, changes_default_device
 
 if TYPE_CHECKING:
     from amplint import Reason

@@ -47,11 +47,11 @@ from amplint import (
     only,
 )
 
+from .._shared.default_device import changes_default_device
 from .._shared.guards import asks_type
 from .._shared.local_values import is_local
 from .._shared.reads import read_of_batches
 from .._shared.tensors import has_own_classes, is_surely_tensor
-from ._default_device import changes_default_device
 
 TENSOR = "the argument is a tensor for every caller"
 PLAIN = "the project has no tensor subclasses"

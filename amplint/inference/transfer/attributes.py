@@ -80,17 +80,15 @@ SOME_TYPE = Host("str", "cuda")
 
 
 def having(value: Value, name: str) -> Value:
-    """The alternatives that have an attribute, if any has it: a number has no `any`. Where a named
-    tuple has it, another tuple that lacks it is of another path, and so is a tensor, as long as
-    tensors have no such attribute."""
-    value = frozenset(a for a in value if not lacks(a, name)) or value
+    """The alternatives that have an attribute, if any may have it: a number has no `any`, and a
+    tensor no `logits`. Where a named tuple has it, another tuple that lacks it is of another path.
+    """
+    rest = frozenset(atom for atom in value if not lacks(atom, name))
+    value = rest if rest - {NONE} else value
     if not any(isinstance(a, Sequence) and name in a.names for a in value):
         return value
     return frozenset(
-        a
-        for a in value
-        if not (isinstance(a, Sequence) and name not in a.names and name not in SEQUENCE_ATTRIBUTES)
-        and not (isinstance(a, Tensor) and not is_of_tensors(name))
+        a for a in value if not isinstance(a, Sequence) or name in {*a.names, *SEQUENCE_ATTRIBUTES}
     )
 
 
@@ -98,7 +96,9 @@ BUILTINS = {kind.__name__: kind for kind in (bool, float, int, str)}
 
 
 def lacks(atom: Atom, name: str) -> bool:
-    """Whether an atom is of a type of Python that has no such attribute."""
+    """Whether an atom is of a type of Python that has no such attribute, or a tensor."""
+    if isinstance(atom, Tensor):
+        return not is_of_tensors(name)
     kind = BUILTINS.get(atom.kind) if isinstance(atom, Host) else None
     return kind is not None and not hasattr(kind, name)
 
