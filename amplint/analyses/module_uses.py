@@ -19,13 +19,13 @@ from typing import NamedTuple
 from amplint.analyses.cast_cache import autocast_of
 from amplint.analyses.hotness import NO_GRADIENTS
 from amplint.facts.call_guards import CallGuards
-from amplint.facts.fact import CallFact, Fact, NodeFact, Required
+from amplint.facts.fact import CallFact, Fact, Required
 from amplint.gradscaler.parameter_lists import modules_of, owner_of
 from amplint.inference import Inference, State
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.flow import method_called
-from amplint.ir.model import LOOPS, SIDES, Graph, Node
+from amplint.ir.model import SIDES, Graph, Node
 from amplint.util.positions import Place
 from amplint.values.atoms import UNKNOWN, Atom, Evidence, Instance, NoGrad, Object, Shows, Value
 from amplint.values.lattice import only
@@ -86,13 +86,6 @@ class Lost(NamedTuple):
     later: int
     name: str
     by_name: bool
-    because: tuple[Evidence, ...]
-
-
-class Overwritten(NamedTuple):
-    """A module whose weights change between two passes, or in each iteration, and what shows it."""
-
-    name: str
     because: tuple[Evidence, ...]
 
 
@@ -266,64 +259,6 @@ class LostGradients(CallFact[Lost]):
                     is_given = name in self._uses.optimized
                     yield first.number, Lost(later.number, name, is_given, because)
                     break
-
-
-class OverwrittenWeights(NodeFact[Overwritten]):
-    """Of a context that opens an outermost region: a module that is overwritten in it."""
-
-    _uses = Required(ModuleUses)
-
-    def __init__(self, inference: Inference, **required: Fact) -> None:
-        super().__init__(inference, **required)
-        self._found: dict[str, Mapping[int, Overwritten]] = {}
-
-    def of(self, at: NodePlace) -> Overwritten | None:
-        if at.function not in self._found:
-            self._found[at.function] = dict(self._changes(at.function))
-        return self._found[at.function].get(at.node)
-
-    def _changes(self, function: str) -> Iterator[tuple[int, Overwritten]]:
-        """By the contexts in a function: the modules that are overwritten in their regions."""
-        state = self.inference.states[function]
-        for (module, region), uses in self._uses.in_regions(function).items():
-            opened = autocast_of(state, region) if region >= 0 else None
-            keeps_casts = opened is not None and opened.cache is not False
-            if keeps_casts and name_of(state, module) in self._uses.optimized:
-                for found in stale_passes(state.graph, region, uses):
-                    because = (
-                        self.why(function, use.number, text, Shows.WEIGHTS) for use, text in found
-                    )
-                    changed = Overwritten(name_of(state, module), tuple(because))
-                    yield state.graph.blocks[region].node, changed
-
-
-def stale_passes(
-    graph: Graph, region: int, uses: Sequence[ModuleUse]
-) -> Iterator[Sequence[tuple[ModuleUse, str]]]:
-    """The changes of a module's weights in a region before passes that use them as they were, with
-    what shows it."""
-    for at, change in enumerate(uses):
-        if change.kind is Kind.CHANGE:
-            overwritten = (change, "the weights are overwritten here")
-            before = [use for use in uses[:at] if use.kind is not Kind.CHANGE][-1:]
-            after = [use for use in uses[at:] if use.kind is not Kind.CHANGE][:1]
-            for first, later in zip(before, after, strict=False):
-                if follows(graph, first, change) and follows(graph, change, later):
-                    yield (first, MADE), overwritten, (later, STALE)
-            for use in (*before, *after):
-                if is_repeated(graph, region, change, use):
-                    yield (use, STALE), overwritten
-
-
-def is_repeated(graph: Graph, region: int, change: ModuleUse, run: ModuleUse) -> bool:
-    """Whether each iteration of a loop in a region changes one module and runs it."""
-    for loop in around(graph, graph.nodes[change.number].block, region):
-        kind = graph.blocks[loop].kind
-        if kind in ON_SOME_PATHS:
-            return False
-        if kind in LOOPS and graph.is_in(graph.nodes[run.number].block, loop):
-            return not graph.is_in(graph.nodes[change.module.root].block, loop)
-    return False
 
 
 def follows(graph: Graph, first: ModuleUse, later: ModuleUse) -> bool:

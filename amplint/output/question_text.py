@@ -25,7 +25,6 @@ SENTENCES: dict[str, str] = {
     "LostGradients": "a later pass loses its gradients because of {it}",
     "NeverGiven": "no call passes the argument that would run this",
     "NotGuessed": "{it} is a tensor for sure",
-    "OverwrittenWeights": "a module that runs in the region is overwritten there",
     "ProjectText": "a file of the project says {it}",
     "Regions": "{it} is in an autocast region",
     "ScalerMisuse": "the calls of the training step are in a wrong order",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from amplint.analyses.backward_calls import BackwardCalls
 from amplint.analyses.cast_cache import CastCache, Stale
 from amplint.analyses.hotness import Hotness
-from amplint.analyses.module_uses import Lost, LostGradients, Overwritten, OverwrittenWeights
+from amplint.analyses.module_uses import Lost, LostGradients
 from amplint.analyses.scaler_misuse import ScalerMisuse
 from amplint.facts.code_texts import ProjectText
 from amplint.facts.fact import Answer_co, Known, NodeFact, PlaceFact
@@ -316,11 +316,6 @@ class View:
         """Of a context: the weights that change while its region keeps the casts made of them."""
         place = Place(self.function.path, *self._here.location)
         return self.fact(CastCache).of_context(self._place, place)
-
-    @property
-    def overwritten(self) -> Overwritten | None:
-        """Of a context: the module that runs in its region, is overwritten, and runs again."""
-        return self.ask(OverwrittenWeights)
 
     @property
     def lost(self) -> tuple[View, Lost] | None:

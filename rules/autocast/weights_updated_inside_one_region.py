@@ -43,6 +43,7 @@ from collections.abc import Iterator
 from amplint import Change, Differs, Finding, Fix, Group, Presumes, Rule, Safety, View, nodes
 from amplint.knowledge.libraries import AUTOCASTS
 
+from ._overwritten_weights import OverwrittenWeights
 from ._regions import MAY_BE_REGION, opens_region
 
 REMOVE_OUTER = "remove this outer region: the inner ones cast anew for each forward pass"
@@ -75,7 +76,7 @@ def check(context: View) -> Iterator[Finding]:
 
 def check_overwritten(context: View) -> Iterator[Finding]:
     """Ex) averaged weights that are swapped in between two forward passes"""
-    changed = context.overwritten
+    changed = context.ask(OverwrittenWeights)
     if changed is None or context.mentions("clear_autocast_cache"):
         return
     message = f"`{context.brief}` keeps its cast of the old `{changed.name}`, which is overwritten"
