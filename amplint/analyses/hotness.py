@@ -867,7 +867,8 @@ class Hotness(PlaceFact[Heat]):
 
     def _is_training_step(self, function: str) -> bool:
         """A function that runs the backward pass of a loss and steps an optimizer that it is given,
-        and that nobody is seen to call in a loop: an engine will, for every batch."""
+        and that nobody is seen to call in a loop: an engine will, for every batch. A method needs
+        no backward pass, if it is only called by methods of its class."""
         facts = self.inference.functions[function]
         if function not in self._per_call or function in self._called_in_loops:
             return False
@@ -883,11 +884,24 @@ class Hotness(PlaceFact[Heat]):
             self._is_given(state, state.graph.nodes[n].operands[0]) for n in steps
         ):
             return False
+        if self._is_step_of_object(function, steps):
+            return True
         return any(known.is_backward(function, n) for n in events) or any(
             known.chain(function, number) is not None
             for number, node in enumerate(state.graph.nodes)
             if node.op == ops.CALL
         )
+
+    def _is_step_of_object(self, function: str, steps: Iterable[int]) -> bool:
+        """Whether a method steps an optimizer that is one of its arguments, and only methods of its
+        class are seen to call it. Ex) `def optimize(self, opt: Optimizer): opt.step()`"""
+        facts, state = self.inference.functions[function], self.inference.states[function]
+        callers = (caller for caller, _ in self._callers.sites.get(function, ()))
+        if facts.cls is None or any(self.inference.functions[c].cls != facts.cls for c in callers):
+            return False
+        nodes = state.graph.nodes
+        owners = (nodes[nodes[nodes[n].operands[0]].operands[0]] for n in steps)
+        return all(each.op == ops.PARAM and each.data != facts.params[0].name for each in owners)
 
     def _find_called_in_loops(self) -> set[str]:
         """Of the functions that train without a loop, those that a loop over batches is seen above,

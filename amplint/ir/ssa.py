@@ -27,6 +27,7 @@ STACKING = frozenset({"enter_context", "enter_async_context"})
 ENTERING = frozenset({"__enter__", "__aenter__"})
 SWITCHING = "set_autocast_enabled"
 LEAVING = frozenset({"__exit__", "__aexit__", "aclose", "close", "pop_all"})
+TYPE_ARGUMENTS = {"TypeVar": "bound"}  # by function: an argument that is an annotation
 UPDATE = "update"  # of a dict: `options.update(dtype=torch.float16)` puts its keywords into it
 # Methods that put their argument into the container they are called on.
 ADDERS = frozenset(
@@ -699,7 +700,11 @@ class Builder:
     def on_Call(self, node: ast.Call) -> int:
         callee = self.expr(node.func)
         positional = [self.expr(arg) for arg in node.args]
-        keywords = [self.expr(keyword.value) for keyword in node.keywords]
+        types = TYPE_ARGUMENTS.get(last_name(node.func), "")
+        keywords = [
+            self.annotation(keyword.value) if keyword.arg == types else self.expr(keyword.value)
+            for keyword in node.keywords
+        ]
         stars = any(isinstance(arg, ast.Starred) for arg in node.args) or any(
             keyword.arg is None for keyword in node.keywords
         )

@@ -353,6 +353,9 @@ OPTION_ACTIONS: dict[str, str] = {
 }
 """Its `action`, of those that settle it (https://docs.python.org/3/library/argparse.html#action)."""
 
+TYPE_VARIABLES: frozenset[str] = frozenset({"typing.TypeVar", "typing_extensions.TypeVar"})
+"""A call that names a type, one that is not known but by its `bound`."""
+
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that returns another of the same kind as its argument."""
 

@@ -45,8 +45,8 @@ from amplint.values.atoms import (
 from amplint.values.atoms import Mapping as MappingValue
 from amplint.values.dtypes import covering
 
-MAX_ALTERNATIVES = 6  # of a value; a part that is merged counts as one, and so do functions
-MAX_FUNCTIONS = 48  # a table of losses, of backends
+MAX_ALTERNATIVES = 6  # of a value; a part that is merged, or of MAX_IN_TABLE, counts as one
+MAX_IN_TABLE = {"Function": 48, "Instance": 12}  # a table of losses, of backends
 MAX_MODULES = 6  # library modules that are kept apart; of more, all that is known is the kind
 MAX_STRINGS = 3  # `"cuda" if torch.cuda.is_available() else "cpu"` keeps both
 MAX_LENGTHS = 2  # of tuples that are kept apart
@@ -63,7 +63,7 @@ MODULE_CONTAINERS = frozenset(
 ANY_MODULE = "?"  # the type of a library module that is one of many
 ANYTHING = Unknown("anything")
 TOP: Value = frozenset({ANYTHING, Unknown()})  # it takes in whatever is joined to it
-COUNTED_ONCE = frozenset({"Function", "Unknown"})
+COUNTED_ONCE = frozenset({*MAX_IN_TABLE, "Unknown"})
 
 
 Item = TypeVar("Item")
@@ -176,7 +176,7 @@ def normalise(atoms: Iterable[Atom]) -> Value:
             kept.update(alike)
         elif name in MERGES:
             kept.update(MERGES[name](alike))
-        elif name == "Function" and len(alike) > MAX_FUNCTIONS:
+        elif len(alike) > MAX_IN_TABLE.get(name, len(alike)):
             kept.update((Unknown(name), Unknown()))
         else:
             kept.update(alike)

@@ -105,7 +105,7 @@ def region_of_loss(call: View) -> Autocast | None:
     loss = loss_of(call)
     above = [
         region
-        for context, region in opened_above(call, "float16")
+        for context, region in opened_above(call, "float16") or opened_above(call, "half")
         if not is_switched_with(context, call)
         and (loss is None or not is_made_outside(loss, context))
     ]
@@ -119,7 +119,18 @@ def region_of_loss(call: View) -> Autocast | None:
     )
     opened = (atom for context in contexts for atom in context.value if isinstance(atom, Autocast))
     found = (*above, *(region for region in opened if region.enabled is not False))
-    return next((region for region in found if region_dtype(region) == "float16"), None)
+    return next((region for region in found if may_be_float16(region, call)), None)
+
+
+def may_be_float16(region: Autocast, call: View) -> bool:
+    """Whether a region is float16: one of whatever device, without a dtype, is one of CUDA where
+    its function moves something by `.cuda()`, or does nothing."""
+    if region.device is not None or region.dtype is not None:
+        return region_dtype(region) == "float16"
+    function = call.source.function(call.cst)
+    return function is not None and any(
+        call.of(each).method == "cuda" for each in call.source.calls(function)
+    )
 
 
 def is_switched_with(context: View, call: View) -> bool:

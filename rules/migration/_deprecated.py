@@ -6,16 +6,19 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING
 
 from amplint import (
+    NONE,
     READ,
     Candidates,
     Edit,
     Finding,
     Fix,
     Rule,
+    Symbol,
     View,
     calls,
     in_functions_with,
     nodes,
+    only,
     reachable,
 )
 from amplint import libcst as cst
@@ -114,7 +117,7 @@ def report_handed_on(rule: Rule, successors: Successors) -> None:
         """Ex) partial(torch.cuda.amp.autocast, enabled=True)"""
         for named in _handed_on(at, successors):
             if not is_fallback(named):
-                yield named.finding(message(named, successors[named.name or ""]))
+                yield named.finding(message(named, successors[_name(named)]))
 
 
 def _handed_on(at: View, names: Container[str]) -> Iterator[View]:
@@ -125,10 +128,19 @@ def _handed_on(at: View, names: Container[str]) -> Iterator[View]:
     self.region = autocast, and of `autocast if amp else nullcontext`
     """
     for each in _given_by(at, names):
-        if each.name in names and (each is not at or _is_field_of_class(at)):
+        if _name(each) in names and (each is not at or _is_field_of_class(at)):
             named = at.assigned if at.op == "store" else each
             if named is not None and named.op in NAMING and not _is_asked_for(named):
                 yield named
+
+
+def _name(at: View) -> str:
+    """The library name that an expression is, where it is something.
+
+    Ex) `torch.cuda.amp.autocast` of the `autocast` that is None where torch has none
+    """
+    atom = only(at.value - {NONE})
+    return atom.name if isinstance(atom, Symbol) else ""
 
 
 def _given_by(at: View, names: Container[str]) -> Sequence[View]:
@@ -137,7 +149,7 @@ def _given_by(at: View, names: Container[str]) -> Sequence[View]:
     if at.op in ("name", "attr"):
         return [at]
     if at.op == "phi" and any(
-        (each.name or "").startswith("torch.") and each.name not in names for each in at.operands
+        _name(each).startswith("torch.") and _name(each) not in names for each in at.operands
     ):
         return []  # the old name may be there for an old torch
     return at.operands[1:] if at.op == "call" else at.operands

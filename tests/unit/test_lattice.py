@@ -44,7 +44,7 @@ from amplint.values.atoms import (
 from amplint.values.lattice import (
     MAX_ALTERNATIVES,
     MAX_DEPTH,
-    MAX_FUNCTIONS,
+    MAX_IN_TABLE,
     MAX_KEYS,
     MAX_MODULES,
     TOP,
@@ -60,6 +60,7 @@ from amplint.values.lattice import (
 )
 
 FEW = st.integers(0, 8)  # as many of each part as its cap, and more
+TABLE = st.integers(0, MAX_IN_TABLE["Function"] + 2)
 DEVICES = st.sampled_from(
     [NO_DEVICE, CPU, PERHAPS_CPU, Device(ACCELERATOR), Device(ACCELERATOR, name="cuda"),
      Device("cpu", pinned=True)]
@@ -91,7 +92,9 @@ LEAVES: st.SearchStrategy[Atom] = st.one_of(
     st.builds(lambda number: Class(f"a.py::C{number}"), FEW),
     st.builds(lambda number, device: Instance(f"a.py::C{number}", device), FEW, DEVICES),
     st.builds(lambda number: Super(f"a.py::C{number}", "a.py::D"), FEW),
-    st.builds(lambda number: Function(f"a.py::f{number}"), st.integers(0, MAX_FUNCTIONS + 2)),
+    st.builds(
+        lambda number: Function(f"a.py::f{number}"), st.integers(0, MAX_IN_TABLE["Function"] + 2)
+    ),
     st.builds(lambda number: Function(f"a.py::f{number}", Instance("a.py::C")), FEW),
     st.builds(lambda number, device: Object("module", f"M{number}", device), FEW, DEVICES),
     st.builds(lambda number: Object("optimizer", f"O{number}"), FEW),
@@ -173,8 +176,8 @@ def test_few_functions_keeps_the_order(a: Value, b: Value) -> None:
 MANY: list[tuple[Callable[[int], Atom], int]] = [
     (lambda n: Symbol(f"lib.f{n}"), MAX_ALTERNATIVES),
     (lambda n: Class(f"a.py::C{n}"), MAX_ALTERNATIVES),
-    (lambda n: Function(f"a.py::f{n}"), MAX_FUNCTIONS),
-    (lambda n: Instance(f"a.py::C{n}"), MAX_ALTERNATIVES),
+    (lambda n: Function(f"a.py::f{n}"), MAX_IN_TABLE["Function"]),
+    (lambda n: Instance(f"a.py::C{n}"), MAX_IN_TABLE["Instance"]),
 ]
 
 

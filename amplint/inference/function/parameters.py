@@ -22,6 +22,7 @@ from amplint.values.atoms import (
     NONE,
     NUMBER_KINDS,
     UNKNOWN,
+    Atom,
     Class,
     Device,
     Host,
@@ -81,17 +82,18 @@ class ParameterValues(FramePart):
         seen = given or default
         told = known(seen)
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
-        if any(a != NONE and a not in default for a in told):
-            return (
-                transfer.used_as_tensor(told)
-                if self.frame.number in self.frame.marks.asked
-                else told
-            )
         declared = (
             UNKNOWN
             if self.frame.number in self.frame.marks.copied
             else annotated(annotation, Device(None), self.frame.models)
         )
+        if any(a != NONE and a not in default for a in told):
+            told = self.as_declared(declared, told)
+            return (
+                transfer.used_as_tensor(told)
+                if self.frame.number in self.frame.marks.asked
+                else told
+            )
         hot = self.hot_parameter(node, parameter.has_default, declared)
         hot = hot if given else self.activation(node, hot, declared)
         if hot is not None:
@@ -121,7 +123,7 @@ class ParameterValues(FramePart):
             role = model.role(node.data, place)
             what = f"`{node.data}` is a parameter of `{facts.name}`"
             given = self.frame.of_role(role, node, what) if role is not None else None
-            return self.as_declared(declared, given)
+            return self.as_declared(declared, given) if given is not None else None
         step = facts.name == "training_step" or (
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
@@ -188,14 +190,20 @@ class ParameterValues(FramePart):
         """The parameters that take activations."""
         return activations(self.graph)
 
-    def as_declared(self, declared: Value, given: Value | None) -> Value | None:
-        """The value that a framework passes, as a tensor where the annotation says so."""
-        tree = next((a for a in given or () if isinstance(a, TensorTree)), None)
-        if tree is None or not any(isinstance(a, Tensor) for a in declared):
-            return given
-        return frozenset(
-            replace(a, device=tree.device) if isinstance(a, Tensor) else a for a in declared
-        )
+    def as_declared(self, declared: Value, given: Value) -> Value:
+        """The value that is passed; of a nest, or a module of unknown class, what the annotation
+        says that it is."""
+        tensors = [a for a in declared if isinstance(a, Tensor)]
+        instances = [a for a in declared if isinstance(a, Instance)]
+        made: set[Atom] = set()
+        for atom in given:
+            if isinstance(atom, TensorTree) and tensors:
+                made.update(replace(a, device=atom.device) for a in tensors)
+            elif is_some_module(atom) and instances:
+                made.update(instances)
+            else:
+                made.add(atom)
+        return frozenset(made)
 
     def hook_parameter(self, node: Node, hook: str) -> Value | None:
         """The value that torch passes to a function that is registered as a hook."""
@@ -228,3 +236,8 @@ def has_number(parameter: Param) -> bool:
     """Whether a parameter is a number, by its default: that of a tensor is None."""
     is_none = parameter.constant_default and parameter.default is None
     return parameter.has_default and not is_none
+
+
+def is_some_module(atom: Atom) -> bool:
+    """Ex) what `.to(device)` is called on, and nothing else is known of"""
+    return isinstance(atom, Object) and (atom.kind, atom.type) == ("module", "?")

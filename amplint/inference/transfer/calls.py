@@ -391,7 +391,9 @@ def pass_through(how: str, arguments: Arguments) -> Value:
         pair = Sequence((INT, iterate(given[0])), UNKNOWN)
         return one(Sequence(None, one(pair), batches))
     if how == "zip":
-        row = Sequence(tuple(map(rows, given)), UNKNOWN)
+        columns = tuple(map(rows, given))
+        # Of `zip(*batches)`, nobody knows how many there are.
+        row = Sequence(None, join(columns)) if arguments.stars else Sequence(columns, UNKNOWN)
         return one(Sequence(None, one(row), batches))
     return one(Sequence(None, join(iterate(value) for value in given), batches))
 
@@ -513,6 +515,7 @@ BY_NAME = by_name(
     (PARAMETER_CONTAINERS, lambda name, *_: one(Object("module", name))),
     (libraries.VARIABLES, of(variable)),
     (libraries.COPIES, of(handed_on)),
+    (libraries.TYPE_VARIABLES, of(lambda given: given.get("bound") or UNKNOWN)),
     (LEGACY_CONSTRUCTORS, legacy),
     (HOST_FUNCTIONS, always(OBJECT)),
     (builtins("float"), always(FLOAT)),

@@ -325,7 +325,9 @@ BY_RANK: dict[str, Rule] = {
 
 _RULES: tuple[tuple[Rule, str], ...] = (
     (same, "chunk multinomial split tril triu"),
-    (fixed(1), "bincount masked_select"),
+    (fixed(1), "addmv bincount masked_select mv"),
+    (fixed(2), "addbmm addmm mm torch.chain_matmul"),
+    (fixed(3), "baddbmm bmm"),
     (more(1), "unsqueeze F.embedding F.one_hot"),
     (more(-1), "select unbind .__iter__"),
     (reduction(0, 2), "std var torch.std_mean torch.var_mean"),
