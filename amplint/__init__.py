@@ -57,7 +57,8 @@ else:
         promised = "amplint.promised"
         if name == "__all__":
             names = vars(importlib.import_module(promised))
-            return ["Source", "__version__", "libcst", *(n for n in names if n[0] != "_")]
+            names = [each for each in names if each.isidentifier() and each[0] != "_"]
+            return ["Source", "__version__", "libcst", *names]
         apart = _APART.get(name)
         for home in (apart,) if apart else (promised, "amplint.unpromised"):
             if name[0] != "_" and hasattr(module := importlib.import_module(home), name):

@@ -137,6 +137,12 @@ class Builder:
             return self.expr(parsed)
         return self.expr(node)
 
+    def type_argument(self, node: ast.expr) -> int:
+        """An argument that is an annotation; unlike others, it is a part of an expression."""
+        self.node_place[node] = self.block
+        self.places[node] = self.annotation(node)
+        return self.places[node]
+
     def finish(self) -> Graph:
         return Graph(
             nodes=tuple(self.nodes),
@@ -702,7 +708,7 @@ class Builder:
         positional = [self.expr(arg) for arg in node.args]
         types = TYPE_ARGUMENTS.get(last_name(node.func), "")
         keywords = [
-            self.annotation(keyword.value) if keyword.arg == types else self.expr(keyword.value)
+            self.type_argument(keyword.value) if keyword.arg == types else self.expr(keyword.value)
             for keyword in node.keywords
         ]
         stars = any(isinstance(arg, ast.Starred) for arg in node.args) or any(
