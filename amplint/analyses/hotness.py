@@ -680,6 +680,11 @@ class Hotness(PlaceFact[Heat]):
                 "part of a forward pass, once per batch",
                 REACH_OF_DEFINITION,
             ),
+            (
+                self.inference.hierarchy.is_operator,
+                "an operator with a gradient, once per batch",
+                REACH_OF_LEARNING,
+            ),
             (self._is_loss_of_users, "a loss is computed here, once per batch", REACH_OF_LEARNING),
             (self._is_optimizer_step, "an optimizer's step, once per batch", REACH_OF_LOOP),
             (self._is_named_step, f"`{facts.name}`, once per training batch", REACH_OF_LEARNING),

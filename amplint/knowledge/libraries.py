@@ -356,6 +356,9 @@ OPTION_ACTIONS: dict[str, str] = {
 TYPE_VARIABLES: frozenset[str] = frozenset({"typing.TypeVar", "typing_extensions.TypeVar"})
 """A call that names a type, one that is not known but by its `bound`."""
 
+OPERATOR_MAKERS: frozenset[str] = frozenset({"custom_op", "triton_op"})
+"""The last names of decorators of `torch.library` that make operators, for all devices."""
+
 COPIES: frozenset[str] = frozenset({"copy.copy", "copy.deepcopy"})
 """A call that returns another of the same kind as its argument."""
 

@@ -219,10 +219,11 @@ class ParameterValues(FramePart):
         facts = self.facts
         # `forward` is given numbers as well, and gradients are all that `backward` is given.
         used = {"forward": self.frame.marks.surely_tensors, "backward": self.frame.marks.tensors}
-        is_context = node.data == facts.params[0].name
+        is_context = facts.cls is not None and node.data == facts.params[0].name
         if is_context or self.frame.number not in used.get(role, ()):
             return None
-        text = f"`{node.data}` is a parameter of a Function's `{role}`"
+        owner = "a Function's" if facts.cls is not None else "an operator's"
+        text = f"`{node.data}` is a parameter of {owner} `{role}`"
         return one(Tensor(device=self.frame.accelerator(node, text), rank=1))
 
     def gradients(self, node: Node) -> Value | None:

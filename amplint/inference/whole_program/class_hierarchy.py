@@ -226,10 +226,21 @@ class ClassHierarchy:
         return AUTOGRAD_FUNCTION in self.library_bases(cls)
 
     def autograd_role(self, function: str) -> str | None:
-        """The name of a method of a `torch.autograd.Function`. Ex) `backward`"""
+        """The name of a method of a `torch.autograd.Function`; "forward" for an operator."""
         facts = self._functions[function]
-        is_method = facts.cls is not None and self.is_autograd_function(facts.cls)
-        return facts.name if is_method else None
+        if facts.cls is None:
+            return "forward" if self.is_operator(function) else None
+        return facts.name if self.is_autograd_function(facts.cls) else None
+
+    def is_operator(self, function: str) -> bool:
+        """Whether `torch.library` makes an operator with a gradient of a function: the file says
+        that one has. (Which one was tempting to follow: it took 150 lines, for the same findings.)
+
+        Ex) `@torch.library.custom_op("own::scale", ...) def scale`, `scale.register_autograd(...)`
+        """
+        facts = self._functions[function]
+        registers = "register_autograd" in self._functions[f"{facts.path}::"].words
+        return registers and not libraries.OPERATOR_MAKERS.isdisjoint(facts.decorated)
 
     def hooks(self) -> frozenset[str]:
         """The functions that are registered as hooks of modules or tensors."""
