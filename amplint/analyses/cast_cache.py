@@ -179,7 +179,7 @@ class CastCache(Fact):
         ]
         if modules:
             is_half = any(isinstance(a, Object) and a.dtype in HALVES for a in modules)
-            return not is_half and not is_halved(state, callee)
+            return not is_half and not is_cast_to_half(state, callee)
         if value and Unknown() not in value:
             return False
         given = (number, *state.graph.nodes[number].arguments)
@@ -206,7 +206,7 @@ def innermost(state: State, block: int) -> int | None:
     return block if block >= 0 else None
 
 
-def is_halved(state: State, module: int) -> bool:
+def is_cast_to_half(state: State, module: int) -> bool:
     """Whether the function casts the module to half: model.half()"""
     graph = state.graph
     path = path_of(graph, module)

@@ -142,7 +142,7 @@ class CallGuards(Fact):
         """The nodes of what a call passes for a parameter, or for those that a loop goes over; as
         those of `_argument`."""
         graph = self.inference.states[function].graph
-        for each in drawn_from(graph, number):
+        for each in loop_elements(graph, number):
             node = graph.nodes[graph.narrowed(each)]
             parameter = self._parameter(function, node)
             if parameter is not None and parameter.kind == "starstar":
@@ -180,7 +180,7 @@ class CallGuards(Fact):
         if tested is UNKNOWN or UNKNOWN in others:
             return None
         if operator in ORDERS:
-            return ordered(operator, tested, others[0])
+            return comparison_outcome(operator, tested, others[0])
         if operator not in ("Is", "Eq") and written is None:
             return None
         # `1 == True` holds, and `1 is True` does not.
@@ -283,7 +283,7 @@ def asks_for_tensor(state: State, test: Node) -> bool:
     )
 
 
-def drawn_from(graph: Graph, number: int) -> tuple[int, ...]:
+def loop_elements(graph: Graph, number: int) -> tuple[int, ...]:
     """The nodes of which a node is any one: of the variable of a loop over a tuple its parts, of
     one over the values of a dict this; else itself.
 
@@ -319,7 +319,7 @@ def is_global(graph: Graph, node: Node) -> bool:
     return node.op == ops.NAME
 
 
-def ordered(operator: str, left: object, right: object) -> bool | None:
+def comparison_outcome(operator: str, left: object, right: object) -> bool | None:
     """The outcome of an order of two numbers; None where they are none."""
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None

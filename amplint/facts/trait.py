@@ -1,5 +1,5 @@
 """Facts about functions by which conditions of rules are sorted. (To name one imports no
-analysis: `traits.py` finds them.)"""
+analysis: `function_traits.py` finds them.)"""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ def model_of(text: str) -> Model:
     try:
         model = msgspec.convert(document, Model)
     except msgspec.ValidationError as error:
-        raise ModelError(told(str(error), document)) from None
+        raise ModelError(validation_message(str(error), document)) from None
     except RecursionError:
         raise ModelError("it is nested too deeply") from None
     check(model)
     return model
 
 
-def told(error: str, document: object) -> str:
+def validation_message(error: str, document: object) -> str:
     """An error of msgspec, whose place is given as the rows are counted by people, with a name."""
     what, _, where = error.rpartition(" - at `$") if " - at `$" in error else (error, "", "")
     what = UNKNOWN_FIELD.sub(lambda field: shown(field[1]), VALUE.sub("", what))

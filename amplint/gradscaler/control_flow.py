@@ -67,7 +67,7 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
             or index.callees(site)
             or (node.op == ops.CALL and index.role(site)[0] in (Role.SCALER, Role.DISABLED))
         ):
-            add_around(needed, graph, node.block)
+            add_ancestors(needed, graph, node.block)
         if node.op == ops.RAISE:
             raising.add(node.block)
         if is_carried(graph, number):
@@ -75,12 +75,12 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
         callees = index.inference.calls.edges.get(site, set())
         each = found if found is not None and found.kind is TrainingEventKind.BACKWARD else None
         if callees & index.leading[TrainingPart.BACKWARD] or each is not None:
-            add_around(training, graph, block_of_backward(index, site, each))
+            add_ancestors(training, graph, block_of_backward(index, site, each))
         if callees & index.leading[TrainingPart.STEPS] or (
             found is not None
             and is_scaler_step(index.inference, index.inference.states[function], found)
         ):
-            add_around(stepping, graph, node.block)
+            add_ancestors(stepping, graph, node.block)
     begins: dict[int, list[int]] = {}
     twins: dict[int, int] = {}
     sure: set[int] = set()
@@ -200,7 +200,7 @@ def innermost_loops(blocks: set[int], graph: Graph) -> frozenset[int]:
     )
 
 
-def add_around(blocks: set[int], graph: Graph, block: int) -> None:
+def add_ancestors(blocks: set[int], graph: Graph, block: int) -> None:
     """Add a block and those around it."""
     while block >= 0 and block not in blocks:
         blocks.add(block)

@@ -112,10 +112,10 @@ def atom_in_words(atom: Atom, depth: int = 0) -> str:
         return f"an instance of `{atom.cls.rpartition('::')[2]}`"
     if isinstance(atom, Device):
         return f"the device {atom.name}" if atom.name else f"a device {PLACES[atom.kind]}"
-    return named_in_words(atom)
+    return description_of(atom)
 
 
-def named_in_words(atom: Atom) -> str:
+def description_of(atom: Atom) -> str:
     """Ex) the function `step`, of which there is nothing else to say."""
     if isinstance(atom, Symbol):
         return f"`{atom.name}`"

@@ -1,5 +1,5 @@
 """Files of settings and the command line -> `Settings`. Which file holds for which code is for
-`hierarchy`."""
+`settings_hierarchy`."""
 
 from __future__ import annotations
 

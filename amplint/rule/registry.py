@@ -48,7 +48,7 @@ class UnknownRuleError(Exception):
 @cache
 def own_rules() -> tuple[Rule, ...]:
     """Every rule that amplint has itself, those of the engine included, in the order of codes."""
-    return collect(importlib.import_module("amplint.rules"))
+    return validated_rules(importlib.import_module("amplint.rules"))
 
 
 @cache
@@ -76,7 +76,7 @@ class AllRules(Sequence[Rule]):
         return len(all_rules())
 
 
-def collect(package: ModuleType) -> tuple[Rule, ...]:
+def validated_rules(package: ModuleType) -> tuple[Rule, ...]:
     """Import and validate amplint's rules; raise `RegistryError` at the first bad one."""
     return ordered([*ENGINE_RULES, *map(load, sorted(rule_modules(package)))])
 
@@ -147,11 +147,11 @@ def imported(module_name: str, package: str) -> ModuleType:
         return importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise RegistryError(
-            f"{of(package)}{module_name} cannot be imported: {describe(error)}"
+            f"{package_prefix(package)}{module_name} cannot be imported: {describe(error)}"
         ) from error
 
 
-def of(package: str) -> str:
+def package_prefix(package: str) -> str:
     """The beginning of a complaint about a module of an installed package."""
     return f"{package}: " if package else ""
 
@@ -164,7 +164,7 @@ def load(module_name: str, package: str = "") -> Rule:
         package: the installed package that brings it; "" for amplint.
     """
     rule = getattr(imported(module_name, package), "rule", None)
-    where = f"{of(package)}{module_name}"
+    where = f"{package_prefix(package)}{module_name}"
     if not isinstance(rule, Rule):
         raise RegistryError(f"{where} has no `rule = Rule(...)`")
     name = module_name.rpartition(".")[2].replace("_", "-")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from amplint.findings import selectors
 from amplint.findings.finding import Finding, Fix, Group, Safety, by_place, edited
@@ -62,6 +63,10 @@ class Filter:
     _chosen: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
     _handlers: dict[str, str | None] = field(default_factory=dict, compare=False)
 
+    @property
+    def _root(self) -> Path:
+        return self.request.project.root
+
     def is_complete(self, path: str, unread: Collection[str]) -> bool:
         """Whether all files that belong together with this one could be read.
 
@@ -104,8 +109,8 @@ class Filter:
         if settings is None or not any(finding.code in codes for finding in seen.findings):
             return
         suppressions = Suppressions(self.texts.get(path, Text("")), self._others)
-        file = self.request.project.root / path
-        for finding in without_superseded(seen.findings, self.request.rules, settings):
+        file = self._root / path
+        for finding in without_superseded(seen.findings, self.request.rules, settings, self._root):
             is_quiet = settings.ignores_in_file(finding, file) or suppressions.suppresses(finding)
             if finding.code in codes and not is_quiet:
                 yield finding
@@ -118,9 +123,9 @@ class Filter:
         request, settings = self.request, self.request.settings_of(path)
         chosen = self._rules_of(settings)
         not_for_it = {rule.code for rule in self.rules} - chosen.codes
-        file = request.project.root / path
+        file = self._root / path
         told = [finding for finding in seen.findings if finding.code not in not_for_it]
-        findings = without_superseded(told, request.rules, settings)
+        findings = without_superseded(told, request.rules, settings, self._root)
         left = [finding for finding in findings if not suppressions.suppresses(finding)]
         if complete and not (seen.problems or seen.notices):
             rules = request.rules, chosen.own, chosen.are_all
@@ -180,9 +185,10 @@ class Filter:
         selects = (
             settings.selects_finding(finding) and finding.code in self._rules_of(settings).codes
         )
-        if not selects or settings.ignores_in_file(finding, self.request.project.root / path):
+        if not selects or settings.ignores_in_file(finding, self._root / path):
             return self._unselected(finding, settings)
-        if finding not in without_superseded(seen.findings, self.request.rules, settings):
+        rules = self.request.rules
+        if finding not in without_superseded(seen.findings, rules, settings, self._root):
             return "another rule reports it instead"
         return "a comment allows it"
 
@@ -215,18 +221,22 @@ def _waiting(fix: Fix, torch: str, why: str = "") -> Fix:
 
 
 def without_superseded(
-    findings: Iterable[Finding], rules: Iterable[Rule], settings: Settings
+    findings: Iterable[Finding], rules: Iterable[Rule], settings: Settings, root: Path
 ) -> list[Finding]:
     """The findings at whose place no rule speaks that comes before theirs.
 
-    A rule that is switched off silences nothing. The place of a finding is its span, and the
-    beginnings of what it names as related: AMP204 speaks at the write, of the factory elsewhere.
+    A rule that is switched off, also for this file alone, silences nothing. The place of a finding
+    is its span, and the beginnings of what it names as related: AMP204 speaks at the write, of the
+    factory elsewhere.
     """
     findings = list(findings)
     superseded = {rule.code: rule.supersedes for rule in rules if rule.supersedes}
     speakers: dict[str, list[Finding]] = {}  # by code that they come before
     for finding in findings:
-        if finding.code in superseded and settings.selects_finding(finding):
+        is_off = not settings.selects_finding(finding) or settings.ignores_in_file(
+            finding, root / finding.path
+        )
+        if finding.code in superseded and not is_off:
             for code in superseded[finding.code]:
                 speakers.setdefault(code, []).append(finding)
     places = {code: FindingPlaces(those) for code, those in speakers.items()}

@@ -314,22 +314,15 @@ class Layout:
         return None
 
     def node_for(self, thing: ast.expr | ast.stmt) -> cst.CSTNode | None:
-        """The LibCST node of an `ast` node, also in a unit that was not parsed before."""
+        """The LibCST node of an `ast` node, also in a unit that was not parsed before. A constant is
+        paired with nothing, and found by its place."""
         try:
             tree = self.open(self.units.around(thing))
         except RefusedUnitError:
             return None
-        return tree.by_ast.get(id(thing))
-
-    def node_or_literal_for(self, thing: ast.expr | ast.stmt) -> cst.CSTNode | None:
-        """The same, also for a constant: it is paired with nothing, and found by its place."""
-        found = self.node_for(thing)
+        found = tree.by_ast.get(id(thing))
         if found is not None or not isinstance(thing, ast.Constant):
             return found
-        try:
-            tree = self.open(self.units.around(thing))
-        except RefusedUnitError:
-            return None
         literals = (node for node in tree.nodes if isinstance(node, LITERALS))
         at = place(self.content, thing)
         return next((node for node in literals if tree.spans.of(node) == at), None)

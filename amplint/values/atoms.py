@@ -135,7 +135,7 @@ class Tensor:
         grad: whether it carries an autograd graph; None where it is unknown.
         dtype_evidence: why the dtype is what it is ("half by the autocast region at ...").
         fresh: the factory that built it a moment ago ("torch.zeros"), and nothing else since.
-        dims: the number of dimensions, where it has some and it is known how many (`dims.py`).
+        dims: the number of dimensions, where it has some and it is known how many (`ranks.py`).
         half: of one whose dtype is unknown, the 16-bit dtype that it has on one path.
     """
 

@@ -611,7 +611,7 @@ class View:
             return self._asked_by
         layout = self.source.layout
         thing = self._thing if isinstance(self._thing, ast.expr | ast.stmt) else None
-        return layout.node_or_literal_for(thing) if thing is not None else None
+        return layout.node_for(thing) if thing is not None else None
 
     @property
     def text(self) -> str:

@@ -54,7 +54,7 @@ def device_type(region: Region, tensors: Iterable[Tensor]) -> str | None:
     return region.device
 
 
-def outputs_are_cast(at: View) -> bool:
+def library_casts_model_outputs(at: View) -> bool:
     """Whether some library casts what models give to float32, as it wraps them.
 
     Ex) model = accelerator.prepare(model), model = fabric.setup(model)
@@ -161,7 +161,7 @@ def _parts_of(at: View) -> Sequence[View]:
     return at.operands if at.op in ("list", "tuple") else (at,)
 
 
-def made_of(at: View, through: Collection[str]) -> View:
+def chain_root(at: View, through: Collection[str]) -> View:
     """The expression on which methods of these names are called: `ids`, for ids.view(-1).long()"""
     while at.op == "call" and at.method in through:
         receiver = at.receiver
@@ -192,6 +192,6 @@ def _calls_method(call: View, method: View) -> bool:
     return method.op == "attr" and call.op == "call" and call.operands[0].is_same(method)
 
 
-def is_called_on(at: View, call: View) -> bool:
+def is_receiver_of(at: View, call: View) -> bool:
     """Whether a method is called on a value."""
     return call.op == "call" and call.receiver is not None and call.receiver.is_same(at)

@@ -12,7 +12,7 @@ from amplint.knowledge.factories import FACTORIES, FROM_DATA
 from amplint.knowledge.operations import SHAPE_METHODS
 
 from .local_values import is_local, is_surely_int, resolved, shaped
-from .moves import is_only_read
+from .moves import is_sole_reader
 from .tensors import is_surely_tensor
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _parts_of(call: View) -> list[View]:
 def _built_under(name: View, refused: Collection[str], steps: int) -> Built | None:
     """The factory whose result a variable holds."""
     found = built(name.origin, refused, steps - 1)
-    return replace(found, is_named=True) if found and is_only_read(name, name.origin) else None
+    return replace(found, is_named=True) if found and is_sole_reader(name, name.origin) else None
 
 
 def _padded(buffer: View, device: View | None) -> Built | None:
@@ -183,7 +183,7 @@ def _writes_at_plain_place(write: View, after: View) -> bool:
     source = write.source
     is_assigned = isinstance(source.parent(source.parent(write.cst)), cst.Assign)
     is_plain = is_assigned and all(map(_is_plain, _indices_of(write)))
-    return is_plain and is_only_read(after, write)
+    return is_plain and is_sole_reader(after, write)
 
 
 def _overflows(name: str, word: str) -> bool:

@@ -79,7 +79,7 @@ def loop_of_batches(at: View) -> cst.For | cst.While | None:
     return None
 
 
-def is_kept(variable: View) -> bool:
+def is_bound_earlier(variable: View) -> bool:
     """Whether what an operand reads may have been bound in an earlier iteration."""
     return variable.is_joined or variable.op in ("attr", "name", "subscript")
 

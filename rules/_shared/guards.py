@@ -1,4 +1,4 @@
-"""Code that runs only on another version of torch, on demand, or once: it may stay as it is."""
+"""Code that may stay as it is: for another version of torch, on demand, once, or under a `try`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ._loop_invariance import LoopInvariance
 from .constants import PLAIN_NUMBERS
 from .factories import MAX_STEPS, operand_alone
 from .local_values import resolved
-from .moves import is_only_read, move_of, without_move
+from .moves import is_sole_reader, move_of, without_move
 from .tensors import has_other_layouts, has_own_classes, is_surely_tensor
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _built_from(at: View, steps: int = MAX_STEPS) -> View | None:
         return None
     if at.op == READ:
         made = _built_from(at.origin, steps - 1)
-        return made if made is not None and is_only_read(at, at.origin) else None
+        return made if made is not None and is_sole_reader(at, at.origin) else None
     if not _is_new_tensor(at) and _data_of(at) is not None:
         return at if not isinstance(at.cst, cst.NamedExpr) else None
     step = operand_alone(at)

@@ -106,7 +106,7 @@ def _is_called_device(node: cst.BaseExpression) -> bool:
     return isinstance(named, cst.Name) and named.value.endswith("device")
 
 
-def is_only_read(name: View, made: View) -> bool:
+def is_sole_reader(name: View, made: View) -> bool:
     """Whether what an expression has made is read by one variable at one place, and always."""
     source = name.source
     if not made.is_written:

@@ -59,11 +59,11 @@ from amplint.knowledge.casts import FACTORISES_PRODUCTS, NO_BFLOAT16, NO_HALF, p
 
 from .._shared.dtypes import (
     SAME_DTYPE,
+    chain_root,
     device_type,
     dtype_of_cast,
-    made_of,
+    library_casts_model_outputs,
     operation,
-    outputs_are_cast,
     tensor_on_a_path,
 )
 from .._shared.guards import is_caught, is_wished
@@ -174,7 +174,7 @@ def is_left_alone(call: View, tensors: list[Tensor]) -> bool:
 
 def leaves_region(call: View, tensors: list[Tensor]) -> bool:
     """Whether what a region has made half is so outside of it."""
-    return any(map(made_by_autocast, tensors)) and not outputs_are_cast(call)
+    return any(map(made_by_autocast, tensors)) and not library_casts_model_outputs(call)
 
 
 def is_cast(name: str, call: View, tensors: list[Tensor]) -> bool:
@@ -189,4 +189,4 @@ def is_cast(name: str, call: View, tensors: list[Tensor]) -> bool:
 
 def is_cast_here(operand: View) -> bool:
     """Ex) x.half(), or h after h = x.to(torch.float16)"""
-    return dtype_of_cast(made_of(operand.origin, SAME_DTYPE)) in HALF
+    return dtype_of_cast(chain_root(operand.origin, SAME_DTYPE)) in HALF

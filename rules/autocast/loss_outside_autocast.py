@@ -42,7 +42,7 @@ from amplint.knowledge.casts import policy
 from amplint.knowledge.modules import MODULES
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import operation, outputs_are_cast
+from .._shared.dtypes import library_casts_model_outputs, operation
 from ._regions import made_by_autocast
 
 LOSSES = frozenset(
@@ -81,7 +81,7 @@ rule = Rule(
 def check(call: View) -> Iterator[Finding]:
     given = operands_of_loss(call) if is_outside(call) else []
     half = [t for each in given if (t := each.tensor) is not None and made_by_autocast(t)]
-    if not half or len(half) < len(given) or outputs_are_cast(call):
+    if not half or len(half) < len(given) or library_casts_model_outputs(call):
         return
     message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss outside the region"
     append = call.source.edits.append_call

@@ -67,7 +67,7 @@ def check_clipping(call: View) -> Iterator[Finding]:
     if given is None or not speaks_of(call, FULLY_SHARDED):
         return
     sharded = given.ask(ShardedParameters)
-    if sharded is None or may_be_whole(call, sharded.certain):
+    if sharded is None or has_sharding_test(call, sharded.certain):
         return
     message = f"`{call.brief}` clips by the gradient norm of this process alone"
     yield call.finding(
@@ -84,13 +84,13 @@ def check_scaler(call: View) -> Iterator[Finding]:
     switch = call.arg("enabled", api.parameters.index("enabled"))
     sharded = call.ask(StepsOfSharded)
     is_off = switch is not None and constant(switch.value) is False
-    if sharded is None or is_off or may_be_whole(call, sharded.certain):
+    if sharded is None or is_off or has_sharding_test(call, sharded.certain):
         return
     message = f"`{call.brief}` may skip a step in this process alone: the processes diverge"
     yield call.finding(message, sharded.reasons, help="create a `ShardedGradScaler`")
 
 
-def may_be_whole(call: View, certain: bool) -> bool:
+def has_sharding_test(call: View, certain: bool) -> bool:
     """Whether the parameters may be whole where a call runs, for all that is known.
 
     Args:

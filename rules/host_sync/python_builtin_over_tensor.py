@@ -84,7 +84,9 @@ def check(call: View) -> Iterator[Finding]:
         tensor = iterated(operand, name) if alone else without_dimensions(operand.value)
         reasons = read_of_batches(call, tensor)
         if reasons is not None and operand.ask(TensorCertainty):
-            yield call.finding(told(name, operand, alone), reasons, on_device(name, call, operand))
+            yield call.finding(
+                told(name, operand, alone), reasons, tensor_method_fix(name, call, operand)
+            )
             return
 
 
@@ -124,7 +126,7 @@ def without_dimensions(value: Value) -> Tensor | None:
     return tensor if isinstance(tensor, Tensor) and tensor.rank != 1 else None
 
 
-def on_device(name: str, call: View, operand: View) -> Fix | None:
+def tensor_method_fix(name: str, call: View, operand: View) -> Fix | None:
     """The method of the tensor that does the same."""
     arguments = list(call.arguments)
     named = any(keyword is not None for _, keyword, _ in arguments)

@@ -52,7 +52,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.operations import OF_IT_ALONE
 
-from .._shared.growth import beginnings, growth_of, is_kept, loop_of_batches
+from .._shared.growth import beginnings, growth_of, is_bound_earlier, loop_of_batches
 from .._shared.tensors import is_under_no_grad
 from ._loss_terms import BackpropagatedValues
 
@@ -110,9 +110,9 @@ def additions(at: View) -> Iterator[tuple[View, View]]:
             yield at.receiver, given[0]
     elif at.operator in ("Add", "Sub"):
         left, right = at.operands
-        if is_sum(left) and (at.op == "aug" or is_kept(left)):
+        if is_sum(left) and (at.op == "aug" or is_bound_earlier(left)):
             yield left, right
-        if is_sum(right) and at.op == "binop" and at.operator == "Add" and is_kept(right):
+        if is_sum(right) and at.op == "binop" and at.operator == "Add" and is_bound_earlier(right):
             yield right, left
 
 

@@ -10,7 +10,7 @@ from amplint import READ, reachable
 from amplint.knowledge.dtypes import FLOATS, HALF
 
 from .._shared.constants import number_of
-from .._shared.dtypes import operation, outputs_are_cast
+from .._shared.dtypes import library_casts_model_outputs, operation
 
 if TYPE_CHECKING:
     from amplint import Reason, View
@@ -95,7 +95,7 @@ def sigmoid_of_unknown(at: View) -> Probability | None:
         return None
     if any(map(is_wide, reachable([probability.call], parts_of))):
         return None
-    return None if outputs_are_cast(at) else probability
+    return None if library_casts_model_outputs(at) else probability
 
 
 def is_wide(at: View) -> bool:

@@ -30,7 +30,7 @@ from amplint import Finding, Fix, Group, Rule, Unrun, View, calls, reachable
 from amplint.knowledge.host_reads import BUILTIN_READS, HOST_ATTRIBUTES, HOST_READS, NUMPY_READS
 from amplint.knowledge.operations import RESULTS
 
-from .._shared.dtypes import is_called_on, taken_by
+from .._shared.dtypes import is_receiver_of, taken_by
 from .._shared.reads import device_tensor, is_move_to_host, returns_at_once
 from .._shared.waits import between, waits
 
@@ -75,7 +75,7 @@ def reads(copy: View) -> Iterator[View]:
     """
     for tensor in reachable([copy], views_of):
         for taker in taken_by(tensor):
-            if is_called_on(tensor, taker):
+            if is_receiver_of(tensor, taker):
                 if is_read_by_method(taker):
                     yield taker
             elif is_read_by(taker):
@@ -85,7 +85,7 @@ def reads(copy: View) -> Iterator[View]:
 def views_of(tensor: View) -> Iterator[View]:
     """Ex) y[0], y.detach(), y.cpu() of y"""
     for taker in taken_by(tensor):
-        if is_called_on(tensor, taker):
+        if is_receiver_of(tensor, taker):
             if taker.method == "cpu" or kind_of_result(taker) == "same":
                 yield taker
         elif taker.op == "subscript" and taker.operands[0].is_same(tensor):

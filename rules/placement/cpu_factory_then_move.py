@@ -63,7 +63,7 @@ from .._shared.default_device import changes_default_device
 from .._shared.factories import Built, built, same_numbers
 from .._shared.guards import is_caught, is_kept
 from .._shared.host_copies import LEAF, OF_DATA, OF_FILL, Copy, constant_of, filling, moved_copy
-from .._shared.moves import Move, is_only_read, move_of, without_move
+from .._shared.moves import Move, is_sole_reader, move_of, without_move
 from ._host_built import HostBuilt
 from ._once_per_epoch import OncePerEpoch
 
@@ -123,7 +123,7 @@ def moved_result(call: View, receiver: View, place: Evidence) -> Iterator[Findin
     if move_of(call) is None or is_made_once(call) or changes_default_device(call):
         return
     made = receiver
-    if receiver.op == READ and is_only_read(receiver, receiver.origin):
+    if receiver.op == READ and is_sole_reader(receiver, receiver.origin):
         made = receiver.origin
     message = f"`{made.brief}` builds a tensor on the CPU, which is then moved"
     yield call.finding(message, (place,))

@@ -44,7 +44,7 @@ from amplint import (
 )
 
 from .._shared.local_values import is_local
-from .._shared.moves import is_only_read, move_of
+from .._shared.moves import is_sole_reader, move_of
 from .._shared.reads import heat_of_training
 
 ONLY_MOVED = "the pinned copy is only moved"
@@ -92,7 +92,7 @@ def pinning(moved: View) -> View | None:
     tensor = only(call.receiver.value)
     if not isinstance(tensor, Tensor | TensorTree) or tensor.device.kind == ACCELERATOR:
         return None
-    return call if moved.op != READ or is_only_read(moved, call) else None
+    return call if moved.op != READ or is_sole_reader(moved, call) else None
 
 
 def runs_beside(at: View) -> bool:

@@ -57,7 +57,7 @@ from amplint import (
 from .._shared.classes import constructor_around
 from .._shared.factories import MAX_STEPS, operand_alone
 from .._shared.host_copies import MOVES
-from .._shared.moves import is_only_read
+from .._shared.moves import is_sole_reader
 from .._shared.reads import heat_of_training
 
 REGISTERS = "register_buffer"
@@ -143,7 +143,7 @@ def kept_tensor(at: View, steps: int = MAX_STEPS) -> View | None:
         return None
     if at.op == READ:
         kept = kept_tensor(at.origin, steps - 1)
-        return kept if kept is not None and is_only_read(at, at.origin) else None
+        return kept if kept is not None and is_sole_reader(at, at.origin) else None
     step = operand_alone(at)
     return kept_tensor(step.operand, steps - 1) if step is not None else None
 

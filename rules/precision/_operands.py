@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from amplint import Reason, Tensor, View, reachable
 
-from .._shared.dtypes import is_called_on, taken_by
+from .._shared.dtypes import is_receiver_of, taken_by
 
 DEFAULT_DTYPE = re.compile(r"\bset_default_(dtype|tensor_type)\b")
 HALF_DEFAULT = r"^[^#]*\bset_default_(dtype|tensor_type)\(.*([Hh]alf|float16|bfloat16|BFloat16)"
@@ -34,7 +34,7 @@ def takers(at: View, through: Collection[str]) -> Iterator[tuple[View, View]]:
         return (each for each in taken_by(value) if is_through(each, value))
 
     def is_through(taker: View, value: View) -> bool:
-        return is_called_on(value, taker) and taker.method in through
+        return is_receiver_of(value, taker) and taker.method in through
 
     for value in reachable([at], called):
         yield from ((each, value) for each in taken_by(value) if not is_through(each, value))

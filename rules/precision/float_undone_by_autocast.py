@@ -47,7 +47,7 @@ from amplint import (
 )
 from amplint.knowledge.casts import CAST_WITHIN_ON_CPU, EQUAL_DTYPES
 
-from .._shared.dtypes import ARITHMETIC, SAME_DTYPE, dtype_of_cast, made_of
+from .._shared.dtypes import ARITHMETIC, SAME_DTYPE, chain_root, dtype_of_cast
 from ._operands import dtype_evidence, takers
 from ._region_casts import cast_product, is_cast_by, is_hard_coded
 
@@ -88,9 +88,9 @@ def check(at: View) -> Iterator[Finding]:
 
 def upcast(operand: View) -> View | None:
     """The cast to float32 that the operand comes from, if it serves nothing else."""
-    read = made_of(operand, SAME_DTYPE)
+    read = chain_root(operand, SAME_DTYPE)
     made = read.origin
-    cast = made_of(made, SAME_DTYPE)
+    cast = chain_root(made, SAME_DTYPE)
     if dtype_of_cast(cast) != "float32" or cast.receiver is None or not is_hard_coded(cast):
         return None
     if read.op != READ:

@@ -49,7 +49,7 @@ from amplint.knowledge.dtypes import half_on_a_path
 from amplint.knowledge.vocabulary import MAKES_LASTING
 
 from .._shared.dtypes import finding_on_dtype
-from .._shared.growth import beginnings, growth_of, is_kept, loop_of_batches
+from .._shared.growth import beginnings, growth_of, is_bound_earlier, loop_of_batches
 
 if TYPE_CHECKING:
     from amplint import Source
@@ -102,7 +102,7 @@ def may_grow(at: View) -> Iterator[View]:
         outlives = any(heat is None for heat in at.loops)
         sums = at.operands[:1] if at.op == "aug" else at.operands
         factors = [f for each in sums if each.op == "binop" for f in each.operands]
-        variables = (each for each in (*sums, *factors) if is_kept(each))
+        variables = (each for each in (*sums, *factors) if is_bound_earlier(each))
         yield from (each for each in variables if outlives or each.op == "attr")
 
 

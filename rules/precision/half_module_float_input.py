@@ -68,7 +68,7 @@ from amplint import (
 from amplint.knowledge.vocabulary import ASKS_DEVICE
 
 from .._shared.classes import constructor_around
-from .._shared.dtypes import differ, dtype_of_cast, is_called_on, taken_by
+from .._shared.dtypes import differ, dtype_of_cast, is_receiver_of, taken_by
 from .._shared.guards import tests_around, tests_before
 from .._shared.moves import move_of
 from ._operands import dtype_evidence
@@ -246,7 +246,7 @@ def casts_of(call: View, module: View) -> list[View] | None:
     src, around = call.source, [*call.source.ancestors(call.cst)]
     taken = taken_by(module) if module.op == READ else ()
     above = [each for each in taken if each.span.start <= call.span.start]
-    casts = [each for each in above if is_called_on(module, each) and dtype_of_cast(each)]
+    casts = [each for each in above if is_receiver_of(module, each) and dtype_of_cast(each)]
     blocks = [src.parent(src.statement(each.cst)) for each in casts]
     always = all(any(each is block for each in around) for block in blocks)
     return casts if always and not any(src.layout.value_used(each.cst) for each in casts) else None

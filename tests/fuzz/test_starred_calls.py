@@ -39,6 +39,7 @@ def test{number}(x, n, rest, options, flag):
         loss.backward()
 """
 PARTS = 4
+ENGINE = ("amplint/inference", "amplint/facts", "amplint/analyses", "amplint/gradscaler")
 
 
 def known_names() -> set[str]:
@@ -47,7 +48,7 @@ def known_names() -> set[str]:
     for module in pkgutil.iter_modules(knowledge.__path__):
         tables = importlib.import_module(f"{knowledge.__name__}.{module.name}")
         texts.update(each for value in vars(tables).values() for each in strings(value))
-    for tree in trees("amplint/inference", "amplint/facts", "amplint/analyses", "amplint/gradscaler", "rules"):
+    for tree in trees(*ENGINE, "rules"):
         constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
         texts.update(each for each in constants if isinstance(each, str))
     return {each for each in texts if DOTTED.fullmatch(each)}
@@ -101,9 +102,6 @@ def test_starred_calls_of_every_name_are_checked(part: int, tmp_path: Path) -> N
     files = {f"m{start}.py": program(names[start::20]).encode() for start in range(20)}
     assert all(ast.parse(each) for each in files.values())
     assert engine.run(request(write(files, tmp_path), files)).problems == ()
-
-
-ENGINE = ("amplint/inference", "amplint/facts", "amplint/analyses", "amplint/gradscaler")
 
 
 def test_nothing_else_counts_the_operands_of_a_call() -> None:

@@ -165,9 +165,9 @@ def finding(code: str, span: Span, *related: Related, group: Group = Group.PERFO
     return Finding(code, code.lower(), group, "a.py", span, "it is so", related=related)
 
 
-def left(rules: Sequence[Rule], *findings: Finding) -> list[str]:
-    settings = SettingsHierarchy().at(str(Path.cwd()))
-    return [one.code for one in without_superseded(findings, rules, settings)]
+def left(rules: Sequence[Rule], *findings: Finding, **options: object) -> list[str]:
+    settings = SettingsHierarchy(options).at(str(Path.cwd()))
+    return [one.code for one in without_superseded(findings, rules, settings, Path.cwd())]
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,12 @@ def test_a_rule_that_is_off_silences_nothing() -> None:
     rules = [rule("AMP501", "AMP201", group=Group.PEDANTIC), rule("AMP201")]
     first = finding("AMP501", ONE, group=Group.PEDANTIC)
     assert left(rules, first, finding("AMP201", ONE)) == ["AMP501", "AMP201"]
+
+
+def test_a_rule_that_is_off_for_a_file_silences_nothing_there() -> None:
+    rules, given = [rule("AMP501", "AMP201"), rule("AMP201")], finding("AMP501", ONE)
+    ignores = {"per-file-ignores": {"a.py": ["AMP501"]}}
+    assert left(rules, given, finding("AMP201", ONE), **ignores) == ["AMP501", "AMP201"]
 
 
 # ------------------------------------------------------------------------------ many runs

@@ -65,7 +65,7 @@ def test_the_rules_of_amplint_are_valid() -> None:
 def test_a_module_becomes_a_rule_named_after_it(package: ModuleType) -> None:
     write(package, "my_pattern", GOOD)
     write(package, "_shared", "1 / 0")  # modules with an underscore are no rules
-    rules = registry.collect(package)
+    rules = registry.validated_rules(package)
     assert [rule.code for rule in rules] == ["AMP000", "AMP001", "AMP807", "AMP901"]
     assert rules[-1].name == "my-pattern"
     assert sys.modules["rules_under_test.my_pattern"].rule is rules[-1]
@@ -102,7 +102,7 @@ def test_a_module_that_breaks_a_rule_is_named(
         broken = broken.replace("@rule.on", "@other.on")
     write(package, "my_pattern", broken)
     with pytest.raises(RegistryError, match="my_pattern") as caught:
-        registry.collect(package)
+        registry.validated_rules(package)
     assert complaint in str(caught.value)
 
 
@@ -110,7 +110,7 @@ def test_two_rules_with_one_code_are_refused(package: ModuleType) -> None:
     write(package, "one", GOOD)
     write(package, "other", GOOD)
     with pytest.raises(RegistryError, match="one and other both have the code AMP901"):
-        registry.collect(package)
+        registry.validated_rules(package)
 
 
 @pytest.mark.parametrize("text", ["AMP001", "amp001", "unused-suppression", "unused_suppression"])

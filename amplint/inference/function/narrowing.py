@@ -142,6 +142,7 @@ def with_forms(value: Value, forms: frozenset[str]) -> Value:
 
 
 def narrow_to(value: Value, classes: Value, models: Models) -> Value:
+    """The alternatives that are instances of one of some classes; arguments as in `narrow_out`."""
     made = [annotated(one(a), Device(None), models) for a in class_atoms(classes)]
     if not made or any(map(is_unknown, made)):
         forms = forms_of(classes) or TREE_FORMS
@@ -157,6 +158,15 @@ def narrow_to(value: Value, classes: Value, models: Models) -> Value:
 
 
 def narrow_out(value: Value, classes: Value, models: Models) -> Value:
+    """The alternatives that are instances of none of some classes.
+
+    Ex) a number, of what may be that or a tensor, after `if isinstance(x, torch.Tensor): return`
+
+    Args:
+        value: what was asked.
+        classes: a class, or a tuple of classes: what is an instance of any of them is gone.
+        models: of the frameworks that the project uses.
+    """
     target = join(annotated(one(a), Device(None), models) for a in class_atoms(classes))
     tensor = any(isinstance(a, Tensor) for a in target)
     hosts = {a.kind for a in target if isinstance(a, Host)}

@@ -1,11 +1,11 @@
 """A fixpoint taken up again after an edit, with what was known before it.
 
-What is evaluated again are the functions that have changed (`bodies.py`), those that see more of
-their files than keys (`interface.py`), then the readers of each key that changed by that, and the
-components among these. The outcome is that of a fixpoint from nothing: a node outside of components
-has the one value that its operands and keys give, and a component is evaluated from nothing
-whenever something that it depends on has changed. Where the fixpoint had come to a limit, there is
-nothing to take up.
+What is evaluated again are the functions that have changed (`function_bodies.py`), those that see
+more of their files than keys (`interface.py`), then the readers of each key that changed by that,
+and the components among these. The outcome is that of a fixpoint from nothing: a node outside of
+components has the one value that its operands and keys give, and a component is evaluated from
+nothing whenever something that it depends on has changed. Where the fixpoint had come to a limit,
+there is nothing to take up.
 
 What was known lies on disk (`snapshot.py`), or in memory (`continuation.py`).
 """

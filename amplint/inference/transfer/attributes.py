@@ -48,7 +48,7 @@ def attribute(atom: Atom, name: str, site: Site) -> Value:
     if isinstance(atom, Tensor):
         return tensor_attribute(atom, name, site)
     if isinstance(atom, TensorTree):
-        return blob_attribute(atom, name)
+        return tensor_tree_attribute(atom, name)
     if isinstance(atom, Object):
         return object_attribute(atom, name)
     if isinstance(atom, Device) and name == "type":
@@ -135,7 +135,7 @@ ATTRIBUTES = frozenset(
 COUNTING = "num_"  # Ex) num_graphs, num_nodes of a batch of graphs
 
 
-def blob_attribute(blob: TensorTree, name: str) -> Value:
+def tensor_tree_attribute(blob: TensorTree, name: str) -> Value:
     """A nest may be a tensor or a container: its methods are those of both."""
     if name == "device":
         return one(blob.device) if blob.device.kind else UNKNOWN

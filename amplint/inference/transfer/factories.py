@@ -195,7 +195,7 @@ def factory_rank(facts: Factory, arguments: Arguments) -> int | None:
     """Whether what is built has dimensions, where their number is unknown."""
     if facts.rank not in ("like", "data", "sizes"):
         return None
-    given = [only(value) for value in ranks.shaping(facts, arguments)]
+    given = [only(value) for value in ranks.shape_arguments(facts, arguments)]
     if any(isinstance(a, Sequence) if facts.rank == "data" else is_shape(a) for a in given):
         return 1
     return next((a.rank for a in given if isinstance(a, Tensor | Host)), None)

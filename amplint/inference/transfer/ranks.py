@@ -99,13 +99,13 @@ def of_factory(name: str, facts: Factory, arguments: Arguments) -> int | None:
     """
     if facts.rank in ("scalar", "some"):
         return 0 if facts.rank == "scalar" else FACTORIES_OF_PLANES.get(name, 1)
-    given = shaping(facts, arguments)
+    given = shape_arguments(facts, arguments)
     if facts.rank == "sizes":
         return of_sizes(given)
     return nesting(given[0]) if given and facts.rank in ("like", "data") else None
 
 
-def shaping(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
+def shape_arguments(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
     """Those of the arguments that decide the shape: the sizes, the data, a tensor of that shape."""
     word = "size" if facts.rank == "sizes" else facts.parameters[0]
     if word in arguments.keywords:
@@ -123,7 +123,7 @@ def of_constructor(arguments: Arguments) -> int | None:
     given = arguments.positional
     if arguments.unsure or not given:
         return None
-    if isinstance(sole(given[0]), Row):
+    if isinstance(single_atom(given[0]), Row):
         return nesting(given[0])
     return len(given) if all(is_host(value, INTEGER_KINDS) for value in given) else None
 
@@ -138,7 +138,7 @@ def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
         return None
     gathered = []
     for key in keys:
-        atom = sole(key)
+        atom = single_atom(key)
         if atom == NONE:
             tensor += 1
         elif is_host(key, INTEGER_KINDS):
@@ -159,13 +159,13 @@ def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
 # ---------------------------------------------------------------------------- values
 
 
-def sole(value: Value) -> Atom | None:
+def single_atom(value: Value) -> Atom | None:
     """The one thing that the value certainly is, None as a value included."""
     return next(iter(value)) if len(value) == 1 else None
 
 
 def is_slice(value: Value) -> bool:
-    atom = sole(value)
+    atom = single_atom(value)
     return isinstance(atom, Host) and atom.kind == "object"
 
 
@@ -177,7 +177,7 @@ def count(value: Value | None) -> int | None:
     """
     if value is None or is_number(value):
         return None if value is None else 0
-    atom = sole(known(value) - {NONE})
+    atom = single_atom(known(value) - {NONE})
     if not isinstance(atom, Tensor):
         return None
     return 0 if atom.rank == 0 else atom.dims
@@ -185,7 +185,7 @@ def count(value: Value | None) -> int | None:
 
 def nesting(value: Value) -> int | None:
     """How many dimensions a tensor of these data has: a tensor, a number, a nest of lists."""
-    atom = sole(value)
+    atom = single_atom(value)
     if not isinstance(atom, Row):
         return count(value)
     inside = atom.items if atom.items is not None else (atom.element,)
@@ -196,7 +196,7 @@ def of_sizes(given: Sequence[Value]) -> int | None:
     """How many sizes these are: (2, 3), ((2, 3),), (n,)"""
     if len(given) != 1:
         return len(given) or None
-    atom = sole(given[0])
+    atom = single_atom(given[0])
     if isinstance(atom, Row):
         return len(atom.items) if atom.items is not None else None
     return 1 if is_host(given[0], INTEGER_KINDS) else None
@@ -206,7 +206,7 @@ def plus(number: int | None, more: int | None) -> int | None:
     return None if number is None or more is None else number + more
 
 
-def less(number: int | None, gone: int | None) -> int | None:
+def minus(number: int | None, gone: int | None) -> int | None:
     """The rank that is left: at least 0, since torch lets 0-dim tensors name a dimension."""
     return None if number is None or gone is None else max(number - gone, 0)
 
@@ -234,7 +234,7 @@ def fixed(number: int) -> Rule:
 
 def more(number: int) -> Rule:
     """Ex) unsqueeze, diagonal (-1)"""
-    return lambda call: plus(same(call), number) if number > 0 else less(same(call), -number)
+    return lambda call: plus(same(call), number) if number > 0 else minus(same(call), -number)
 
 
 def broadcast(call: RankedCall) -> int | None:
@@ -257,11 +257,11 @@ def loss(call: RankedCall) -> int | None:
     return 0 if reduction is None or constant(reduction) in ("mean", "sum") else None
 
 
-def sizes(call: RankedCall) -> int | None:
+def rank_of_sizes(call: RankedCall) -> int | None:
     """Ex) x.view(2, -1), torch.reshape(x, (2, -1)), x.view(torch.int32)"""
     named = call.get(len(call.rest.positional), "size", "shape", "dims", "repeats")
     given = call.rest.positional if named is None else (named,)
-    return same(call) if given and isinstance(sole(given[0]), DType) else of_sizes(given)
+    return same(call) if given and isinstance(single_atom(given[0]), DType) else of_sizes(given)
 
 
 def reduction(dim: int, keepdim: int) -> Rule:
@@ -278,7 +278,7 @@ def reduction(dim: int, keepdim: int) -> Rule:
             return same(call) if constant(kept) is True else None
         given = call.get(dim, "dim", "axis")
         if given is not None and not is_host(given, {"bool"}) and given != {NONE}:
-            return less(same(call), of_sizes([given]) or None)
+            return minus(same(call), of_sizes([given]) or None)
         return 0
 
     return rule
@@ -286,11 +286,11 @@ def reduction(dim: int, keepdim: int) -> Rule:
 
 def extremum(call: RankedCall) -> int | None:
     """Ex) torch.max(x, 1), torch.max(x, y)"""
-    second = sole(call.get(0, "other") or frozenset())
+    second = single_atom(call.get(0, "other") or frozenset())
     return broadcast(call) if isinstance(second, Tensor) else reduction(0, 1)(call)
 
 
-def line(call: RankedCall) -> int | None:
+def flattened_rank(call: RankedCall) -> int | None:
     """Ex) x.ravel(), x.unique(): all elements as one line, where nothing else is said"""
     return None if call.rest.positional or call.rest.keywords else 1
 
@@ -309,7 +309,7 @@ def places(call: RankedCall) -> int | None:
     return 2 - as_tuple if isinstance(as_tuple, bool) else None
 
 
-def chosen(call: RankedCall) -> int | None:
+def rank_of_where(call: RankedCall) -> int | None:
     """Ex) torch.where(mask, x, y), torch.where(mask)"""
     return broadcast(call) if call.rest.positional or call.rest.keywords else 1
 
@@ -320,7 +320,7 @@ BY_RANK: dict[str, Rule] = {
     "scalar-without-dim": reduction(0, 1),
     "broadcast": broadcast,
     "reduction": loss,
-    "sizes": sizes,
+    "sizes": rank_of_sizes,
 }
 
 _RULES: tuple[tuple[Rule, str], ...] = (
@@ -333,10 +333,10 @@ _RULES: tuple[tuple[Rule, str], ...] = (
     (reduction(0, 2), "std var torch.std_mean torch.var_mean"),
     (reduction(1, 2), "norm linalg.norm linalg.vector_norm"),
     (extremum, "max min"),
-    (line, "ravel unique unique_consecutive"),
+    (flattened_rank, "ravel unique unique_consecutive"),
     (flattened, "flatten"),
     (places, "nonzero"),
-    (chosen, "where"),
+    (rank_of_where, "where"),
 )
 RULES: dict[str, Rule] = {name: rule for rule, words in _RULES for name in names(words)}
 """What an operation follows where the rank does not tell the number."""

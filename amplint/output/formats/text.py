@@ -44,7 +44,7 @@ def render(report: Report) -> str:
     is_known = report.outcome.findings or not report.outcome.problems
     if report.with_summary and report.outcome.files and is_known:
         if report.columns is not None and len(found) > MANY:
-            blocks.append(costliest(found, report))
+            blocks.append(costliest_line(found, report))
         blocks.append(summary(report.outcome))
         blocks += off_by_default(report.outcome)
     return "\n".join(blocks)
@@ -95,7 +95,7 @@ def cut_chain(finding: Finding, report: Report) -> list[str]:
     ]
 
 
-def costliest(found: Sequence[Entry], report: Report) -> str:
+def costliest_line(found: Sequence[Entry], report: Report) -> str:
     """The places to look at first, again where a reader's eyes are: below a long report."""
     dearest = [one.first for one in found if not is_brief(one.first)][:FIRST]
     where = [f"{report.place(one.path, one.span.start)} {one.code}" for one in dearest]
