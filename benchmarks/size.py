@@ -26,9 +26,9 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 11_350,
-    "amplint without verify": 38_530,
+    "amplint without verify": 38_600,
     "the harness": 8_480,
-    "tests": 40_520,
+    "tests": 40_560,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,

@@ -53,7 +53,7 @@ from amplint.knowledge.vocabulary import (
 )
 from amplint.util.walks import Solver, reachable
 from amplint.values.atoms import NONE, Host, Symbol, Tensor, TensorTree, Unknown, Value, may_be
-from amplint.values.lattice import known
+from amplint.values.lattice import known, only
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
 MAX_PARTS = 4  # of an `and` or `or`
@@ -445,12 +445,15 @@ class ColdGuards(Fact):
         return {"Eq": "else", "NotEq": "if"}.get(test.data[0])
 
     def _empty_side(self, state: State, test: Node) -> str | None:
-        """`len(sentences) == 0`, `labels.size(0) == 0`: an empty batch is rare."""
+        """`len(sentences) == 0`, `labels.size(0) == 0`: an empty batch is rare, and so is a mask
+        that keeps nothing (`mask.sum() > 0`)."""
         size, zero = (state.graph.nodes[n] for n in test.operands[:2])
         if zero.op != ops.CONST or zero.data != 0:
             return None
         callee = state.graph.nodes[size.operands[0]] if size.op == ops.CALL else None
-        measured = callee is not None and callee.data in COUNTS
+        measured = callee is not None and (
+            callee.data in COUNTS or (callee.data == "sum" and is_of_mask(state, callee))
+        )
         if size.op == ops.SUBSCRIPT:
             shape = state.graph.nodes[size.operands[0]]
             measured = shape.op == ops.ATTR and shape.data == "shape"
@@ -636,6 +639,12 @@ class ColdGuards(Fact):
             off = Host("bool", False, True)
             return off in value and known(value) <= {off, NONE}
         return False
+
+
+def is_of_mask(state: State, method: Node) -> bool:
+    """Whether a method is one of a tensor of booleans."""
+    tensor = only(state.values[method.operands[0]]) if method.op == ops.ATTR else None
+    return isinstance(tensor, Tensor) and tensor.dtype == "bool"
 
 
 def summands(graph: Graph, number: int) -> tuple[int, ...]:

@@ -245,8 +245,8 @@ HANDLES_CHECKPOINTS = re.compile(
 )
 """Ex) load_checkpoint, _commit_decoupled_checkpoint; not checkpoint_forward"""
 
-LOADS_STATE = re.compile(r"(^|_)load_(from_)?state_dict")
-"""Ex) load_state_dict, _load_from_state_dict, _load_state_dict_hook"""
+LOADS_STATE = re.compile(r"(^|_)(load|convert|cvt|adapt|remap|rename)_(\w+_)?state_dict")
+"""Ex) load_state_dict, _load_from_state_dict, _load_state_dict_hook, cvt_state_dict_moco"""
 
 MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
 """A decorator that keeps results. Ex) functools.lru_cache, functools.cached_property, cached,
@@ -276,7 +276,8 @@ EXPORT_PATH = re.compile(r"(^|[/_])(onnx|export)(_[^/]*)?\.py$")
 
 OUTPUT_FLAG = re.compile(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
-    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_(freq|every|interval)$"
+    r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_(freq|every|interval)$",
+    re.IGNORECASE,
 )
 """A flag that is a wish of the user for output, and off most of the time."""
 
@@ -358,6 +359,9 @@ OF_DEVICES = words_of(
     """
 )
 """A file that moves anything to a device, or has a library do so, says one of these."""
+
+MOVES_TENSORS = r"\.(?:to|cpu)\(", (".to(", ".cpu(")
+"""Text of a move that need not name a device, and the parts of which one stands in such a line."""
 
 ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
 """Text of a test of the device."""

@@ -17,6 +17,7 @@ from amplint.inference.incremental.interface import different
 from amplint.inference.incremental.resumption import take_up
 from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, taken
 from amplint.inference.whole_program.presumption import Presumption
+from amplint.inference.whole_program.text_questions import trains_on_host
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project import observations
@@ -112,10 +113,10 @@ class Linker:
 
 def environment_of(files: Files) -> list[str]:
     """All that decides about values besides the digests of the files: amplint itself, the project's
-    models of frameworks, what files ask of these, and whether it presumes that they run under
-    autocast."""
+    models of frameworks, what files ask of these, whether it presumes that they run under
+    autocast, and whether they train on the CPU."""
     presumption = Presumption(files, files.assumes_autocast)
-    told = [*files.own_models, *files.asked_by_files, *presumption.told]
+    told = [*files.own_models, *files.asked_by_files, *presumption.told, str(trains_on_host(files))]
     return [environment_digest(), *told, observations.digest_of(files.observed)]
 
 
@@ -189,6 +190,8 @@ class LiveLinker:
             return None
         old, new = inference.files.own, files.own
         if Presumption(files, files.assumes_autocast).told != inference.unseen.presumption.told:
+            return None
+        if trains_on_host(files) != inference.texts.trains_on_host:
             return None
         if files.own_models != inference.files.own_models:
             return None

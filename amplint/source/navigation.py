@@ -314,8 +314,8 @@ class Layout:
         return None
 
     def node_for(self, thing: ast.expr | ast.stmt) -> cst.CSTNode | None:
-        """The LibCST node of an `ast` node, also in a unit that was not parsed before. A constant is
-        paired with nothing, and found by its place."""
+        """The LibCST node of an `ast` node, also in a unit that was not parsed before. A constant
+        is paired with nothing, and found by its place."""
         try:
             tree = self.open(self.units.around(thing))
         except RefusedUnitError:

@@ -54,6 +54,7 @@ from amplint import (
     View,
     nodes,
     only,
+    reachable,
 )
 from amplint import libcst as cst
 from amplint.knowledge.dtypes import INTEGRAL
@@ -99,7 +100,7 @@ def check_write(at: View) -> Iterator[Finding]:
     reasons = read_of_batches(at, device_tensor(source.value))
     if reasons is None or at.assigned is None or changes_default_device(at):
         return
-    if _is_moved_with(at):
+    if _is_moved_with(at) or _mixes_devices(source):
         return
     message = f"a write into `{buffer.brief}`, on the CPU, makes the host wait in every iteration"
     help = "make it on the device: pass `device=` to the factory"
@@ -114,6 +115,19 @@ def _is_moved_with(write: View) -> bool:
         for call in calls
         if call.op == "call"
     )
+
+
+def _mixes_devices(written: View) -> bool:
+    """Whether what is written would raise if what seems to be on the CPU were there.
+
+    Ex) `x[j] = mask[j] * x[j] + noise.cuda()`
+    """
+
+    def terms(each: View) -> list[View]:
+        return [part.origin for part in each.operands] if each.op == "binop" else []
+
+    tensors = (part.tensor for part in reachable([written.origin], terms))
+    return any(t is not None and t.device.kind == CPU.kind and t.rank != 0 for t in tensors)
 
 
 def keep_on_device(call: View) -> Fix | None:

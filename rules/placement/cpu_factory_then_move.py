@@ -32,9 +32,9 @@ the tensor; or for a bool, since `torch.jit.trace` cannot record `torch.full` of
 
 Known limits: `torch.tensor(data).cuda()` is not reported, because `device=` saves no copy there
 (AMP510); a constant that is copied for every batch is AMP502. Not reported are tensors that are
-made once and kept (`if self.window is None: self.window = ...`), once an epoch, or to test whether
-there is a device; `.cuda(index)` with an index that may be None; and calls with `out=`,
-`pin_memory=True`, `generator=` or `names=`.
+made once and kept (`if self.window is None: self.window = ...`), once an epoch, where a state
+dict is loaded or converted, or to test whether there is a device; `.cuda(index)` with an index that
+may be None; and calls with `out=`, `pin_memory=True`, `generator=` or `names=`.
 """
 
 from __future__ import annotations

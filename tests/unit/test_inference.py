@@ -194,6 +194,11 @@ isinstance narrows | x: tensor
     def f(x):
         if isinstance(x, torch.Tensor):
             use(x)
+what is an instance of none of some classes | x: unknown | y: tensor
+    def f(x, y):
+        if not isinstance(x, (torch.Tensor, float, z)) and not isinstance(y, (int, float, z)):
+            use(x, y)
+    f(torch.zeros(3), torch.zeros(3))
 numpy is no tensor | x: numpy
     import numpy as np
     x = np.zeros(3).sum()

@@ -97,3 +97,52 @@ def test_what_forward_runs_beside_the_loss_is_evaluation_by_its_name(
 def test_the_network_of_an_export_is_not_trained(path: str, found: int, tmp_path: Path) -> None:
     text = DETECTOR.format(other="forward_all")
     assert counts(lint({path: text.encode()}, tmp_path).findings)["AMP101"] == found
+
+
+AGENT = """
+import torch
+from torch import nn
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.net(x)
+
+    def act(self, observation):
+        return self(torch.from_numpy(observation).float()).detach(){copied}.numpy()
+"""
+TRAINS = """
+import torch
+
+def train(policy, loader):
+    optimizer = torch.optim.Adam(policy.parameters())
+    losses = []
+    for x in loader:
+        loss = policy(x).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("copied", "others", "found"),
+    [
+        ("", {}, 0),
+        ("", {"notes.py": b'"""Trains on any device, such as cuda."""'}, 0),
+        (".cpu()", {}, 1),
+        ("", {"main.py": b"from agent import Policy\nPolicy().cuda()"}, 1),
+        ("", {"main.py": b"def put(net, args):\n    return net.to(args.place)"}, 1),
+        ("", {"main.py": b"import lightning"}, 1),
+    ],
+)
+def test_a_project_that_makes_numpy_arrays_of_outputs_as_they_are_trains_on_the_cpu(
+    copied: str, others: dict[str, bytes], found: int, tmp_path: Path
+) -> None:
+    agent = AGENT.format(copied=copied)
+    files = {"agent.py": agent.encode(), "train.py": TRAINS.encode(), **others}
+    assert counts(lint(files, tmp_path).findings)["AMP101"] == found

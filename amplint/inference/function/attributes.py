@@ -122,7 +122,7 @@ class AttributeReads(FramePart):
 
     def saved(self, node: Node) -> Value:
         """`ctx.saved_tensors`: on the device, except what `forward` is seen to save of the CPU."""
-        device = self.frame.accelerator(node, "saved by `forward` for `backward`")
+        device = self.frame.usual_device(node, "saved by `forward` for `backward`")
         presumed = one(Tensor(device=device))
         key = Key("field", self.facts.cls or "", SAVED)
         seen = only(self.access.read(key)) if self.facts.cls is not None else None
@@ -184,9 +184,9 @@ class AttributeReads(FramePart):
         if name == "state" and infer.hierarchy.is_optimizer(instance.cls):
             return OPTIMIZER_STATE
         if name == "device" and infer.hierarchy.is_module(instance.cls):
-            return one(self.frame.accelerator(node, "the module's device"))
+            return one(self.frame.usual_device(node, "the module's device"))
         if name in REGISTRIES and infer.hierarchy.is_module(instance.cls):
-            device = self.frame.accelerator(node, "parameters and buffers of a module")
+            device = self.frame.usual_device(node, "parameters and buffers of a module")
             return one(MappingValue(one(Tensor(device=device))))
         bases = infer.hierarchy.library_bases(instance.cls)
         if not bases:

@@ -375,7 +375,7 @@ class Calls(FramePart):
         name = constant(arguments.get("name", 0))
         value = arguments.get("tensor", 1) or arguments.get("param", 1) or UNKNOWN
         if isinstance(name, str):
-            device = self.frame.accelerator(node, "the module's tensors live on the device")
+            device = self.frame.usual_device(node, "the module's tensors live on the device")
             moved = join(
                 one(moved_to(a, device)) if isinstance(a, Tensor | TensorTree) else one(a)
                 for a in value

@@ -17,7 +17,6 @@ from amplint.inference.transfer.kinds import NUMBER
 from amplint.inference.whole_program.use_evidence import Marks
 from amplint.ir.model import FunctionFacts, Node
 from amplint.values.atoms import (
-    ACCELERATOR,
     CPU,
     UNKNOWN,
     Arguments,
@@ -25,12 +24,15 @@ from amplint.values.atoms import (
     Device,
     Evidence,
     Object,
+    Region,
     Shows,
     Tensor,
     TensorTree,
     Value,
     one,
 )
+
+Why = Callable[[str, Shows], Evidence | None]
 
 
 class Frame:
@@ -74,7 +76,10 @@ class Frame:
         return self.inference.files.models
 
     def site(self, node: Node) -> Site:
-        return Site(self.regions.of(node.block), partial(self.evidence, node), self.models)
+        return self.site_in(self.regions.of(node.block), partial(self.evidence, node))
+
+    def site_in(self, region: Region | None, evidence: Why) -> Site:
+        return Site(region, evidence, self.models, self.inference.texts.trains_on_host)
 
     def settled(self, value: Value) -> Value:
         """The value as it is kept for a node."""
@@ -85,7 +90,7 @@ class Frame:
         region = self.regions.of(node.block)
         return self.inference.memo.result(
             (operation, operands, region),
-            lambda: operation(*operands, Site(region, no_evidence, self.models)),
+            lambda: operation(*operands, self.site_in(region, no_evidence)),
         )
 
     def called(self, atom: Atom, arguments: Arguments, node: Node) -> Value:
@@ -93,7 +98,7 @@ class Frame:
         region = self.regions.of(node.block)
         return self.inference.memo.result(
             (atom, arguments.key, region),
-            lambda: transfer.call(atom, arguments, Site(region, no_evidence, self.models)),
+            lambda: transfer.call(atom, arguments, self.site_in(region, no_evidence)),
         )
 
     def evidence(self, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
@@ -105,9 +110,10 @@ class Frame:
         """The same of a node of another function."""
         return None
 
-    def accelerator(self, node: Node, text: str) -> Device:
-        """The accelerator, where a convention that a text names says so of a node."""
-        return Device(ACCELERATOR, self.evidence(node, text, Shows.CONVENTION))
+    def usual_device(self, node: Node, text: str) -> Device:
+        """The accelerator, where a convention that a text names says so of a node. Where the
+        project trains on the CPU, that."""
+        return self.site_in(None, partial(self.evidence, node)).usual(text)
 
     def of(self, number: int) -> Value:
         return self.values[number]
@@ -121,7 +127,7 @@ class Frame:
         Args:
             what: the sentence that says so, for the evidence.
         """
-        device = self.accelerator(node, what)
+        device = self.usual_device(node, what)
         values = {
             "batch": one(TensorTree(device)),
             "host batch": one(TensorTree(CPU)),

@@ -167,9 +167,10 @@ def narrow_out(value: Value, classes: Value, models: Models) -> Value:
         classes: a class, or a tuple of classes: what is an instance of any of them is gone.
         models: of the frameworks that the project uses.
     """
-    target = join(annotated(one(a), Device(None), models) for a in class_atoms(classes))
-    tensor = any(isinstance(a, Tensor) for a in target)
-    hosts = {a.kind for a in target if isinstance(a, Host)}
+    # Each class of a tuple is excluded, whatever stands beside it. (A join of many is unknown.)
+    made = [a for c in class_atoms(classes) for a in annotated(one(c), Device(None), models)]
+    tensor = any(isinstance(a, Tensor) for a in made)
+    hosts = {a.kind for a in made if isinstance(a, Host)}
     left = frozenset(
         a
         for a in value

@@ -133,7 +133,7 @@ class ParameterValues(FramePart):
         ):
             return None
         text = f"`{node.data}` is a parameter of `{facts.name}`"
-        device = self.frame.accelerator(node, text)
+        device = self.frame.usual_device(node, text)
         if step:
             is_data = node.data == "batch" or (
                 not has_default and node.data not in PLACES_OF_BATCHES
@@ -224,7 +224,7 @@ class ParameterValues(FramePart):
             return None
         owner = "a Function's" if facts.cls is not None else "an operator's"
         text = f"`{node.data}` is a parameter of {owner} `{role}`"
-        return one(Tensor(device=self.frame.accelerator(node, text), rank=1))
+        return one(Tensor(device=self.frame.usual_device(node, text), rank=1))
 
     def gradients(self, node: Node) -> Value | None:
         """The `*gradients` of a backward pass."""

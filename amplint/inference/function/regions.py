@@ -13,8 +13,20 @@ from amplint.ir import ops
 from amplint.ir.flow import origins
 from amplint.ir.model import SIDES, FunctionFacts, Graph, Node, path_of
 from amplint.knowledge import libraries
-from amplint.values.atoms import BOTTOM, Autocast, Instance, Region, Symbol, Value, entered, ordered
+from amplint.values.atoms import (
+    BOTTOM,
+    Autocast,
+    DType,
+    Instance,
+    Region,
+    Symbol,
+    Value,
+    entered,
+    one,
+    ordered,
+)
 
+FLOAT32 = one(DType("float32"))
 RUN_BY_CALL = frozenset({"forward", "__call__"})  # methods that a call of a module runs
 
 
@@ -102,7 +114,9 @@ class FunctionRegions:
             return around
         node = self.graph.nodes[opening[0]]
         flag, holds = self.tested(block)
-        if not holds and flag in map(self.flag, self.switches(node)):
+        if not holds and flag in map(self.flag, self.options(node, "enabled")):
+            return replace(around, enabled=False)
+        if self.is_float32(node, flag, holds):
             return replace(around, enabled=False)
         of_opener = set(self.chain(opener))
         chosen = [n for n in self.chain(node.block) if n not in of_opener]
@@ -126,15 +140,31 @@ class FunctionRegions:
         is_context = facts.kind == "with" and facts.node >= 0
         return is_context and opened_by(self.values[facts.node]) is not None
 
-    def switches(self, made: Node) -> Iterable[int]:
-        """The flags that a call passes to autocast."""
+    def is_float32(self, made: Node, flag: str | int, holds: bool) -> bool:
+        """Whether a region is given float32, which switches it off, where a test has an outcome.
+
+        Ex) `if amp: dtype = torch.float16`, `autocast(dtype=dtype)`, and then `if not amp:`
+        """
+        given = [n for each in self.options(made, "dtype") for n in origins(self.graph, each)]
+        blocks = {n: self.chain(self.graph.nodes[n].block) for n in given}
+        left = [
+            self.values[n]
+            for n, around in blocks.items()
+            if (flag, not holds)
+            not in [self.tested(b) for b in around if self.graph.blocks[b].kind in SIDES]
+        ]
+        return bool(left) and all(value == FLOAT32 for value in left)
+
+    def options(self, made: Node, parameter: str) -> Iterable[int]:
+        """The values that a call passes to autocast for a parameter."""
         for atom in self.values[made.operands[0]] if made.op == ops.CALL else ():
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
             api = libraries.AUTOCASTS.get(name)
-            place = api.parameters.index("enabled") if api is not None else None
-            flag = made.argument(place, "enabled")
-            if flag >= 0 and (api or isinstance(atom, Autocast)):
-                yield flag
+            names = api.parameters if api is not None else ()
+            place = names.index(parameter) if parameter in names else None
+            given = made.argument(place, parameter)
+            if given >= 0 and (api or isinstance(atom, Autocast)):
+                yield given
 
     def tested(self, block: int) -> tuple[str | int, bool]:
         """The flag that a block is under, and what it is there."""

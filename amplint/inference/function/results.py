@@ -11,7 +11,6 @@ from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
 from amplint.inference.function.regions import opened_by
 from amplint.inference.state import Key, State
-from amplint.inference.transfer import Site
 from amplint.ir import ops
 from amplint.ir.flow import alternatives
 from amplint.ir.model import Graph, Node
@@ -89,7 +88,7 @@ class CallResults(FramePart):
         callees = [a for a in state.values[node.operands[0]] if makes_context(a)]
         if len(callees) != 1:
             return None
-        site = Site(None, partial(self.frame.evidence_in, function, node), self.frame.models)
+        site = self.frame.site_in(None, partial(self.frame.evidence_in, function, node))
         return transfer.call(callees[0], arguments, site)
 
     def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:

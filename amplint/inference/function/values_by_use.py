@@ -12,6 +12,7 @@ from amplint.ir.flow import method_called
 from amplint.ir.model import Node
 from amplint.values.atoms import (
     ACCELERATOR,
+    CPU,
     UNKNOWN,
     Atom,
     Device,
@@ -56,7 +57,7 @@ class ValuesByUse(FramePart):
             term = self.term(node)
             return one(Mapping(term) if kind == NAMED else Sequence(None, term))
         if kind == "output":
-            return one(TensorTree(self.frame.accelerator(node, "a model's output"), "output"))
+            return one(TensorTree(self.frame.usual_device(node, "a model's output"), "output"))
         if kind is None and number in self.frame.marks.lengths:
             text = "the lengths of packed sequences must be on the CPU"
             return one(
@@ -85,7 +86,7 @@ class ValuesByUse(FramePart):
 
     def term(self, node: Node) -> Value:
         """A part of a loss."""
-        device = self.frame.accelerator(node, "part of a loss that is backpropagated")
+        device = self.frame.usual_device(node, "part of a loss that is backpropagated")
         return one(Tensor(None, device, None, True))
 
     def with_terms(self, number: int, value: Value) -> Value:
@@ -127,6 +128,8 @@ class ValuesByUse(FramePart):
     def where_trained(self, loss: int) -> Device:
         """The device of a loss: that on which its backward pass runs."""
         call = self.graph.nodes[self.frame.marks.backward[loss]]
+        if self.inference.texts.trains_on_host:
+            return CPU
         return Device(ACCELERATOR, self.frame.evidence(call, "backpropagated here", Shows.BACKWARD))
 
     def is_scaled(self, backward: Node) -> bool:

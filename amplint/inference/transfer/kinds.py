@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from amplint.frameworks.models import Models, models_with
-from amplint.values.atoms import ACCELERATOR, NONE, Device, Evidence, Host, Region, Shows, one
+from amplint.values.atoms import ACCELERATOR, CPU, NONE, Device, Evidence, Host, Region, Shows, one
 
 INT = one(Host("int"))
 
@@ -36,17 +36,20 @@ NOTHING = one(NONE)
 class Site:
     """Where an operation stands: the autocast region around it, and how to give it as a reason.
 
-    `models`: what is known of frameworks there.
+    `models`: what is known of frameworks there. `on_host`: whether the project trains on the CPU.
     """
 
     region: Region | None
     evidence: Callable[[str, Shows], Evidence | None]
     models: Models = field(default_factory=lambda: models_with(()))
+    on_host: bool = False
 
     def chosen(self, text: str) -> Device:
         """The accelerator, which the code chooses here."""
         return Device(ACCELERATOR, self.evidence(text, Shows.PLACEMENT))
 
     def usual(self, text: str) -> Device:
-        """The accelerator, where most values of such a role are."""
+        """The accelerator, where most values of such a role are, if the project trains there."""
+        if self.on_host:
+            return CPU
         return Device(ACCELERATOR, self.evidence(text, Shows.CONVENTION))

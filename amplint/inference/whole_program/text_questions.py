@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from amplint.inference.whole_program.definitions import Definitions
 from amplint.ir.file_index import File
-from amplint.knowledge.vocabulary import IDLE_SCALER, OF_DEVICES, TEST_PATH
+from amplint.ir.file_set import Files
+from amplint.knowledge.vocabulary import IDLE_SCALER, MOVES_TENSORS, OF_DEVICES, TEST_PATH
 
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.
@@ -25,6 +27,10 @@ class ProjectTexts:
         self._matches: dict[str, bool] = {}
         self._stored: dict[str, bool] = {}
         self._idle_scalers: dict[str, bool] = {}
+
+    @cached_property
+    def trains_on_host(self) -> bool:
+        return trains_on_host(self._files)
 
     def makes_idle_scaler(self, path: str) -> bool:
         """Whether a file has a GradScaler for the CPU, or one that is switched off."""
@@ -77,6 +83,21 @@ class ProjectTexts:
 def makes_idle_scaler(text: str) -> bool:
     """Whether a file has a GradScaler for the CPU, or one that is switched off."""
     return "GradScaler(" in text and IDLE_SCALER.search(text) is not None
+
+
+def trains_on_host(files: Files) -> bool:
+    """Whether a project trains on the CPU, so that nothing in it is on another device.
+
+    It runs backward passes itself, and makes NumPy arrays of what has a gradient, which raises for
+    a tensor of another device. No file moves a tensor, speaks of devices or names a framework.
+    """
+    texts = [file.text for file in files.own.values()]
+    if not files.own_holding("backward") or not any(".detach().numpy()" in text for text in texts):
+        return False
+    if any(files.matching(*MOVES_TENSORS)):
+        return False
+    frameworks = {package for model in files.models.models for package in model.packages}
+    return not any(any(files.holding(word)) for word in sorted(OF_DEVICES | frameworks))
 
 
 def speaks_of_devices(file: File) -> bool:
