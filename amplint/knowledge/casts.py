@@ -27,7 +27,7 @@ EQUAL_DTYPES: frozenset[str] = frozenset(
         torch.chain_matmul torch.conv1d torch.conv2d torch.conv3d torch.conv_transpose1d
         torch.conv_transpose2d torch.conv_transpose3d torch.einsum torch.tensordot
         F.bilinear F.conv1d F.conv2d F.conv3d F.conv_transpose1d F.conv_transpose2d
-        F.conv_transpose3d F.linear F.scaled_dot_product_attention
+        F.conv_transpose3d F.grouped_mm F.linear F.scaled_dot_product_attention
         linalg.matmul linalg.multi_dot
         nn.Conv1d nn.Conv2d nn.Conv3d nn.ConvTranspose1d nn.ConvTranspose2d nn.ConvTranspose3d
         nn.GRU nn.GRUCell nn.LSTM nn.LSTMCell nn.Linear nn.MultiheadAttention nn.RNN nn.RNNCell

@@ -173,8 +173,8 @@ tensor unknown int64: torch.searchsorted
 tensor some same: addbmm addmm addmv baddbmm bmm mm mv torch.bilinear torch.cdist torch.chain_matmul
     torch.conv1d torch.conv2d torch.conv3d torch.conv_tbc torch.conv_transpose1d
     torch.conv_transpose2d torch.conv_transpose3d torch.convolution torch.pdist F.bilinear F.conv1d
-    F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d F.conv_transpose3d F.linear
-    F.pdist F.scaled_dot_product_attention linalg.multi_dot
+    F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d F.conv_transpose3d
+    F.grouped_mm F.linear F.pdist F.scaled_dot_product_attention linalg.multi_dot
 tensor unknown same: inner matmul .__matmul__ .__rmatmul__ torch.einsum torch.tensordot
     linalg.matmul linalg.vecdot
 tensor broadcast same: cross linalg.cross

@@ -157,6 +157,7 @@ F.local_response_norm : z, 2
 addbmm : x, z, u
 baddbmm : z, z, u
 bmm : z, u
+F.grouped_mm : z.repeat(1, 1, 2), u.repeat(1, 2, 2)
 addmv : v, x, w
 addr : x, v, w
 mv : x, w
@@ -949,7 +950,7 @@ UNCOVERED = {
         torch.native_group_norm torch.native_layer_norm torch.native_norm torch.segment_reduce
         torch.sym_constrain_range torch.sym_constrain_range_for_size torch.sym_float
         torch.sym_fresh_size torch.sym_int torch.sym_ite torch.sym_max torch.sym_min torch.sym_not
-        torch.sym_sqrt torch.sym_sum F.assert_int_or_pair F.boolean_dispatch F.grouped_mm
+        torch.sym_sqrt torch.sym_sum F.assert_int_or_pair F.boolean_dispatch
         F.handle_torch_function F.has_torch_function F.has_torch_function_unary
         F.has_torch_function_variadic F.scaled_grouped_mm F.scaled_mm
     """,

@@ -10,7 +10,7 @@ from amplint.knowledge.names import names
 NEWER: frozenset[str] = frozenset(
     names(
         """
-        hash_tensor .const_data_ptr .mtia F.linear_cross_entropy
+        hash_tensor .const_data_ptr .mtia F.grouped_mm F.linear_cross_entropy
         nn.Buffer nn.LinearCrossEntropyLoss nn.utils.get_total_norm torch.optim.Adafactor
         torch.distributed.fsdp.fully_shard torch.optim.Muon
         """
