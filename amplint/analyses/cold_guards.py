@@ -568,7 +568,8 @@ class ColdGuards(Fact):
         )
 
     def _is_often(self, state: State, number: int) -> bool:
-        """Whether a period is a few steps by the default of an option, and is no wish for output.
+        """Whether a period is a few steps by the default of an option, and is no wish for output;
+        or is one step.
 
         Ex) n of `step % n`, of `def train(n: int = 2)` and add_argument("--n", type=int, default=2)
         """
@@ -576,7 +577,9 @@ class ColdGuards(Fact):
         return (
             bool(periods)
             and not self._is_wish(state, number)
-            and all(isinstance(n.const, int) and n.const <= OFTEN and not n.known for n in periods)
+            and all(
+                isinstance(n.const, int) and n.const <= (1 if n.known else OFTEN) for n in periods
+            )
         )
 
     def _is_clock(self, state: State, number: int, depth: int) -> bool:

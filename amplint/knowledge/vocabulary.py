@@ -89,6 +89,9 @@ WEIGHT = re.compile(
 )
 """What the terms of a loss are weighted with."""
 
+COUNT = re.compile(r"(^|_)(denom\w*|normali[sz]er|(n|num)_?(tokens|samples|items)|sample_size)$")
+"""What a loss was averaged over."""
+
 # --------------------------------------------------------------------------- training
 
 PLACES_OF_BATCHES = frozenset({"batch_idx", "batch_nb", "optimizer_idx", "dataloader_idx"})

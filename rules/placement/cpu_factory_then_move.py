@@ -20,6 +20,10 @@ A function of the project may build the tensor from numbers alone, and its calle
 
     grid = make_grid(nx, ny).to(x.device)             # give `make_grid` the device
 
+A function of the project that does nothing else may move it, too:
+
+    mask = to_gpu(torch.zeros(n))                     # def to_gpu(x): return x.cuda()
+
 Fix safety: safe for zeros, ones, full, empty, eye, integer arange and a constant, which are the
 same on every device. Unsafe for rand and similar functions (another generator: other random
 numbers), for linspace, float arange and windows (the last bit may differ), after `expand` (the copy
@@ -28,7 +32,7 @@ elements), with `requires_grad=True` (the moved tensor is not a leaf, the one bu
 is), for a constant that a variable repeats, and if only the visible calls show what it is cast to,
 compared with or moved to. None after `.type("torch.FloatTensor")` and similar calls, since a tensor
 type includes a device; at module level, if the move is on a later line; if another function builds
-the tensor; or for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
+or moves the tensor; or for a bool, since `torch.jit.trace` cannot record `torch.full` of one.
 
 Known limits: `torch.tensor(data).cuda()` is not reported, because `device=` saves no copy there
 (AMP510); a constant that is copied for every batch is AMP502. Not reported are tensors that are
@@ -42,18 +46,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint import (
+    CPU,
     READ,
     Change,
     DType,
     Evidence,
     Finding,
     Fix,
+    Function,
     Group,
     Rule,
     Same,
     Tensor,
     View,
     calls,
+    calls_of,
 )
 from amplint import libcst as cst
 from amplint.knowledge.factories import FACTORIES
@@ -65,6 +72,7 @@ from .._shared.guards import is_caught, is_kept
 from .._shared.host_copies import LEAF, OF_DATA, OF_FILL, Copy, constant_of, filling, moved_copy
 from .._shared.moves import Move, is_sole_reader, move_of, without_move
 from ._host_built import HostBuilt
+from ._moving_helper import MovedByHelper
 from ._once_per_epoch import OncePerEpoch
 
 DEFAULT = "torch.Tensor"
@@ -103,6 +111,20 @@ def check(call: View) -> Iterator[Finding]:
         yield from moved_constant(call, copy)
     elif (place := receiver.ask(HostBuilt)) is not None:
         yield from moved_result(call, receiver, place)
+
+
+@rule.on(calls_of(Function))
+def check_helper(call: View) -> Iterator[Finding]:
+    """Ex) to_gpu(torch.zeros(n)), where `to_gpu(x)` returns `x.cuda()`"""
+    given = next((each for _, keyword, each in call.arguments if keyword is None), None)
+    place = call.ask(MovedByHelper) if given is not None and not call.has_star else None
+    if given is None or place is None:
+        return
+    moved, made = call.tensor, built(given, refused=["device"])
+    if made is None or (moved is not None and moved.device == CPU) or is_made_once(call):
+        return
+    message = f"`{made.call.called.text}(...)` is built on the CPU and then moved"
+    yield made.call.finding(message, (place,))
 
 
 def moved_factory(call: View, made: Built) -> Iterator[Finding]:

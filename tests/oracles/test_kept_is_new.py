@@ -546,6 +546,13 @@ def test_other_bases_and_all_names_of_a_module_are_not_taken_up(
     assert take_up(linked(indexed(PROJECT)), edited(path, old, new)) is None
 
 
+def test_another_method_that_gives_a_loss_is_not_taken_up(take_up: TakeUp) -> None:
+    trained = "class Trainer:\n    def train(self, x):\n        self.compute(x).backward()\n"
+    before = {**PROJECT, "trainer.py": trained}
+    then = {**before, "trainer.py": trained.replace("compute", "loss")}
+    assert take_up(linked(indexed(before)), then) is None
+
+
 def test_where_much_has_changed_all_is_linked_from_nothing(
     monkeypatch: pytest.MonkeyPatch, take_up: TakeUp
 ) -> None:

@@ -35,6 +35,7 @@ from amplint.values.atoms import (
     Device,
     Function,
     Instance,
+    Mapping,
     Method,
     NoGrad,
     Object,
@@ -285,8 +286,13 @@ class Calls(FramePart):
             if special is not None:
                 return special
             if infer.hierarchy.kind_of(atom.name) == "loader":
-                own = arguments.get("collate_fn", 6) or BOTTOM
-                return self.collated(self.frame.called(atom, arguments, node), own)
+                loader = self.frame.called(atom, arguments, node)
+                own = arguments.get("collate_fn", 6)
+                return (
+                    self.collated(loader, own)
+                    if own is not None
+                    else self.stacked(loader, arguments.get("dataset", 0) or BOTTOM)
+                )
         return self.frame.called(atom, arguments, node)
 
     def contexts_of(self, cls: str, makers: list[str], arguments: Arguments, node: Node) -> Value:
@@ -326,20 +332,25 @@ class Calls(FramePart):
 
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
-        returned = [
-            self.access.read(Key("return", identity))
-            for function in ordered(collate)
-            for identity in self.run_by(function)
-        ]
-        parts = reachable((a for v in returned for a in ordered(v)), held)
-        devices = [part.device for part in parts if isinstance(part, Tensor | TensorTree)]
-        if not devices or any(device.kind != ACCELERATOR for device in devices):
+        returned = self.returned(i for function in ordered(collate) for i in self.run_by(function))
+        parts = reachable(returned, held)
+        return with_batches(loader, [a for a in parts if isinstance(a, Tensor | TensorTree)])
+
+    def stacked(self, loader: Value, dataset: Value) -> Value:
+        """A loader without a `collate_fn`, whose batches are on the device if the items of its
+        dataset are nothing but tensors there: numbers and arrays are stacked on the CPU."""
+        classes = [atom.cls for atom in dataset if isinstance(atom, Instance)]
+        if len(classes) < len(dataset):
             return loader
-        device = Device(ACCELERATOR, first_of(each.evidence for each in devices))
-        return frozenset(
-            replace(a, device=device) if isinstance(a, Object) and a.kind == "loader" else a
-            for a in loader
-        )
+        methods = self.inference.hierarchy.methods
+        returned = self.returned(i for cls in sorted(classes) for i in methods(cls, "__getitem__"))
+        parts = [a for a in reachable(returned, held) if not isinstance(a, Sequence | Mapping)]
+        tensors = [a for a in parts if isinstance(a, Tensor | TensorTree)]
+        return with_batches(loader, tensors) if len(tensors) == len(parts) else loader
+
+    def returned(self, functions: Iterable[str]) -> list[Atom]:
+        """All that functions may return."""
+        return [a for i in functions for a in ordered(self.access.read(Key("return", i)))]
 
     def run_by(self, function: Atom) -> list[str]:
         """The functions of the project that a call of this runs."""
@@ -626,6 +637,18 @@ def entered_by_calls(graph: Graph) -> set[int]:
 def held(atom: Atom) -> Iterator[Atom]:
     """The values that lie in a container."""
     return (each for value in inner(atom) for each in ordered(value))
+
+
+def with_batches(loader: Value, tensors: Iterable[Tensor | TensorTree]) -> Value:
+    """A loader, whose batches are on the device if all tensors that make them are."""
+    devices = [tensor.device for tensor in tensors]
+    if not devices or any(device.kind != ACCELERATOR for device in devices):
+        return loader
+    device = Device(ACCELERATOR, first_of(each.evidence for each in devices))
+    return frozenset(
+        replace(a, device=device) if isinstance(a, Object) and a.kind == "loader" else a
+        for a in loader
+    )
 
 
 def is_executor(atom: Atom) -> bool:

@@ -52,6 +52,7 @@ class Interface(msgspec.Struct, array_like=True):
         stars: the modules of which it imports everything.
         marks: by class, what uses in it say of its fields.
         numbers: by class, what uses in it show to be numbers: by the last name, the paths.
+        giving_losses: by method, the methods of `self` of which it backpropagates the result.
     """
 
     definitions: dict[str, PublicPart]
@@ -59,6 +60,7 @@ class Interface(msgspec.Struct, array_like=True):
     stars: list[str]
     marks: dict[str, dict[str, str]]
     numbers: dict[str, dict[str, list[str]]]
+    giving_losses: dict[str, list[str]]
 
 
 def interface(inference: Inference, file: File) -> Interface:
@@ -91,6 +93,7 @@ def interface(inference: Inference, file: File) -> Interface:
         [repr(module.nodes[number].data) for number in module.bindings.get("*", ())],
         {cls: dict(inference.uses.marks_of_class(cls)) for cls in file.facts.classes},
         {cls: by_last_name(inference.uses.numbers_of_class(cls)) for cls in file.facts.classes},
+        {f: names for f in functions if (names := inference.uses.methods_giving_losses(f))},
     )
 
 
@@ -149,7 +152,8 @@ class InterfaceDifference:
         names: those under which something is found that was not, or that was something else.
         bound: those of these that modules bind.
         classes: the names of classes that have other methods, or other classes derived from them.
-        is_large: whether it changes what classes derive from, all names of a module, or a package.
+        is_large: whether it changes what classes derive from, all names of a module, or a package,
+            or which methods return losses.
     """
 
     gone: frozenset[str]
@@ -160,7 +164,7 @@ class InterfaceDifference:
     is_large: bool
 
 
-NOTHING = Interface({}, {}, [], {}, {})
+NOTHING = Interface({}, {}, [], {}, {}, {})
 
 
 def difference(
@@ -188,7 +192,7 @@ def difference(
             else:
                 is_large |= known[0].bases != known[1].bases
         bound |= different(old.bindings, new.bindings)
-        is_large |= old.stars != new.stars
+        is_large |= old.stars != new.stars or old.giving_losses != new.giving_losses
         for cls in old.marks.keys() & new.marks.keys():
             names |= different(old.marks[cls], new.marks[cls])
             names |= different(old.numbers[cls], new.numbers[cls])

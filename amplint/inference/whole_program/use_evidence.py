@@ -31,6 +31,7 @@ from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.modules import RETURNING_ITSELF
 from amplint.knowledge.vocabulary import (
     CONFIGURATION,
+    COUNT,
     DEVICE_NAME,
     MODEL,
     OPTIMIZER,
@@ -217,6 +218,15 @@ def losses_of(graph: Graph, returns_loss: bool) -> dict[int, int]:
     for number in graph.returns if returns_loss else ():
         losses.update(dict.fromkeys(returned_losses(graph, number), number))
     return losses
+
+
+def methods_giving_losses(graph: Graph) -> Iterator[str]:
+    """The methods of `self` that return a loss whose backward pass runs in a graph."""
+    for loss in losses_of(graph, returns_loss=False):
+        for number in reachable([loss], lambda at: alternatives(graph, at)):
+            method, _ = method_called(graph, graph.nodes[number])
+            if method and path_of(graph, graph.nodes[number].operands[0]) == f"self.{method}":
+                yield method
 
 
 def used_as_tensors(
@@ -631,9 +641,27 @@ def outputs(graph: Graph, loss: Node) -> Iterator[int]:
     if loss.op == ops.CALL:
         # `loss = criterion(model(x), y)`: what the loss is made of is a model's output.
         yield from (n for n in loss.arguments if graph.nodes[n].op == ops.CALL)
-    elif loss.op == ops.UNPACK and calls_model(graph, loss.operands[0]):
+    elif loss.op == ops.UNPACK and gives_outputs(graph, loss.operands[0]):
         # `loss, parts = model(x)`: what comes with a loss is a model's output, too.
         yield loss.operands[0]
+
+
+def gives_outputs(graph: Graph, number: int) -> bool:
+    """Whether a node is the call of a model, and all that is unpacked from it are outputs."""
+    return calls_model(graph, number) and not comes_with_count(graph, number)
+
+
+def comes_with_count(graph: Graph, output: int) -> bool:
+    """Whether a count is unpacked from an output, by its name: one of Python, or on the CPU.
+
+    Ex) loss, correct, denominator = model(x)
+    """
+    return any(
+        graph.nodes[number].op == ops.UNPACK and graph.nodes[number].operands[0] == output
+        for name, numbers in graph.bindings.items()
+        if COUNT.search(name)
+        for number in numbers
+    )
 
 
 def parts_of_loss(graph: Graph, number: int, kind: str) -> Iterator[tuple[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from amplint.inference.whole_program import use_evidence
 from amplint.inference.whole_program.class_hierarchy import ClassHierarchy
@@ -21,6 +22,7 @@ class UsesInProject:
     """
 
     def __init__(self, definitions: Definitions, hierarchy: ClassHierarchy) -> None:
+        self._definitions = definitions
         self._files = definitions.files
         self._functions = definitions.functions
         self._classes = definitions.classes
@@ -36,7 +38,9 @@ class UsesInProject:
         if function not in self._marks:
             facts = self._functions[function]
             graph = self._files[facts.path].graph(function)
-            returns_loss = facts.name in self._files.models.giving_losses
+            returns_loss = (
+                facts.name in self._files.models.giving_losses or function in self._returning_losses
+            )
             self._marks[function] = use_evidence.read(graph, facts.name, returns_loss)
         return self._marks[function]
 
@@ -52,6 +56,30 @@ class UsesInProject:
                 found = [nodes[n].data for n in losses if nodes[n].op == ops.PARAM]
             self._backpropagates[function] = tuple(sorted(found))
         return self._backpropagates[function]
+
+    @cached_property
+    def _returning_losses(self) -> frozenset[str]:
+        """The methods of which another one of their class runs the backward pass of the result."""
+        # A graph that is built here adds the lambdas in it to the functions.
+        return frozenset(
+            method
+            for facts in [*self._definitions.own_functions()]
+            if facts.cls is not None
+            for name in self.methods_giving_losses(facts.id)
+            for cls in (facts.cls, *self._hierarchy.subclasses(facts.cls))
+            for method in self._classes[cls].methods.get(name, ())
+        )
+
+    def methods_giving_losses(self, function: str) -> list[str]:
+        """The names of the methods of `self` of which a method backpropagates the result.
+
+        Ex) compute of `loss = self.compute(batch)`, before `loss.backward()`
+        """
+        facts = self._functions[function]
+        if facts.cls is None or "backward" not in facts.words:
+            return []
+        graph = self._files[facts.path].graph(function)
+        return sorted(use_evidence.methods_giving_losses(graph))
 
     def given_for_losses(self, function: str) -> frozenset[int]:
         """The nodes of a function that it hands to another one which runs the backward pass of what
