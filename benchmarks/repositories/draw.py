@@ -1,12 +1,12 @@
-"""Draw the ninth validation set: training repositories, before anybody has looked at their code.
+"""Draw validation sets of training repositories, before anybody has looked at their code.
 
-    python -m benchmarks.repositories.draw order              names.txt in the order of taking
-    python -m benchmarks.repositories.draw files DIR          which files of a repository to label
-    python -m benchmarks.repositories.draw take MIRRORS DIR   take repositories, lay them out in DIR
+    python -m benchmarks.repositories.draw order                 names.txt in the order of taking
+    python -m benchmarks.repositories.draw files DIR             which files of one to label
+    python -m benchmarks.repositories.draw take SET MIRRORS DIR  take some, lay them out in DIR
 
-names.txt holds what the searches gave; left_out.txt those that must not
-be drawn (kept back, named in this project, a copy of one of these) and why.
-The others are sorted in lower case and shuffled by the seed; that order is the order of taking.
+names.txt holds what the searches gave; left_out.txt those that must not be drawn (kept back, named
+in this project, a copy of one of these) and why. The others are sorted in lower case and shuffled
+by the seed; that order is the order of taking. Each set goes on where the one before it ended.
 
 A repository is skipped, with the reason in skipped.txt, that cannot be had, that is a copy of one
 that has been labelled, that has no Python file with a training step, that has more than 400 Python
@@ -33,15 +33,16 @@ from pathlib import Path
 from tests.accuracy.draw import WORDS
 
 SEED = 9
-REPOSITORIES = 24
+SETS = {"ninth": 24, "tenth": 16}  # how many repositories each takes
 MOST_PYTHON_FILES = 400
 MOST_FILES, LEAST_FILES = 6, 2  # of a repository
 MOST_LINES = 1200  # of a file
 COPIED = 0.6  # of its lines in one file of a repository that has been labelled
 REPEATED = 0.9  # of its lines in one file of its own that was chosen
 LARGEST_CONFIGURATION = 200_000  # bytes
+TABLES = ("repositories", "files", "skipped")
 
-HERE = Path(__file__).resolve().parent / "ninth"
+HERE = Path(__file__).resolve().parent
 # What has been labelled and is often copied; for `take` these are fetched too.
 LABELLED = (
     "NVIDIA/BigVGAN",
@@ -163,7 +164,14 @@ def git(root: Path, *arguments: str, given: bytes = b"") -> bytes:
     ).stdout
 
 
-def take(mirrors: Path, into: Path) -> None:
+def before(name: str) -> set[str]:
+    """What the sets before one have taken or skipped."""
+    earlier = list(SETS)[: list(SETS).index(name)]
+    tables = [HERE / each / f"{table}.txt" for each in earlier for table in TABLES[::2]]
+    return {line.split()[0] for table in tables for line in table.read_text().splitlines()}
+
+
+def take(which: str, mirrors: Path, into: Path) -> None:
     labelled = [
         telling_lines(content.decode(errors="replace"))
         for name in LABELLED
@@ -173,8 +181,9 @@ def take(mirrors: Path, into: Path) -> None:
     taken: list[str] = []
     chosen: list[str] = []
     skipped: list[str] = []
-    for name in order():
-        if len(taken) == REPOSITORIES:
+    seen = before(which)
+    for name in (each for each in order() if each not in seen):
+        if len(taken) == SETS[which]:
             break
         had = snapshot(mirrors, name)
         reason = COPIES.get(name) or why_skipped(had)
@@ -191,8 +200,8 @@ def take(mirrors: Path, into: Path) -> None:
             shutil.rmtree(root)
             reason = f"fewer than {LEAST_FILES} files to label ({len(to_label)})"
         skipped.append(f"{name}\t{reason}")
-    for table, lines in (("repositories", taken), ("files", chosen), ("skipped", skipped)):
-        (HERE / f"{table}.txt").write_text("".join(f"{line}\n" for line in lines))
+    for table, lines in zip(TABLES, (taken, chosen, skipped), strict=True):
+        (HERE / which / f"{table}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def why_skipped(had: tuple[str, dict[str, bytes]] | None) -> str:
@@ -214,8 +223,8 @@ def main(arguments: list[str]) -> None:
             print(*order(), sep="\n")
         case ["files", root]:
             print(*files(Path(root), []), sep="\n")
-        case ["take", mirrors, into]:
-            take(Path(mirrors), Path(into))
+        case ["take", which, mirrors, into] if which in SETS:
+            take(which, Path(mirrors), Path(into))
         case _:
             sys.exit(__doc__)
 
