@@ -233,14 +233,15 @@ class ClassHierarchy:
         return facts.name if self.is_autograd_function(facts.cls) else None
 
     def is_operator(self, function: str) -> bool:
-        """Whether `torch.library` makes an operator with a gradient of a function: the file says
-        that one has. (Which one was tempting to follow: it took 150 lines, for the same findings.)
+        """Whether `torch.library` makes an operator with a gradient of a function: the scope says
+        that one has. (To follow which one was tempting: 150 lines, for the same findings.)
 
         Ex) `@torch.library.custom_op("own::scale", ...) def scale`, `scale.register_autograd(...)`
         """
         facts = self._functions[function]
-        registers = "register_autograd" in self._functions[f"{facts.path}::"].words
-        return registers and not libraries.OPERATOR_MAKERS.isdisjoint(facts.decorated)
+        if facts.parent is None or libraries.OPERATOR_MAKERS.isdisjoint(facts.decorated):
+            return False
+        return "register_autograd" in self._functions[facts.parent].words
 
     def hooks(self) -> frozenset[str]:
         """The functions that are registered as hooks of modules or tensors."""
