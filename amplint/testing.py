@@ -397,7 +397,7 @@ def safe_fixes_are_stable(fixture: Fixture, _: bool) -> None:
 
 
 def all_fixes_are_stable(fixture: Fixture, _: bool) -> None:
-    """The same with the unsafe fixes."""
+    """The program with all fixes, the unsafe ones included, parses, and has nothing left to fix."""
     fixes_are_stable(fixture, unsafe=True)
 
 

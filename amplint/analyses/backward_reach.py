@@ -239,7 +239,8 @@ class Backpropagated:
         return receiver if method in names else None
 
     def _key(self, number: int) -> Key:
-        """The same for two reads of `outputs.loss`, where a call has given `outputs`."""
+        """The key of a node among the losses: two reads of `outputs.loss` have one, where a call
+        has returned `outputs`."""
         node = self._graph.nodes[number]
         if node.op == ops.ATTR and self._graph.nodes[node.operands[0]].op == ops.CALL:
             return (node.operands[0], node.data)

@@ -47,7 +47,8 @@ def find() -> CloneSource | None:
 
 
 def of_checkout(directory: Path) -> CloneSource | None:
-    """The same of a checkout: None where its commit is not in the repository that it came from."""
+    """The address and the commit of a checkout; None where its commit is not in the repository that
+    it came from."""
     top = git.answer(directory, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != directory.resolve():
         return None

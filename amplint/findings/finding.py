@@ -120,7 +120,7 @@ class Fix:
         return cls(title, edits, Safety.UNSAFE)
 
     def demoted(self) -> Fix:
-        """The same fix, no longer safe."""
+        """The fix, no longer safe."""
         return replace(self, safety=Safety.UNSAFE, proven=())
 
 

@@ -201,7 +201,7 @@ class Rounds:
         ]
 
     def _watched(self, outcome: Outcome, texts: Mapping[str, str]) -> Outcome:
-        """The same outcome with the mistakes that the user has not asked for."""
+        """The outcome together with the mistakes that the user has not asked for."""
         if all(watching(each) == each for each in self._request.settings_in_use()):
             return outcome
         every = SeriousConfiguration(self._request.settings)

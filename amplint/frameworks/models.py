@@ -182,7 +182,8 @@ class Models:
 
     @cached_property
     def shows_float16(self) -> list[tuple[str, re.Pattern[str]]]:
-        """The same of regions in float16: the values that mean them, in quotes."""
+        """The texts by which a project shows that it trains in float16 by a framework: the values
+        of settings that mean this dtype, in quotes."""
         rows = [row for model in self.models for row in model.precision]
         values = {v for row in rows for v, dtype in row.values.items() if dtype == "float16"}
         words = sorted(value for value in values if not value.isdigit() and value not in BOOLEANS)

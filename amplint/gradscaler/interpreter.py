@@ -236,7 +236,7 @@ class Interpreter(Evaluator):
         return self.begin_side(block, end, (test, wanted), other)
 
     def assume(self, here: Whereabouts, decision: Decision) -> Whereabouts:
-        """The same place, with one outcome of a test alone."""
+        """The place, with one outcome of a test alone."""
         return here._replace(step=self.trace.add(TraceStep((here.step,), decision=decision)))
 
     def begin_side(

@@ -93,7 +93,7 @@ class Outcomes:
         return (atom,) if atom < test else self.parts(test)
 
     def _outcome(self, test: Symbolic, found: dict[Symbolic, bool | None]) -> bool | None:
-        """The same.
+        """The outcome of a test by those that it depends on; None if it may have either.
 
         Args:
             found: the outcomes of the tests that it depends on.

@@ -145,7 +145,8 @@ def are_named(graph: Graph, element: Node) -> bool:
 
 
 def kept_by(state: State, number: int, call: int, is_start: bool) -> Iterator[int]:
-    """The same, of a call that is given it."""
+    """The call itself, where its result keeps the parameter, or the collection, that it is given;
+    `CHANGED` where the call may change that."""
     node = state.graph.nodes[call]
     if number in collected_by(state, node):
         yield call

@@ -137,7 +137,8 @@ class Trainings:
         return self._outside[caller].get(block, frozenset())
 
     def _called_outside(self, caller: str) -> Mapping[int, set[str]]:
-        """The same by block, of those that loops or the whole function are."""
+        """By block, which is a loop or the whole function (`BODY`), the functions that are called
+        in it where no region is opened there."""
         inference = self._inference
         state = inference.states.get(caller)
         if state is None:

@@ -73,7 +73,7 @@ class File:
 
     @cached_property
     def uncommented(self) -> list[str]:
-        """The same, with blanks for comments."""
+        """The lines of its text, without their ends, and with blanks for comments."""
         return LINE_END.split(without_comments(self.text))
 
     @cached_property

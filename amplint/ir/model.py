@@ -72,7 +72,8 @@ class Node(NamedTuple):
         return self.operands[at] if at >= 0 else -1
 
     def argument_index(self, position: int | None, keyword: str = "") -> int:
-        """The same by its index in the operands: `f(x, x)` has one node twice."""
+        """Of a call: the index in its operands of the argument of that keyword or position, from
+        0; -1 where `argument` returns that. Ex) `f(x, x)` has one node twice, at two indices"""
         shape: CallShape = self.data
         if keyword in shape.keywords:
             return 1 + shape.positional + shape.keywords.index(keyword)

@@ -86,7 +86,8 @@ NO_BFLOAT16: frozenset[str] = frozenset(
         """
     )
 )
-"""The same for bfloat16 alone: CUDA transforms float16 of some sizes, and torch 2.14 takes more."""
+"""Functions that raise where an operand is bfloat16, unless autocast casts it, and not always where
+it is float16: CUDA transforms float16 of some sizes, and torch 2.14 takes more."""
 
 LAYERS: frozenset[str] = words_of(
     "gru gru_cell linear lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"

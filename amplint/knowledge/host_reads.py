@@ -185,8 +185,9 @@ OF_LIBRARIES: dict[str, tuple[str, ...]] = dict(
         """
     )
 )
-"""The same of libraries: sizes of results (read in torch_scatter 2.1.2, scatter.py and
-segment_coo.py, and torch_geometric 2.7, utils/_scatter.py and nn/pool/glob.py)."""
+"""The parameters of functions of other libraries that take Python numbers: sizes of results (read
+in torch_scatter 2.1.2, scatter.py and segment_coo.py, and torch_geometric 2.7, utils/_scatter.py
+and nn/pool/glob.py)."""
 
 
 SIZES = frozenset(

@@ -390,7 +390,8 @@ REFLECTED: dict[str, str] = {
     op: f"__r{OPERATORS[op][2:]}"
     for op in "Add Sub Mult MatMult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor".split()
 }
-"""The same, where only the right operand is a tensor."""
+"""The class of an `ast` operator -> the method that answers it, where only the right operand is a
+tensor."""
 
 SHAPE_METHODS: frozenset[str] = words_of(
     "expand flatten permute repeat reshape squeeze t transpose unsqueeze view"
@@ -415,7 +416,7 @@ MEASURES: frozenset[str] = words_of("dim element_size item nelement ndimension n
 """Methods of a tensor that give numbers; what has one of them by another library gives one, too."""
 
 MEASURED: frozenset[str] = words_of("ndim shape")
-"""The same of attributes."""
+"""Attributes of a tensor that are numbers, or sequences of them."""
 
 DESCRIBES: frozenset[str] = (MEASURES | MEASURED | {"device", "dtype"}) - {"item"}
 """Attributes and methods of a tensor that say what it is like, and read none of its elements."""

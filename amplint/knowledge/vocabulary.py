@@ -449,8 +449,8 @@ ASKS_TORCH = re.compile(
     r"__version__|\bversion\.|torch_?version|((get|has)attr|\bdir)\(\s*torch|torch\w*(\d|\(\s*[\"'\d])",
     re.IGNORECASE,
 )
-"""The same where more than the code under the test depends on it: `getattr(args, "amp")` asks torch
-for nothing."""
+"""Text of a test of the version of torch, or of whether torch has a name, for use where more than
+the code under the test depends on it: `getattr(args, "amp")` asks torch for nothing."""
 
 HANDLES_OLD = re.compile(
     r"^[ \t]*except\b[^\n]*:\s*\n\s*(from|import) torch\.(cuda|cpu)\.amp\b"

@@ -81,7 +81,7 @@ class IgnoreFile:
         return self.spec.check_file(below + "/" * is_directory).include
 
     def without_those_for(self, directory: str) -> IgnoreFile:
-        """The same without the patterns that leave out this directory."""
+        """The patterns of this file without those that leave out a directory."""
         below = relative(directory, self.directory) + "/"
         kept = [one for one in self.spec.patterns if not (one.include and one.match_file(below))]
         return IgnoreFile(self.directory, pathspec.GitIgnoreSpec(kept))

@@ -146,7 +146,7 @@ class Notebook(Text):
         return "".join([*pieces, self.document[done:]])
 
     def replacements(self, new_text: str) -> Iterator[tuple[int, int, str]]:
-        """The same as replacements in the JSON document: start, end, and what stands there then.
+        """The replacements in the JSON document, by cell: start, end, and what stands there then.
 
         Raises UnencodableError.
         """

@@ -74,7 +74,7 @@ class Cache:
             self.write({key: msgspec.json.encode(entry)})
 
     def read(self, key: str) -> bytes | None:
-        """The same for an entry that is no JSON."""
+        """The bytes of the entry of a key; None without one, or with one that is damaged."""
         file = self.directory / key
         if self._key is None or not file.exists() or self._is_behind_link(key):
             return None
@@ -91,7 +91,8 @@ class Cache:
         return body
 
     def get_packed(self, key: str, kind: type[Entry]) -> Entry | None:
-        """The same as `get` for an entry that is large, and packed."""
+        """The entry of a key that was kept by `put_packed`; None without one, or with one that is
+        damaged or of another amplint."""
         body = self.read(key)
         if body is None:
             return None
@@ -101,14 +102,15 @@ class Cache:
             return None
 
     def put_packed(self, entries: Mapping[str, object]) -> None:
-        """The same as `put` for such entries, by key."""
+        """Keep large entries, by key, packed: compressed, and no JSON."""
         # A path, or a line of code, may be no text in UTF-8.
         with contextlib.suppress(UnicodeEncodeError):
             bodies = {key: msgspec.msgpack.encode(entry) for key, entry in entries.items()}
             self.write({key: zlib.compress(body, LEVEL) for key, body in bodies.items()})
 
     def write(self, entries: Mapping[str, bytes]) -> None:
-        """The same for entries that are no JSON, by key."""
+        """Keep entries that are bytes, by key. Where that is not possible, the next run takes its
+        time."""
         if self._key is None:
             return
         try:

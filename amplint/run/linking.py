@@ -157,7 +157,7 @@ class LiveLinker:
         return self.inference.files.own if self.inference is not None else {}
 
     def over(self, disk: Linker | None) -> LiveLinker:
-        """The same, which takes the values from the cache where it knows none."""
+        """This linker, which takes the values from the cache of `disk` where it knows none."""
         self._disk = disk
         return self
 

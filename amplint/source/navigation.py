@@ -307,7 +307,8 @@ class Layout:
         return self._pairs.get(id(node))
 
     def ast_around(self, node: cst.CSTNode) -> ast.AST | None:
-        """The same for the innermost node around `node`, or itself, for which there is one."""
+        """The node of the standard library's tree that stands for `node`, or else for the innermost
+        node around it for which there is one."""
         for around in itertools.chain((node,), self.ancestors(node)):
             if id(around) in self._pairs:
                 return self._pairs[id(around)]

@@ -31,7 +31,8 @@ def without_controls(text: str) -> str:
 
 
 def lines_without_controls(text: str) -> str:
-    """The same of a text that may have several lines."""
+    """The text, of several lines perhaps, with a mark in the place of every control character but
+    the ends of lines."""
     return "\n".join(map(without_controls, text.split("\n")))
 
 
@@ -41,12 +42,14 @@ def taken_apart(text: str) -> str:
 
 
 def taken_apart_in_json(text: str) -> str:
-    """The same of JSON, which reads as before: what is looked for stands in strings alone."""
+    """JSON without what GitHub Actions acts upon. It reads as before: that stands in strings
+    alone."""
     return text.replace(OLD_COMMAND, OLD_COMMAND.replace("[", "\\u005b"))
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text that may have several lines."""
+    """The text as lines of a terminal or of a log, without control characters and with commands of
+    GitHub Actions taken apart."""
     return "\n".join(map(printable, text.split("\n")))
 
 

@@ -1,4 +1,4 @@
-"""The same work for many items, spread over processes where that pays.
+"""One function applied to many items, spread over processes where that pays.
 
 Processes are forks of this one, so that they have all that was read and linked at no cost. Where
 the system cannot fork (Windows), or may not safely (macOS, whose libraries start threads), one
@@ -76,8 +76,9 @@ def each(
     weights: Sequence[int],
     most: int,
 ) -> list[Result]:
-    """The same, each item in a process of its own, whose memory is free again when it is done; at
-    most `most` at a time, those with most work first."""
+    """The result of the work for each item, in the order of the items. Each has a process of its
+    own, whose memory is free again when it is done; at most `most` run at a time, those with most
+    work first."""
     if sys.platform != "linux":
         return [work_and_forget(work, item) for item in items]
     waiting = sorted(range(len(items)), key=lambda i: (weights[i], -i))

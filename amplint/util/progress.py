@@ -89,7 +89,8 @@ class Progress:
     def noted(
         self, name: str, work: Callable[[Item], Result], items: Sequence[Item]
     ) -> Callable[[Item], Result]:
-        """The same where each item has a process of its own, in which other stages begin."""
+        """A stage begins whose items have processes of their own, in which other stages begin: the
+        work for each item, which notes how far these are."""
         if not self.watched:
             return work
         notes = {item: shared_memory(NOTE) for item in items}

@@ -166,7 +166,8 @@ def left_in(directory: str | Path) -> list[str]:
 
 
 def left_below(root: Path) -> Iterator[str]:
-    """The same for all directories below one, those that no run enters included."""
+    """The files that killed processes have left in a directory and in all below it, those that no
+    run enters included."""
     for directory, _, names in os.walk(root):
         for name in filter(is_left, names):
             yield os.path.join(directory, name)  # noqa: PTH118

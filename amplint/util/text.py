@@ -218,7 +218,8 @@ class Text:
         return [(path, self.text, new_text)]
 
     def changed_bytes(self, path: str, new_text: str) -> list[tuple[str, bytes, bytes]]:
-        """The same as bytes of the file."""
+        """The parts of the file that `new_text` changes: their names, and their bytes before and
+        after."""
         return [(path, self.encode(self.text), self.encode(new_text))]
 
     def part(self, _row: int) -> Part:

@@ -122,7 +122,7 @@ def components(
 def numbered_components(
     following: Sequence[Sequence[int]], alone: bool = True, starts: Iterable[int] | None = None
 ) -> Iterator[list[int]]:
-    """The same of numbers, each of which is followed by those in its place of a list.
+    """The strongly connected components of numbers; a list has at each number those that follow it.
 
     It is Tarjan's algorithm, with a stack of its own; inference runs it over all nodes of a
     project.

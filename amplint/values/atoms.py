@@ -526,7 +526,7 @@ def branch(tree: TensorTree) -> TensorTree:
 
 
 def moved(atom: Tensor | TensorTree, device: Device) -> Tensor | TensorTree:
-    """The same tensor, or nest of tensors, on another device."""
+    """The tensor, or the nest of tensors, on another device."""
     if isinstance(atom, Tensor):
         return replace(atom, device=device, fresh=None)
     return replace(atom, device=device)

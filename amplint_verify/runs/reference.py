@@ -1,4 +1,4 @@
-"""The same program in float64: what its results would be without rounding.
+"""The program in float64: what its results would be without rounding.
 
 Every floating tensor is float64, whatever dtype the program or autocast asks for; autocast leaves
 float64 alone by itself. Random numbers are those of the run that it is a reference for: both run

@@ -342,7 +342,8 @@ def _is_host(at: View) -> bool:
 
 
 def _is_surely_host(at: View) -> bool:
-    """The same for every caller."""
+    """Whether the expression is a number, a size, a dtype or a sequence of these for every
+    caller."""
     given = _unstarred(at)
     return _is_surely_number(given) or (_is_host(given) and is_local(given))
 

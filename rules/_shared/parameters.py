@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def holds_unannotated(at: View) -> bool:
-    """The same, where no annotation says what callers pass."""
+    """Whether a variable may hold what callers pass for a parameter that has no annotation."""
     param = _own_parameter(at)
     return param is not None and param.annotation is None
 

@@ -275,7 +275,7 @@ def is_integer(index: View) -> bool:
 
 
 def element_at(element: View) -> tuple[View, Loop] | None:
-    """The same, be it a tensor or not."""
+    """The tensor, or another container, that a loop reads a row or element of, and the loop."""
     node, src = element.cst, element.source
     if isinstance(node, cst.Name):
         return element_named(element)
@@ -294,7 +294,7 @@ def element_at(element: View) -> tuple[View, Loop] | None:
 
 
 def element_named(name: View) -> tuple[View, Loop] | None:
-    """The same of a variable."""
+    """The container of whose rows or elements a variable is one in each iteration, and the loop."""
     loop = loop_of(name.cst, name.source)
     tensor = gone_through(name, loop) if loop is not None else None
     return (tensor, loop) if tensor is not None and loop is not None else None

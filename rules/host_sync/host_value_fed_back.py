@@ -151,7 +151,8 @@ def fed_back(number: View, use: View) -> View | None:
 
 
 def beyond(number: View) -> View | None:
-    """The same for a number that is computed of the one that is read, where it stands."""
+    """The operation on the device that a number goes into, where it stands and nowhere else. The
+    number is computed of the one that is read."""
     uses = list(number.uses)
     if len(uses) != 1 or any(each.op == READ for each in uses[0].operands if each.is_same(number)):
         return None

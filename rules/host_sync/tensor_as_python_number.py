@@ -193,7 +193,8 @@ def number_read(value: Value) -> Tensor | None:
 
 
 def integer_read(value: Value) -> Tensor | None:
-    """The same for one integer. A float raises there: what is known of it must be wrong."""
+    """The tensor on the device that stands for one integer. A float raises there: what is known of
+    it must be wrong."""
     tensor = device_tensor(value, certain=True)
     return tensor if isinstance(tensor, Tensor) and tensor.dtype not in FLOATS else None
 

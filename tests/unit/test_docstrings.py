@@ -23,6 +23,15 @@ def test_no_docstring_begins_with_a_question_word(path: Path) -> None:
             assert not re.match(r"(What|Who|Whose|Whoever)\b", text), text
 
 
+@of_each(MODULES)
+def test_no_docstring_begins_with_the_same(path: Path) -> None:
+    """A docstring is read alone, also that of a constant: the one before it is not at hand."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = str(node.value.value).lstrip()
+            assert not re.match(r"The same\b", text), text
+
+
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 ARGUMENTS = re.compile(r"^Args:\n((?:    .*\n?|\n)+)", re.MULTILINE)
 ARGUMENT = re.compile(r"^    ([\w*]+(?:, [\w*]+)*):", re.MULTILINE)

@@ -107,7 +107,8 @@ class Frame:
         return None
 
     def evidence_in(self, _function: str, _node: Node, _text: str, _kind: Shows) -> Evidence | None:
-        """The same of a node of another function."""
+        """The evidence that a node of another function is for something: none, until somebody asks
+        (`explanation.py`)."""
         return None
 
     def usual_device(self, node: Node, text: str) -> Device:

@@ -183,7 +183,8 @@ class FrameworkCalls(FramePart):
         return chosen if chosen is not None and chosen.sure else None
 
     def note_made(self, cls: str, arguments: Arguments, node: Node) -> None:
-        """The same where the constructor of a class is called that derives from one of these."""
+        """An instance of a class is made: where the class derives from one of a framework, the
+        precision and the modules that its constructor takes are noted."""
         for name in sorted(self.inference.hierarchy.library_bases(cls)):
             self.note_precision(name, arguments)
             self.note_runner(name, arguments, node)

@@ -475,7 +475,8 @@ def at(function: Callable[[Arguments, Site], Value]) -> Call:
 
 
 def if_given(call: Call) -> Call:
-    """The same for calls that are given something in a place; without it, nothing is known."""
+    """A function of the name, the arguments and the place; nothing is known of the result where no
+    argument is positional."""
     return lambda name, given, site: call(name, given, site) if given.positional else UNKNOWN
 
 

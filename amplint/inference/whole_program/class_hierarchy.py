@@ -190,7 +190,8 @@ class ClassHierarchy:
         return self._learns(("class", cls))
 
     def _find_learns(self, item: tuple[str, str], ask: Callable[[tuple[str, str]], bool]) -> bool:
-        """The same of a class; of a name, whether a module of that name does."""
+        """Whether a class of modules has parameters, its own or of modules in it, or is a loss; of
+        a name, whether a class of that name has any or is one."""
         kind, name = item
         if kind == "name":
             classes = self._classes_by_name.get(name, ())

@@ -23,8 +23,8 @@ def for_terminal(path: str, before: str, after: str) -> str:
 
 
 def patch(path: str, before: bytes, after: bytes) -> bytes:
-    """The same, to be applied. It is of bytes: a patch has the encoding and the byte order mark of
-    the file, and its line ends are not those of the system."""
+    """The diff between two texts of a file, to be applied. It is of bytes: a patch has the encoding
+    and the byte order mark of the file, and its line ends are not those of the system."""
     # Latin-1 has a character for each byte.
     old, new = (rows(data.decode("latin-1")) for data in (before, after))
     one, other = (os.fsencode(name).decode("latin-1") for name in names(path))
