@@ -87,6 +87,8 @@ def _part(name: str, nodes: list[ast.stmt], lines: list[str]) -> Part:
                 stored_here = isinstance(inner.ctx, ast.Store) and node is not inner
                 top = not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
                 (defines if stored_here and top else uses).add(inner.id)
+            elif isinstance(inner, ast.keyword) and isinstance(inner.value, ast.Constant):
+                uses.add(str(inner.value.value))  # of TypeVar("T", bound="Net")
     text = "\n\n".join(_text(node, lines) for node in nodes)
     return Part(name, frozenset(defines), frozenset(uses), text)
 
