@@ -33,7 +33,7 @@ from pathlib import Path
 from tests.accuracy.draw import WORDS
 
 SEED = 9
-SETS = {"ninth": 24, "tenth": 16}  # how many repositories each takes
+SETS = {"ninth": 24, "tenth": 16, "eleventh": 16}  # how many repositories each takes
 MOST_PYTHON_FILES = 400
 MOST_FILES, LEAST_FILES = 6, 2  # of a repository
 MOST_LINES = 1200  # of a file
