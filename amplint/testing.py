@@ -32,7 +32,7 @@ from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.fix.project_fixes import fix_project, write_project
 from amplint.ir.file_index import File
 from amplint.project.config import DEFAULT_SELECT, Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.rule.fixtures import Files, modules, write
 from amplint.rule.of_engine import ENGINE_RULES
@@ -182,7 +182,7 @@ class Fixture:
         write(files, directory)
         paths = tuple(sorted(files))
         return Request(
-            project=Project(directory, paths, frozenset(paths)),
+            selection=Selection(directory, paths, frozenset(paths)),
             settings=Settings(
                 directory, select=self.selected, preview=True, target_torch=self.target_torch
             ),
@@ -211,8 +211,8 @@ def fixed(request: Request, unsafe: bool) -> dict[str, bytes]:
     demand(not done.withheld, *done.withheld)
     written, problems = write_project(request, done, unsafe)
     demand(not (*written.outcome.problems, *problems), *written.outcome.problems, *problems)
-    root = request.project.root
-    return {path: (root / path).read_bytes() for path in request.project.files}
+    root = request.selection.root
+    return {path: (root / path).read_bytes() for path in request.selection.files}
 
 
 def markers(text: str, kind: str) -> list[Place]:

@@ -60,10 +60,10 @@ def verified(request: Request, options: Options) -> ReportMaterial:
 
     Raises OSError if the project cannot be copied.
     """
-    project = request.project
+    project = request.selection
 
     def encode(path: str, text: str) -> bytes:
-        return text_of(path, request.project.root, request.overlays).encode(text)
+        return text_of(path, request.selection.root, request.overlays).encode(text)
 
     with running() as runner, tempfile.TemporaryDirectory(prefix="amplint-") as directory:
         laboratory = Lab(
@@ -173,8 +173,10 @@ def options(
 
 def loose_directories(request: Request) -> tuple[str, ...]:
     """The directories of reported files that are no packages: Ex) of `examples/mnist/train.py`"""
-    directories = {posixpath.dirname(path) for path in request.project.reported} - {""}
-    packages = {posixpath.dirname(path) for path in request.project.files if "__init__.py" in path}
+    directories = {posixpath.dirname(path) for path in request.selection.reported} - {""}
+    packages = {
+        posixpath.dirname(path) for path in request.selection.files if "__init__.py" in path
+    }
     return tuple(sorted(directories - packages))
 
 
@@ -183,7 +185,7 @@ DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
 
 def within(request: Request, file: str) -> str:
     """The path of a script relative to the project's root."""
-    path, root = Path(os.path.realpath(file)), Path(os.path.realpath(request.project.root))
+    path, root = Path(os.path.realpath(file)), Path(os.path.realpath(request.selection.root))
     if not path.is_file():
         raise click.UsageError(f"there is no script {file!r}")
     if not path.is_relative_to(root):
@@ -238,8 +240,8 @@ def told_and_verified(request: Request, given: Options) -> ReportMaterial:
     Raises click's exceptions for what a user has to mend first; then nothing, or only the original
     program, was run.
     """
-    if request.project.problems:
-        raise Failure("; ".join(request.project.problems))
+    if request.selection.problems:
+        raise Failure("; ".join(request.selection.problems))
     click.echo(announcement(request, given), err=True)
     try:
         return verified(request, given)
@@ -259,8 +261,8 @@ def announcement(request: Request, options: Options) -> str:
     """A description of the run to come, for the user to read first."""
     where = "; ".join(f"{backend.name} ({backend.title})" for backend in options.backends)
     return (
-        f"amplint: runs `{options.program}` in copies of {request.project.root}, before and after "
-        f"the fixes, on {where}\n{warning(options)}"
+        f"amplint: runs `{options.program}` in copies of {request.selection.root}, before and "
+        f"after the fixes, on {where}\n{warning(options)}"
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from amplint.findings.witness import Differs, Dtype, Raises, Same, Syncs, Unrun, Warns, Witness
 from amplint.fix.project_fixes import fix_project
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.rule.fixtures import Files, folder, modules, write
 from amplint.rule.of_engine import ENGINE_RULES
@@ -90,7 +90,7 @@ def fixed(files: Files, directory: Path) -> dict[str, bytes]:
     write(files, directory)
     paths = tuple(sorted(files))
     request = Request(
-        project=Project(directory, paths, frozenset(paths)),
+        selection=Selection(directory, paths, frozenset(paths)),
         settings=Settings(directory, select=("ALL",), preview=True, target_torch=NEWEST),
         rules=registry.own_rules(),
     )

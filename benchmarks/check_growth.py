@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import amplint
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.run.engine import run
 from amplint.run.request import Outcome, Request
@@ -53,7 +53,7 @@ def check(texts: Texts) -> Outcome:
         for path, text in texts.items():
             (Path(directory) / path).write_text(text, encoding="utf-8")
         paths = tuple(sorted(texts))
-        project = Project(Path(directory), paths, frozenset(paths))
+        project = Selection(Path(directory), paths, frozenset(paths))
         settings = Settings(Path(directory), select=("ALL",), preview=True, target_torch="2.10")
         return run(Request(project, settings, registry.all_rules()))
 

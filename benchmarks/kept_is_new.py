@@ -55,7 +55,7 @@ class Result:
 def report(request: Request) -> str:
     """The report as JSON."""
     outcome = engine.run(request)
-    return json_format.render(Report(outcome, request.rules, request.project.root))
+    return json_format.render(Report(outcome, request.rules, request.selection.root))
 
 
 def measured(tree: Path, texts: Project, edits: int, seed: int, package: Package) -> Result:

@@ -27,7 +27,7 @@ from typing import Any
 
 from amplint.fix.project_fixes import FixOutcome, fix_project, write_project
 from amplint.project.config import Settings
-from amplint.project.discover import project
+from amplint.project.discover import select
 from amplint.rule import registry
 from amplint.run.request import Request
 from benchmarks.legacy_uses import Use, uses
@@ -103,7 +103,7 @@ def migrate(package: Package, tree: Path, diffs: Path | None = None) -> Migrated
 def _fix(package: Package, tree: Path, unsafe: bool) -> FixOutcome:
     """What `amplint fix --apply` does, by its own functions, that tell what they did."""
     settings = Settings(tree, select=CODES)
-    found = project([tree / root for root in package.roots], settings)
+    found = select([tree / root for root in package.roots], settings)
     request = Request(found, settings, registry.all_rules())
     fixed = fix_project(request, unsafe)
     write_project(request, fixed, unsafe)

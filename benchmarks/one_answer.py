@@ -36,11 +36,11 @@ def shuffled(request: Request, seed: int) -> Counter[Said]:
     def pick(queue: Queue) -> str:
         return chance.choice(sorted(queue._waiting))
 
-    paths = list(request.project.files)
+    paths = list(request.selection.files)
     chance.shuffle(paths)
-    project = replace(request.project, files=tuple(paths))
+    selection = replace(request.selection, files=tuple(paths))
     with mock.patch.object(Queue, "_next", pick):
-        return said(replace(request, project=project))
+        return said(replace(request, selection=selection))
 
 
 def said_with_hashes(package: Package, cache: Path, seed: int) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.run.request import Request
 
@@ -207,7 +207,7 @@ def request_for(root: Path, files: Sequence[Path]) -> Request:
     """Every rule, the pedantic ones included, and those that hold for an older torch alone."""
     paths = tuple(sorted(file.relative_to(root).as_posix() for file in files))
     settings = Settings(root, select=("ALL",), preview=True, target_torch="2.10")
-    return Request(Project(root, paths, frozenset(paths)), settings, registry.all_rules())
+    return Request(Selection(root, paths, frozenset(paths)), settings, registry.all_rules())
 
 
 def program(name: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.project.config import Settings
-from amplint.project.discover import project
+from amplint.project.discover import select
 from amplint.rule import registry
 from amplint.run.request import Request
 from amplint_verify import projects
@@ -36,7 +36,7 @@ RUN = {
 def verified(directory: Path, program: UserProgram) -> report.ReportMaterial:
     """The fixes of the project in a directory, all of them, on both back ends."""
     settings = Settings(directory, target_torch="2.4")
-    request = Request(project([directory], settings), settings, registry.all_rules())
+    request = Request(select([directory], settings), settings, registry.all_rules())
     where = (BACKENDS["sim"], BACKENDS["policy"])
     options = projects.Options(program, where, unsafe=True, seconds=120, memory=4 << 30)
     return projects.verified(request, options)

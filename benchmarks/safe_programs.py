@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 from amplint.findings.finding import Finding
 from amplint.fix import applying
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.request import Request
@@ -1325,7 +1325,7 @@ class Fixer:
         """The fixed program; None if nothing was fixed."""
         (self.root / FILE).write_text(text)
         request = Request(
-            project=Project(self.root, (FILE,), frozenset({FILE})),
+            selection=Selection(self.root, (FILE,), frozenset({FILE})),
             settings=Settings(self.root, select=("ALL",), preview=True, target_torch="2.4"),
             rules=registry.all_rules(),
         )

@@ -26,7 +26,7 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 11_430,
-    "amplint without verify": 38_650,
+    "amplint without verify": 38_660,
     "the harness": 8_480,
     "tests": 40_560,
     "a median rule": 60,

@@ -15,7 +15,7 @@ from amplint import testing
 from amplint.findings.finding import Finding
 from amplint.ir.file_index import File
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.rule.fixtures import Files, write
 from amplint.rule.of_engine import ENGINE_RULES
@@ -122,7 +122,7 @@ def request(
     """A request to check all the files."""
     paths = tuple(sorted(files))
     return Request(
-        project=Project(directory, paths, frozenset(paths)),
+        selection=Selection(directory, paths, frozenset(paths)),
         settings=Settings(directory, select=tuple(select), preview=True, target_torch=TORCH),
         rules=registry.own_rules(),
         overlays=overlays or {},

@@ -70,7 +70,9 @@ class Adoption:
     def _reported(self, request: Request, known: Known) -> Outcome:
         changes = self._changes(request)
         new = self._new_alone(changes)
-        if changes is not None and not request.project.reported.issuperset(request.project.files):
+        if changes is not None and not request.selection.reported.issuperset(
+            request.selection.files
+        ):
             return self._with_caused(request, known, changes)
         return new(baseline.without_known(engine.run(request), known, request))
 
@@ -87,7 +89,7 @@ class Adoption:
     def _changes(self, request: Request) -> Changes | None:
         """The changes since the revision that is named, if one is. The hook names HEAD, which is
         not there before the first commit: then nothing is caused."""
-        revision, option, root = self.new_since, "--new-since", request.project.root
+        revision, option, root = self.new_since, "--new-since", request.selection.root
         if revision is None and self.caused_since is not None and git.has_commit(root):
             revision, option = self.caused_since, "--caused-since"
         try:
@@ -112,7 +114,7 @@ class Adoption:
         problems: dict[str, None] = {}
         for _ in range(ROUNDS):
             ignored = ignoring.add(outcome, self.add_ignores)
-            root = request.project.root
+            root = request.selection.root
             refused = writing.write_texts(root, ignored.before, ignored.after).refused
             problems |= dict.fromkeys(ignored.refused)
             problems |= dict.fromkeys(f"{path}: {reason}" for path, reason in refused.items())

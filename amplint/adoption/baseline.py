@@ -27,7 +27,7 @@ from amplint.findings.finding import Finding
 from amplint.findings.selectors import letters_of
 from amplint.project.config import COMMAND_LINE, INLINE
 from amplint.project.discover import absolute
-from amplint.project.settings_hierarchy import Projects
+from amplint.project.settings_hierarchy import ProjectRoots
 from amplint.rule.of_engine import UNPARSABLE
 from amplint.run.fingerprint import Identity, identities, lines_of
 from amplint.run.request import Outcome, Request
@@ -94,10 +94,10 @@ Known = Mapping[str, Baseline]  # by reported file, the baseline that it has, if
 def files_of(request: Request) -> dict[Path, list[str]]:
     """The baselines of a run, be they there or not, and the reported files that each is for. Raises
     BaselineError."""
-    projects = Projects(request.settings)
+    projects = ProjectRoots(request.settings)
     by_directory: dict[str, Path] = {}
     found: dict[Path, list[str]] = {}
-    for path in sorted(request.project.reported):
+    for path in sorted(request.selection.reported):
         directory = request.directory_of(path)
         if directory not in by_directory:
             by_directory[directory] = file_of(request, directory, projects)
@@ -105,7 +105,7 @@ def files_of(request: Request) -> dict[Path, list[str]]:
     return found
 
 
-def file_of(request: Request, directory: str, projects: Projects) -> Path:
+def file_of(request: Request, directory: str, projects: ProjectRoots) -> Path:
     """The baseline of the files in a directory: the one that their settings name, else the nearest
     one from the directory of these settings, or from the root of the project, up to the top of the
     repository; where there is none, it is to stand in that directory. Raises BaselineError."""
@@ -114,7 +114,7 @@ def file_of(request: Request, directory: str, projects: Projects) -> Path:
     if settings.config is not None:
         home = slashes(str(settings.config.parent.absolute()))
     else:
-        home = projects.root(directory) or slashes(str(request.project.root))
+        home = projects.root(directory) or slashes(str(request.selection.root))
     inside = [one for one in upward(home) if top is None or lies_in(one, top)] or [home]
     near = (join(one, NAME) for one in inside if top is not None)
     there = next(filter(os.path.lexists, near), join(home, NAME))

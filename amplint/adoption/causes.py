@@ -21,12 +21,12 @@ from amplint.util.text import Text, UndecodableError
 
 def of_whole_project(request: Request) -> Request:
     """The request for the findings in all files around those that are named."""
-    return replace(request, project=replace(request.project, reported=_all(request)))
+    return replace(request, selection=replace(request.selection, reported=_all(request)))
 
 
 def divided(outcome: Outcome, request: Request) -> tuple[Outcome, Outcome]:
     """The outcome of the whole project as that of the named files, and as that of the others."""
-    named = request.project.reported
+    named = request.selection.reported
     return _only(outcome, named), _only(outcome, _all(request) - named)
 
 
@@ -36,7 +36,7 @@ def new_elsewhere(elsewhere: Outcome, request: Request, changes: git.Changes) ->
     found = tuple(each for each in elsewhere.findings if each.code != UNPARSABLE.code)
     elsewhere = replace(elsewhere, findings=found)
     changed = [
-        path for path in request.project.reported if changes.has(request.project.root / path)
+        path for path in request.selection.reported if changes.has(request.selection.root / path)
     ]
     if not found or not changed:
         return replace(elsewhere, findings=())
@@ -61,7 +61,7 @@ def _before(request: Request, changes: git.Changes, changed: list[str]) -> Reque
     overlays: dict[str, str] = {}
     new: set[str] = set()
     for path in changed:
-        data = changes.former(request.project.root / path)
+        data = changes.former(request.selection.root / path)
         if data is None:
             new.add(path)
             continue
@@ -70,16 +70,16 @@ def _before(request: Request, changes: git.Changes, changed: list[str]) -> Reque
         except UndecodableError:
             new.add(path)  # nothing was known of it
     whole = of_whole_project(request)
-    project = replace(
-        whole.project,
-        files=tuple(path for path in whole.project.files if path not in new),
-        reported=whole.project.reported - new,
+    selection = replace(
+        whole.selection,
+        files=tuple(path for path in whole.selection.files if path not in new),
+        reported=whole.selection.reported - new,
     )
-    return replace(whole, project=project, overlays=overlays, lasting=True, progress=SILENT)
+    return replace(whole, selection=selection, overlays=overlays, lasting=True, progress=SILENT)
 
 
 def _all(request: Request) -> frozenset[str]:
-    return request.project.reported.union(request.project.files)
+    return request.selection.reported.union(request.selection.files)
 
 
 def _only(outcome: Outcome, paths: frozenset[str]) -> Outcome:

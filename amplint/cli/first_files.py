@@ -19,7 +19,7 @@ from amplint.cli import recipes
 from amplint.cli.recipes import CloneSource
 from amplint.project import git
 from amplint.project.places import OWN_FILES, PYPROJECT
-from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
+from amplint.project.settings_hierarchy import ProjectRoots, SettingsHierarchy
 from amplint.util import files
 from amplint.util.escaping import printable
 from amplint.util.paths import seen_from, slashes
@@ -84,7 +84,7 @@ def steps(directory: Path, source: CloneSource | None) -> Iterator[FileStep]:
         source: where amplint can be installed from, if that is known.
     """
     place = slashes(str(directory))
-    projects = Projects(SettingsHierarchy())
+    projects = ProjectRoots(SettingsHierarchy())
     top = projects.top(place)
     repository = Path(top) if top is not None and projects.is_repository(top) else None
     yield settings(directory)

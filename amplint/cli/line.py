@@ -37,10 +37,10 @@ def explain(place: str, rule: Rule | None, every: bool) -> None:
     """
     file, *numbers = split(place)
     request, _ = make_request((file,), None, False, NOT_CONFIGURED, True)
-    root = request.project.root
+    root = request.selection.root
     request = replace(request, cache=Cache(root / NAME))  # as it is: nothing in it is swept
     path = relative(absolute(file), str(root))
-    reading = read(request.project, request.overlays)
+    reading = read(request.selection, request.overlays)
     if path not in reading.paths:
         raise Failure(f"{file}: not a file that amplint reads")
     row = row_in(reading.text(path), *numbers)

@@ -81,11 +81,11 @@ def observe(
     if text is not None:
         raise click.UsageError("standard input is not a project that can be run")
     options = projects.options(request, unsafe=False, arguments=behind(), **program)
-    if request.project.problems:
-        raise Failure("; ".join(request.project.problems))
+    if request.selection.problems:
+        raise Failure("; ".join(request.selection.problems))
     known = {} if no_baseline else baseline.of_run(request)
     if not quiet:
-        said = f"amplint: runs `{options.program}` in a copy of {request.project.root}"
+        said = f"amplint: runs `{options.program}` in a copy of {request.selection.root}"
         click.echo(f"{said}\n{projects.warning(options)}", err=True)
     try:
         has_page = any(output.format == "html" for output in outputs)

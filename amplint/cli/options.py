@@ -20,7 +20,7 @@ from amplint.output.console import STDIN, Output, colored
 from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
-    from amplint.project.discover import Project
+    from amplint.project.discover import Selection
     from amplint.project.settings_hierarchy import SettingsHierarchy
     from amplint.run.request import Request
     from amplint.util.text import Text
@@ -450,7 +450,7 @@ def make_request(
     if stdin_filename is None:
         project, kept = discover.lone_text(STDIN), None
     else:
-        project = discover.project(paths, settings, force_exclude, text_is_given=True)
+        project = discover.select(paths, settings, force_exclude, text_is_given=True)
         kept = None if no_cache else cache.Cache(project.root / cache.NAME)
     overlays = dict.fromkeys(project.reported, text.written(text.text))
     return Request(project, settings, known, overlays, kept), text
@@ -458,13 +458,13 @@ def make_request(
 
 def files_and_settings(
     paths: Sequence[str], force_exclude: bool, config: Configured, **options: Any
-) -> tuple[Project, SettingsHierarchy]:
+) -> tuple[Selection, SettingsHierarchy]:
     """The files that the paths name, with those around them, and the settings of each."""
     from amplint.project import discover
 
     paths = paths or (".",)
     settings = hierarchy(paths, config, options)
-    project = discover.project(paths, settings, force_exclude)
+    project = discover.select(paths, settings, force_exclude)
     return replace(project, notices=(*project.notices, *settings.notices)), settings
 
 

@@ -14,12 +14,13 @@ from amplint.output.console import CLEAN, FAILED, tell, tell_notices
 from amplint.output.formats import path_from
 from amplint.project import observations
 from amplint.project.config import AND_COMMAND_LINE, KEYS, Settings, check_selectors
-from amplint.project.settings_hierarchy import Projects
+from amplint.project.settings_hierarchy import ProjectRoots
 from amplint.project.torch_floor import ANY
 from amplint.rule import packages as rule_packages
 from amplint.rule.registry import all_rules
+from amplint.run.project import Project
 from amplint.run.request import Request
-from amplint.util.paths import seen_from, slashes
+from amplint.util.paths import seen_from
 from amplint.util.wording import counted
 
 
@@ -29,43 +30,36 @@ def show(request: Request) -> int:
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
-    project = request.project
-    projects = Projects(request.settings)
-    groups: dict[tuple[Settings, str, Path], list[str]] = {}
+    selection, projects = request.selection, ProjectRoots(request.settings)
+    groups: dict[tuple[Settings, Project, Path], list[str]] = {}
     for settings, paths in request.settings_in_use().items():
         check_selectors(settings, all_rules())
         for path in paths or [""]:
             baseline = file_of(request, request.directory_of(path), projects)
-            key = settings, request.part_of(path), baseline
+            project = request.project_of(path) if path else next(iter(request.projects.values()))
+            key = settings, project, baseline
             groups.setdefault(key, []).extend(filter(None, [path]))
     click.echo("\n\n".join("\n".join(lines(request, *key, groups[key])) for key in groups))
-    tell_notices(project.notices)
-    tell(project.problems)
-    return FAILED if project.problems else CLEAN
+    tell_notices(selection.notices)
+    tell(selection.problems)
+    return FAILED if selection.problems else CLEAN
 
 
 def lines(
-    request: Request, settings: Settings, part: str, baseline: Path, paths: Sequence[str]
+    request: Request, settings: Settings, project: Project, baseline: Path, paths: Sequence[str]
 ) -> Iterator[str]:
     """A line for each setting, in the order of the documentation, and those about the files."""
-    project = request.project
     here = Path.cwd()
     yield f"# configuration: {'none' if settings.config is None else path_of(settings.config)}"
-    yield f"# root of the project: {path_from(here, Path(part or project.root), '.')}"
+    yield f"# root of the project: {path_from(here, Path(project.directory), '.')}"
     if packages := rule_packages.installed().packages:
         yield f"# packages with rules: {', '.join(map(str, packages))}"
-    together = sum(request.part_of(path) == part for path in project.files)
-    yield f"# files: {len(paths)} to report on, {together} to analyse"
-    directory = part or slashes(str(project.root))
-    start = Projects(request.settings).root(directory) or directory
-    places = {
-        "roots": start,
-        "assume-autocast": directory,
-        "models": directory,
-        "observations": directory,
-    }  # settings of a project, not of a file
+    yield f"# files: {len(paths)} to report on, {len(project.files)} to analyse"
+    start = ProjectRoots(request.settings).root(project.directory) or project.directory
+    of_project = dict.fromkeys(("assume-autocast", "models", "observations"), project.settings)
+    of_project["roots"] = request.settings.at(start)
     for key in KEYS:
-        of = request.settings.at(places[key]) if key in places else settings
+        of = of_project.get(key, settings)
         origins = dict(of.origins)
         origin = origins.get(key, "default")
         if os.path.isabs(origin):  # noqa: PTH117  (a string that may be no path)
@@ -75,7 +69,7 @@ def lines(
             there = "" if os.path.lexists(baseline) else ", not there"
             yield f"baseline = {toml(path_of(baseline))}  # {origin}{there}"
         elif key == "observations" and of.observations:
-            yield f"{written(key, of)}  # {origin}{observed_in(directory)}"
+            yield f"{written(key, of)}  # {origin}{observed_in(project.directory)}"
         elif key == "target-torch" and settings.torch_floor is not None:
             floor = settings.torch_floor
             lowest = "any" if floor.version == ANY else floor.version

@@ -62,16 +62,16 @@ def state_of(given: Mapping[str, Any]) -> WatchedState:
     """The state that the arguments of the command line lead to now."""
     named = {key: value for key, value in given.items() if key not in OF_A_RUN}
     try:
-        project, settings = files_and_settings(**named)
-        root = slashes(str(project.root))
-        used = [join(root, path) for path in project.files]
-        used += map(str, baseline.files_of(Request(project, settings, ())))
-        parts = {part or root for part in project.parts.values()}
-        used += [join(part, observations.FILE) for part in parts]
-        directories = {join(root, path).rpartition("/")[0] for path in project.files}
+        selection, settings = files_and_settings(**named)
+        request = Request(selection, settings, ())
+        root = slashes(str(selection.root))
+        used = [join(root, path) for path in selection.files]
+        used += map(str, baseline.files_of(request))
+        used += [join(directory, observations.FILE) for directory in request.projects]
+        directories = {request.directory_of(path) for path in selection.files}
         return WatchedState(
             {path: stamp(path) for path in used},
-            project.reported.union(project.problems),
+            selection.reported.union(selection.problems),
             {directory: settings.at(directory) for directory in directories},
         )
     except Failure as error:
@@ -181,8 +181,8 @@ class RepeatedCheck:
     def _with_memory(self, request: Request) -> Request:
         """The request with what is known of earlier rounds. The first takes what the cache has: a
         project in which nothing has changed waits for nothing."""
-        if request.project.root != self._root:
-            self._root, self._memory = request.project.root, None
+        if request.selection.root != self._root:
+            self._root, self._memory = request.selection.root, None
             return request
         if self._memory is None:
             self._memory = ProjectMemory(LiveLinker())

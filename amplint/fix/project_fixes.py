@@ -79,7 +79,7 @@ def write_project(
     Returns the fixes that this run has put on the disk with the findings that are left there, and
     sentences about the files that still have to be fixed.
     """
-    written = write_texts(request.project.root, fixed.before, fixed.after)
+    written = write_texts(request.selection.root, fixed.before, fixed.after)
     outcome, problems = fixed.outcome, tuple[str, ...]()
     if written.paths != fixed.after.keys():
         outcome = engine.run(request)
@@ -94,7 +94,7 @@ def write_project(
             if path not in settled
         )
     done = _as_written(fixed, written.paths, outcome)
-    notices = (*outcome.notices, *written.notices, *_long_lines(done, request.project.root))
+    notices = (*outcome.notices, *written.notices, *_long_lines(done, request.selection.root))
     return replace(done, outcome=replace(outcome, notices=notices)), problems
 
 

@@ -89,10 +89,9 @@ class RoundFiles:
 
     def beside(self, path: str) -> Iterator[tuple[str, str]]:
         """The other files that are analysed as one project with this one, and their texts."""
-        part = self.request.part_of(path)
-        for other, text in self.texts.items():
-            if other != path and self.request.part_of(other) == part:
-                yield other, text.text
+        for other in self.request.project_of(path).files:
+            if other != path and other in self.texts:
+                yield other, self.texts[other].text
 
 
 def _in_quotes(before: Text, fixed: Fixed) -> Fixed:

@@ -145,7 +145,7 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writ
 
     exact = not (sys.stdout.isatty() or styled())  # it may go to a file, for `git apply`
     for path, text in fixed.after.items():
-        shown = path_from(Path.cwd(), request.project.root, path)
+        shown = path_from(Path.cwd(), request.selection.root, path)
         before = fixed.before[path]
         for line in needs(fixed, path):
             click.echo(line)  # `git apply` and `patch` skip what stands before a diff
@@ -168,7 +168,7 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
     """Give back the text of standard input with the fixes in it, and report on standard error."""
     from amplint.output.formats import Report, render
 
-    (path,) = request.project.reported or (STDIN,)
+    (path,) = request.selection.reported or (STDIN,)
     sys.stdout.buffer.write(text.encode(fixed.after.get(path, text.text)))
     sys.stdout.flush()
     report = Report(fixed.outcome, request.rules, Path.cwd(), with_summary=not quiet)

@@ -25,7 +25,7 @@ import pathspec
 from amplint.project.config import ConfigError, Configuration
 from amplint.project.patterns import spec
 from amplint.project.places import Directories
-from amplint.project.settings_hierarchy import Projects
+from amplint.project.settings_hierarchy import ProjectRoots
 from amplint.util import files
 from amplint.util.errors import Failure
 from amplint.util.paths import join, lies_in, seen_from, slashes, upward
@@ -41,15 +41,15 @@ NEVER_ENTERED = frozenset({
 
 
 @dataclass(frozen=True)
-class Project:
+class Selection:
     """The files of a run; paths are relative to `root`, with forward slashes.
 
     Args:
         root: the directory that paths are relative to.
         files: all files to analyse, sorted.
         reported: those of them whose findings were asked for.
-        parts: by file, the directory of the project that it is analysed with; of files that are
-            not in it, all are analysed together.
+        homes: by file, the directory where its project begins, in full; files that are not in it
+            lie in no project, and are analysed together.
         whole: whether `files` are all that belong together, as far as can be known.
         notices: things to be shown that change no exit status.
         problems: things that could not be done.
@@ -59,11 +59,15 @@ class Project:
     root: Path
     files: tuple[str, ...]
     reported: frozenset[str]
-    parts: Mapping[str, str] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     notices: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     left: frozenset[str] = frozenset()
+
+    def home_of(self, path: str) -> str:
+        """The directory of the project of a file; of one that lies in none, the root."""
+        return self.homes.get(path) or slashes(str(self.root))
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,12 @@ class Walked:
     outside: list[str] = field(default_factory=list)
 
 
-def project(
+def select(
     paths: Sequence[Path | str],
     settings: Configuration,
     force_exclude: bool = False,
     text_is_given: bool = False,
-) -> Project:
+) -> Selection:
     """Find the files to analyse and to report for the paths given on the command line.
 
     Args:
@@ -134,11 +138,11 @@ def project(
         problems.append(f"{shown(directory)}: the directory cannot be read")
     nothing = "no Python files were found, so there is nothing to check"
     notices = [nothing] if named_directories and not reported else []
-    return Project(
+    return Selection(
         root=root,
         files=tuple(sorted(relative(file, str(root)) for file in files)),
         reported=frozenset(relative(file, str(root)) for file in reported),
-        parts={relative(file, str(root)): search.project_of(file) or "" for file in files},
+        homes={relative(file, str(root)): search.project_of(file) or "" for file in files},
         whole=(None not in asked or not named_files)
         and not any(one.unreadable for one in (*walks, *around)),
         notices=(*notices, *of_links(walks)),
@@ -192,9 +196,9 @@ def left_beside(named_files: Iterable[str], walks: Sequence[Walked]) -> Iterator
         yield from one.left
 
 
-def lone_text(name: str) -> Project:
+def lone_text(name: str) -> Selection:
     """The project of a text that belongs to no file."""
-    return Project(Path.cwd(), (name,), frozenset({name}), whole=False)
+    return Selection(Path.cwd(), (name,), frozenset({name}), whole=False)
 
 
 def root_of(path: str) -> Path:
@@ -212,7 +216,7 @@ class FileSearch:
     """
 
     def __init__(self, settings: Configuration) -> None:
-        self.projects = Projects(settings)
+        self.projects = ProjectRoots(settings)
         self._settings = settings
 
     def project_of(self, file: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.project.notebooks import SUFFIX, notebook
 from amplint.util import files
 from amplint.util.progress import SILENT, Progress
@@ -103,7 +103,7 @@ class Texts(Mapping[str, Text]):
         return len(self._paths)
 
 
-def read(project: Project, overlays: Mapping[str, str], progress: Progress = SILENT) -> Reading:
+def read(project: Selection, overlays: Mapping[str, str], progress: Progress = SILENT) -> Reading:
     """Read every file; one that fails does not stop the others."""
     data: dict[str, bytes] = {}
     progress.at("reading files", lambda: (len(data), len(project.files)))

@@ -204,7 +204,7 @@ class SettingsKey:
     floor: Floor | None
 
 
-class Projects:
+class ProjectRoots:
     """Which files are analysed together.
 
     Args:

@@ -26,6 +26,7 @@ from amplint.run.file_result import FileResult
 from amplint.run.indexing import Indexer, IndexStore
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
+from amplint.run.project import Project
 from amplint.run.unreadable import why_unread
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
@@ -70,26 +71,22 @@ class Task:
     """The request to analyse a part.
 
     Args:
-        texts: of all files of the project, by path.
-        reported: the files whose findings were asked for.
-        rules: what is to judge them.
+        texts: of all files of the project that have one, by path.
+        rules: what is to judge its files.
         indexed: files that were indexed before, by path and text; what is indexed is added.
         tree_cache: where trees are kept for a while; without one, all are kept.
         store: the records of files that were indexed before; None to keep none.
-        project: the directory of the project, as seen from the root of the run.
-        assumes_autocast, models, told, observed: see `Files`.
+        project: the project that the part is of.
+        stated, observed: see `Files` (`told`).
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: informed how far the analysis is.
         limits: whether it matters which functions have reached a limit on paths.
     """
 
     texts: Mapping[str, Text]
-    reported: frozenset[str]
+    project: Project
     rules: Sequence[Rule]
-    project: str = "."
-    assumes_autocast: bool | None = None
-    models: tuple[str, ...] = ()
-    told: tuple[StatedPrecision, ...] = ()
+    stated: tuple[StatedPrecision, ...] = ()
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict)
     indexed: dict[tuple[str, str], File] = field(default_factory=dict)
     tree_cache: TreeCache | None = None
@@ -129,9 +126,9 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
         own,
         {path: text for path, text in others.items() if path not in unread},
         indexer.another,
-        task.assumes_autocast,
-        task.models,
-        task.told,
+        task.project.settings.assumes_autocast,
+        task.project.settings.texts_of_models,
+        task.stated,
         task.observed,
     )
     return IndexedPart(files, unread)
@@ -142,7 +139,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
     gc.disable()  # see `session.without_collector`; the part before this one has enabled it
     indexed = index_part(part, task, processes)
     files, unread = indexed.files, indexed.unread
-    refused = {path: unread[path] for path in unread.keys() & task.reported}
+    refused = {path: unread[path] for path in unread.keys() & task.project.reported}
     try:
         linked = deeply(lambda: link_and_judge(files, task, processes))
     except Exception as error:
@@ -171,12 +168,12 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     limited = united([program.limited, {PATHS: widened}])
     gc.freeze()  # what is linked stays; what the rules leave behind is to be found
     gc.enable()
-    paths = [path for path in files.own if path in task.reported]
+    paths = [path for path in files.own if path in task.project.reported]
     candidates = CandidateSearch(files, program.facts, task.rules, may_find)
     failures = program.failures
     told = set(failures)
     kept = task.store if linker is not None else None
-    judgements = judgements_of(kept, task.rules, task.project, bool(task.observed))
+    judgements = judgements_of(kept, task.rules, task.project.place, bool(task.observed))
 
     changed = linker.changed if linker is not None else None
 

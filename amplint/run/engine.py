@@ -18,7 +18,7 @@ from amplint.run import observation_findings
 from amplint.run.cache import Cache
 from amplint.run.request import AnalysisResult, Outcome, Request
 from amplint.util.errors import how_to_report
-from amplint.util.paths import seen_from, slashes
+from amplint.util.paths import seen_from
 
 
 def run(request: Request) -> Outcome:
@@ -26,7 +26,7 @@ def run(request: Request) -> Outcome:
 
     Raises ConfigError for settings that name a rule which does not exist.
     """
-    reading = read(request.project, request.overlays, request.progress)
+    reading = read(request.selection, request.overlays, request.progress)
     seen = observation_findings.found(request)
     told, key = told_of(request, reading)
     if seen.functions:
@@ -58,18 +58,18 @@ def told_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
 
 def outcome(request: Request, reading: Reading, told: AnalysisResult) -> Outcome:
     """The outcome of a run with this result."""
-    project = request.project
-    problems = [*project.problems, *reading.problems, *dict.fromkeys(told.problems)]
+    selection = request.selection
+    problems = [*selection.problems, *reading.problems, *dict.fromkeys(told.problems)]
     if told.blames_amplint:
         problems.append(how_to_report(repeating(told.problems, request, reading)))
     noticed = dict.fromkeys(request.cache.notices) if request.cache is not None else ()
     return Outcome(
-        root=project.root,
+        root=selection.root,
         findings=told.findings,
         problems=tuple(problems),
-        notices=(*project.notices, *told.notices, *noticed),
-        files=tuple(sorted(project.reported)),
-        texts=Texts(reading, project.reported),
+        notices=(*selection.notices, *told.notices, *noticed),
+        files=tuple(sorted(selection.reported)),
+        texts=Texts(reading, selection.reported),
         limited=told.limited,
         off=told.off,
         all_texts=Texts(reading, frozenset(reading.paths)),
@@ -79,7 +79,7 @@ def outcome(request: Request, reading: Reading, told: AnalysisResult) -> Outcome
 def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
     """The command that brings up one of these faults again: they begin with what they are about."""
     about = (path for path in reading.paths if any(f.startswith(f"{path}:") for f in faults))
-    path = seen_from(".", request.project.root / next(about, "."))
+    path = seen_from(".", request.selection.root / next(about, "."))
     return f"amplint check --no-cache {shlex.quote(path)}"
 
 
@@ -97,7 +97,7 @@ def kept(request: Request, cache: Cache, key: str) -> AnalysisResult | None:
     """The result in the cache, if nothing has changed since."""
     told = cache.get(key, AnalysisResult)
     if told is not None and told.configurations:
-        now = Configurations(request.project, request.settings).digest
+        now = Configurations(request.selection, request.settings).digest
         told = told if told.configurations == now else None
     return told
 
@@ -105,46 +105,46 @@ def kept(request: Request, cache: Cache, key: str) -> AnalysisResult | None:
 def kept_of_all(request: Request, cache: Cache, reading: Reading) -> AnalysisResult | None:
     """The findings in the files of this run from a check of all files of their project: a hook is
     given those of a commit, which its author has often checked with the rest just before."""
-    project = request.project
-    every = frozenset(project.files)
-    if project.reported >= every:
+    selection = request.selection
+    every = frozenset(selection.files)
+    if selection.reported >= every:
         return None
-    of_all = replace(request, project=replace(project, reported=every))
+    of_all = replace(request, selection=replace(selection, reported=every))
     told = kept(of_all, cache, key_of(of_all, reading))
     if told is None or told.notices:  # these do not say which file each is about
         return None
-    found = (finding for finding in told.findings if finding.path in project.reported)
-    off = ((path, code) for path, code in told.off if path in project.reported)
+    found = (finding for finding in told.findings if finding.path in selection.reported)
+    off = ((path, code) for path, code in told.off if path in selection.reported)
     return replace(told, findings=tuple(found), off=tuple(off))
 
 
 def key_of(request: Request, reading: Reading) -> str:
     """The digest of all that decides what is found."""
-    project = request.project
+    selection = request.selection
     return caching.key_of(
         "run",
         caching.environment(),
         caching.outside_rules(),
         identity(request),
         {path: reading.digest(path) for path in reading.paths},
-        sorted(project.reported.intersection(reading.paths)),
-        [project.whole, len(project.files) == len(reading.paths)],
+        sorted(selection.reported.intersection(reading.paths)),
+        [selection.whole, len(selection.files) == len(reading.paths)],
         observations.digest_of(request.observed),
     )
 
 
 def identity(request: Request) -> list[object]:
     """A key of the settings of all files, and of which are analysed together: both are the same for
-    all files of a directory. It is the same wherever the root of the project lies."""
-    project = request.project
-    files = {path.rpartition("/")[0]: path for path in project.files}
-    root = slashes(str(project.root))
+    all files of a directory. It is the same wherever the root of the selection lies."""
+    selection = request.selection
+    files = {path.rpartition("/")[0]: path for path in selection.files}
     found: dict[tuple[Settings, str], list[str]] = {}
     for directory, path in sorted(files.items()):
-        key = request.settings_of(path), seen_from(root, request.part_of(path) or root)
+        key = request.settings_of(path), request.project_of(path).place
         found.setdefault(key, []).append(directory)
     return [
-        [settings.identity(project.root), part, where] for (settings, part), where in found.items()
+        [settings.identity(selection.root), part, where]
+        for (settings, part), where in found.items()
     ]
 
 

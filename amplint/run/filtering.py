@@ -17,6 +17,7 @@ from amplint.project.config import Settings, strength
 from amplint.project.torch_floor import ANY
 from amplint.rule.rule import Rule
 from amplint.run.file_result import FileResult
+from amplint.run.project import Project
 from amplint.run.request import Request
 from amplint.run.unused_suppressions import unused
 from amplint.util.intervals import Intervals
@@ -49,57 +50,44 @@ class RulesInUse:
 
 @dataclass(frozen=True)
 class Filter:
-    """Decides what is reported of files.
+    """Decides what is reported of the files of one project.
 
     Args:
         request: what was asked for.
-        texts: of all files that have one.
+        project: whose files are meant.
+        texts: of its files that have one, at least.
         rules: those that run.
+        is_complete: whether all files of the project are known and could be read, so that a comment
+            which suppresses nothing is one.
     """
 
     request: Request
+    project: Project
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
+    is_complete: bool = False
     _chosen: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
-    _handlers: dict[str, str | None] = field(default_factory=dict, compare=False)
 
     @property
     def _root(self) -> Path:
-        return self.request.project.root
-
-    def is_complete(self, path: str, unread: Collection[str]) -> bool:
-        """Whether all files that belong together with this one could be read.
-
-        Args:
-            path: the file.
-            unread: those with a text that Python, or amplint, could not read.
-        """
-        part = self.request.part_of(path)
-        lacking = {self.request.part_of(other) for other in unread}
-        return self.request.project.whole and part not in self._lacking and part not in lacking
-
-    @cached_property
-    def _lacking(self) -> frozenset[str]:
-        """The projects with a file that has no text."""
-        files = self.request.project.files
-        return frozenset(self.request.part_of(path) for path in files if path not in self.texts)
+        return self.request.selection.root
 
     @cached_property
     def _others(self) -> frozenset[str]:
         """The codes of rules that other packages bring."""
         return frozenset(rule.code for rule in self.request.rules if rule.package)
 
-    def findings(self, path: str, seen: FileResult, complete: bool) -> list[Finding]:
+    def findings(self, path: str, seen: FileResult) -> list[Finding]:
         """The findings in a file that are to be reported, by place.
 
         Args:
             path: the file.
             seen: what the rules have said.
-            complete: whether all files of the project were read.
         """
-        text = self.texts.get(path, Text(""))
-        found = self._reported(path, seen, Suppressions(text, self._others), complete)
-        return sorted(found, key=by_place)
+        return sorted(self._reported(path, seen, self._suppressions(path)), key=by_place)
+
+    def _suppressions(self, path: str) -> Suppressions:
+        return Suppressions(self.texts.get(path, Text("")), self._others)
 
     def off(self, path: str, seen: FileResult) -> Iterator[Finding]:
         """The findings in a file of rules that are off by default, without those that a comment or
@@ -108,7 +96,7 @@ class Filter:
         codes = self._rules_of(settings).off if settings is not None else frozenset()
         if settings is None or not any(finding.code in codes for finding in seen.findings):
             return
-        suppressions = Suppressions(self.texts.get(path, Text("")), self._others)
+        suppressions = self._suppressions(path)
         file = self._root / path
         for finding in without_superseded(seen.findings, self.request.rules, settings, self._root):
             is_quiet = settings.ignores_in_file(finding, file) or suppressions.suppresses(finding)
@@ -116,7 +104,7 @@ class Filter:
                 yield finding
 
     def _reported(
-        self, path: str, seen: FileResult, suppressions: Suppressions, complete: bool
+        self, path: str, seen: FileResult, suppressions: Suppressions
     ) -> Iterator[Finding]:
         if not seen.findings and not suppressions.all:
             return  # as for nearly all files: their settings need not be looked at
@@ -127,7 +115,7 @@ class Filter:
         told = [finding for finding in seen.findings if finding.code not in not_for_it]
         findings = without_superseded(told, request.rules, settings, self._root)
         left = [finding for finding in findings if not suppressions.suppresses(finding)]
-        if complete and not (seen.problems or seen.notices):
+        if self.is_complete and not (seen.problems or seen.notices):
             rules = request.rules, chosen.own, chosen.are_all
             left += unused(suppressions, path, findings, *rules)
         for finding in left:
@@ -145,7 +133,7 @@ class Filter:
         migrates = finding.group is Group.MIGRATION
         if fix is None or needed is None or not (migrates or fix.newer):
             return finding
-        lowest = settings.lowest_torch or self._lowest_in_code(finding.path)
+        lowest = settings.lowest_torch or self._lowest_in_code
         allowed, origin = lowest or (PRESUMED, "")
         has_it = selectors.version(needed) <= selectors.version(allowed)
         if fix.newer is not None:
@@ -166,17 +154,12 @@ class Filter:
         gone, come = Counter(before.splitlines()), Counter(after.splitlines())
         return not names("\n".join(come - gone)) <= names("\n".join(gone - come))
 
-    def _lowest_in_code(self, path: str) -> tuple[str, str] | None:
-        """That older versions of torch have to do, if a file of the same project handles them."""
-        part = self.request.part_of(path)
-        if part not in self._handlers:
-            together = (each for each in self.texts if self.request.part_of(each) == part)
-            handling = (
-                each for each in sorted(together) if HANDLES_OLD.search(self.texts[each].text)
-            )
-            self._handlers[part] = next(handling, None)
-        handler = self._handlers[part]
-        return None if handler is None else (ANY, handler)
+    @cached_property
+    def _lowest_in_code(self) -> tuple[str, str] | None:
+        """That older versions of torch have to do, if a file of the project handles them."""
+        readable = (path for path in sorted(self.project.files) if path in self.texts)
+        handling = (path for path in readable if HANDLES_OLD.search(self.texts[path].text))
+        return next(((ANY, path) for path in handling), None)
 
     def hider(self, path: str, finding: Finding, seen: FileResult) -> str:
         """Why a finding in a file is not reported, as a clause behind its rule: the settings,

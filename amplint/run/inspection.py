@@ -154,11 +154,11 @@ def inspect(
             seen = indexed.unread[path]
             told = (*(finding.message for finding in seen.findings), *seen.problems)
             return Inspection(path, row, line_of(task.texts[path], row), notices=told)
-        found = Filter(request, task.texts, request.rules)
+        reported = Filter(request, task.project, task.texts, task.rules)
         linker = linker_of(task) if len(part) == len(task.texts) else None
         link = linker.link if linker is not None else None
         return deeply(
-            lambda: InspectedLine(path, row, indexed.files, found, link).inspected(wanted)
+            lambda: InspectedLine(path, row, indexed.files, reported, link).inspected(wanted)
         )
 
 
@@ -267,7 +267,7 @@ class InspectedLine:
     @cached_property
     def _reported(self) -> Sequence[Finding]:
         """The findings in the file that the user is shown, as the rules have made them."""
-        shown = self._filter.findings(self.path, FileResult(self._judged), complete=False)
+        shown = self._filter.findings(self.path, FileResult(self._judged))
         places = {(each.code, each.span) for each in shown}
         return [each for each in self._judged if (each.code, each.span) in places]
 

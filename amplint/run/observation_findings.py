@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 from amplint.findings.finding import Finding, by_place
 from amplint.project import observations
-from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, UnusableError
 from amplint.project.reading import Reading
 from amplint.rule.of_engine import UNUSED
 from amplint.run.request import AnalysisResult, Request
-from amplint.util.paths import slashes
 from amplint.util.positions import Position
 
 if TYPE_CHECKING:
@@ -42,16 +40,14 @@ class FoundObservations:
 
 def found(request: Request) -> FoundObservations:
     """The observations of the projects whose files are reported."""
-    project = request.project
-    root = slashes(str(project.root))
     functions: dict[str, ObservedFunction] = {}
     notices: list[str] = []
-    for directory in sorted({request.part_of(path) or root for path in project.reported}):
-        if not request.settings.at(directory).observations:
+    for project in sorted(request.projects.values(), key=lambda project: project.place):
+        if not (project.reported and project.settings.observations):
             continue
-        prefix = f"{relative(directory, root)}/" if directory != root else ""
+        prefix = project.prefix
         try:
-            told = observations.read(directory)
+            told = observations.read(project.directory)
         except UnusableError as error:
             notices.append(f"{prefix}{observations.FILE} is not used: {error}")
             continue

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amplint.facts.limits import Limited
 from amplint.findings.finding import Finding
 from amplint.project.config import DEFAULT_SELECT, Configuration, Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.project.observations import ObservedFunction
 from amplint.run.cache import Cache
+from amplint.run.project import Project, projects_of
 from amplint.util.paths import join, slashes
 from amplint.util.progress import SILENT, Progress
 from amplint.util.text import Text
@@ -28,7 +30,7 @@ class Request:
     """The request to a run.
 
     Args:
-        project: the files.
+        selection: the files.
         settings: what the user wants reported, of each file.
         rules: all rules that exist.
         overlays: what to take instead of what files hold, by root-relative path.
@@ -43,7 +45,7 @@ class Request:
             in them is kept, too.
     """
 
-    project: Project
+    selection: Selection
     settings: Configuration
     rules: Sequence[Rule]
     overlays: Mapping[str, str] = field(default_factory=dict)
@@ -55,9 +57,14 @@ class Request:
     lasting: bool = field(default=False, compare=False)
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict, repr=False)
 
-    def part_of(self, path: str) -> str:
-        """The directory of the project that a file is analysed with."""
-        return self.project.parts.get(path, "")
+    @cached_property
+    def projects(self) -> Mapping[str, Project]:
+        """The projects of the files, by directory. Raises ConfigError."""
+        return projects_of(self.selection, self.settings)
+
+    def project_of(self, path: str) -> Project:
+        """The project of a file. Raises ConfigError."""
+        return self.projects[self.selection.home_of(path)]
 
     def settings_of(self, path: str) -> Settings:
         """The settings of a file. Raises ConfigError."""
@@ -65,13 +72,13 @@ class Request:
 
     def directory_of(self, path: str) -> str:
         """The directory of a file, in full."""
-        return join(slashes(str(self.project.root)), path).rpartition("/")[0]
+        return join(slashes(str(self.selection.root)), path).rpartition("/")[0]
 
     def settings_in_use(self) -> dict[Settings, list[str]]:
         """The settings of the files that are reported, and of which files; where there is no file,
         those of the root. Raises ConfigError."""
         found: dict[Settings, list[str]] = {}
-        for path in sorted(self.project.reported):
+        for path in sorted(self.selection.reported):
             found.setdefault(self.settings_of(path), []).append(path)
         return found or {self.settings_of(""): []}
 

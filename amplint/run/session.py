@@ -28,9 +28,9 @@ from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, IndexStore
 from amplint.run.linking import Linker
 from amplint.run.partition import divide
+from amplint.run.project import Project
 from amplint.run.request import AnalysisResult, Request
 from amplint.run.unreadable import unparsable
-from amplint.util.paths import seen_from, slashes
 from amplint.util.positions import Position
 from amplint.util.process_pool import each, workers
 from amplint.util.text import Text, TooLargeError, UndecodableError
@@ -46,29 +46,33 @@ def analyse(request: Request, reading: Reading) -> AnalysisResult:
     with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")  # the parser's, about the code that is read
         texts, undecoded = decoded(reading)
-        rules = rules_of(request, request.project.reported)
-        found = Filter(request, texts, rules)
-        configurations = Configurations(request.project, request.settings)
-        task = task_of(request, reading, texts, rules)
-        tasks = by_project(task, request, configurations)
-        parts = analyse_parts(task, tasks, request, reading)
-        result = filtered(found, [*parts, undecoded])
+        configurations = Configurations(request.selection, request.settings)
+        tasks = tasks_of(request, reading, texts, configurations)
+        parts = analyse_parts(tasks, request, reading)
+        result = filtered(request, tasks, [*parts, undecoded])
         return replace(result, configurations=configurations.digest_if_read)
 
 
-def task_of(
-    request: Request, reading: Reading, texts: Mapping[str, Text], rules: Sequence[Rule]
-) -> Task:
-    """The task that a request is, of all projects in one."""
-    return Task(
-        texts,
-        request.project.reported,
-        rules,
-        indexed=request.indexed,
-        store=store_of(request, reading, texts),
-        progress=request.progress,
-        limits=request.lasting or request.linker is None,
-    )
+def tasks_of(
+    request: Request, reading: Reading, texts: Mapping[str, Text], configurations: Configurations
+) -> list[Task]:
+    """The task for the files of each project, which are linked apart from all others."""
+    store = store_of(request, reading, texts)
+    return [
+        Task(
+            own,
+            project,
+            rules_of(request, project.reported),
+            stated=stated_in(own, project, configurations),
+            observed=request.observed,
+            indexed=request.indexed,
+            store=store,
+            progress=request.progress,
+            limits=request.lasting or request.linker is None,
+        )
+        for project in request.projects.values()
+        for own in [{path: texts[path] for path in project.files if path in texts}]
+    ]
 
 
 def part_with(
@@ -77,13 +81,13 @@ def part_with(
     """The files that a file is linked with, and the task for these. Raises KeyError for a file
     without a text."""
     texts, _ = decoded(reading)
-    configurations = Configurations(request.project, request.settings)
-    for task in by_project(task_of(request, reading, texts, rules), request, configurations):
-        if path in task.texts:
-            sizes = {path: len(text.text) for path, text in task.texts.items()}
-            part = next(part for part in divide(sizes) if path in part)
-            return part, replace(task, rules=rules)
-    raise KeyError(path)
+    configurations = Configurations(request.selection, request.settings)
+    tasks = tasks_of(request, reading, texts, configurations)
+    task = next((task for task in tasks if path in task.texts), None)
+    if task is None:
+        raise KeyError(path)
+    sizes = {path: len(text.text) for path, text in task.texts.items()}
+    return next(part for part in divide(sizes) if path in part), replace(task, rules=rules)
 
 
 @contextlib.contextmanager
@@ -146,26 +150,36 @@ def rules_of(request: Request, paths: Iterable[str]) -> list[Rule]:
     return [rule for rule in request.rules if rule.code in wanted]
 
 
-def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
+def filtered(request: Request, tasks: Sequence[Task], parts: Sequence[Analysed]) -> AnalysisResult:
     """The result to report, of all that was judged."""
-    seen: dict[str, FileResult] = {}
+    results: dict[str, FileResult] = {}
     for part in parts:
-        for path in part.seen.keys() & found.request.project.reported:
-            said = part.seen[path]
-            seen[path] = seen[path].joined(said) if path in seen else said
+        for path in part.seen.keys() & request.selection.reported:
+            result = part.seen[path]
+            results[path] = results[path].joined(result) if path in results else result
     unread = frozenset(path for part in parts for path in part.unread)
+    filters = {
+        task.project: Filter(
+            request,
+            task.project,
+            task.texts,
+            task.rules,
+            request.selection.whole and (task.texts.keys() - unread).issuperset(task.project.files),
+        )
+        for task in tasks
+    }
     problems = [problem for part in parts for problem in part.problems]
     blames_amplint = bool(problems)
     findings: list[Finding] = []
     notices: list[str] = []
     off: list[tuple[str, str]] = []
-    for path in sorted(seen):
-        said = seen[path]
-        off += ((path, finding.code) for finding in found.off(path, said))
-        problems += said.problems
-        blames_amplint |= bool(said.problems) and said.blames_amplint
-        notices += said.notices
-        findings += found.findings(path, said, found.is_complete(path, unread))
+    for path in sorted(results):
+        result, rules = results[path], filters[request.project_of(path)]
+        off += ((path, finding.code) for finding in rules.off(path, result))
+        problems += result.problems
+        blames_amplint |= bool(result.problems) and result.blames_amplint
+        notices += result.notices
+        findings += rules.findings(path, result)
     limited = united(part.limited for part in parts)
     return AnalysisResult(
         tuple(findings),
@@ -180,32 +194,26 @@ def filtered(found: Filter, parts: Sequence[Analysed]) -> AnalysisResult:
 # ------------------------------------------------------------------------------------- parts
 
 
-def analyse_parts(
-    task: Task, tasks: Sequence[Task], request: Request, reading: Reading
-) -> list[Analysed]:
-    """Analyse the parts of projects in which findings were asked for.
-
-    Args:
-        tasks: those of each project.
-    """
-    sizes = {path: len(text.text) for path, text in task.texts.items()}
+def analyse_parts(tasks: Sequence[Task], request: Request, reading: Reading) -> list[Analysed]:
+    """Analyse the parts of projects in which findings were asked for."""
+    sizes = {path: len(text.text) for task in tasks for path, text in task.texts.items()}
     divided = [
-        (part, one, linker_of(one) if len(parts) == 1 else None)
-        for one in tasks
-        for parts in [divide({path: sizes[path] for path in one.texts})]
+        (part, task, linker_of(task) if len(parts) == 1 else None)
+        for task in tasks
+        for parts in [divide({path: sizes[path] for path in task.texts})]
         for part in parts
     ]
     jobs = workers(request.jobs)
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
-        part, one, disk = divided[0]
+        part, task, disk = divided[0]
         linker = disk if request.linker is None else request.linker.over(disk)
-        return [analyse_part(part, replace(one, linker=linker), jobs)]
+        return [analyse_part(part, replace(task, linker=linker), jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
-        part: KeptParts(replace(one, tree_cache=tree_cache, linker=disk), request, reading)
-        for part, one, disk in divided
-        if not task.reported.isdisjoint(part)
+        part: KeptParts(replace(task, tree_cache=tree_cache, linker=disk), request, reading)
+        for part, task, disk in divided
+        if not task.project.reported.isdisjoint(part)
     }
     known = {part: memory.recall(part) for part, memory in memories.items()}
     missing = [part for part in memories if known[part] is None]
@@ -218,7 +226,7 @@ def analyse_parts(
         return replace(result, used=frozenset(), asked={})
 
     found = each(
-        task.progress.noted("parts", work, missing),
+        request.progress.noted("parts", work, missing),
         missing,
         [sum(sizes[path] for path in part) for part in missing],
         at_once,
@@ -229,44 +237,19 @@ def analyse_parts(
 
 def linker_of(task: Task) -> Linker | None:
     """Links a project that is one part from what the cache keeps of it."""
-    return Linker(task.store, task.project) if task.store is not None else None
+    return Linker(task.store, task.project.place) if task.store is not None else None
 
 
-def by_project(task: Task, request: Request, configurations: Configurations) -> list[Task]:
-    """The task for the files of each project, which are linked apart from all others."""
-    found: dict[str, dict[str, Text]] = {}
-    for path, text in task.texts.items():
-        found.setdefault(request.part_of(path), {})[path] = text
-    return [
-        replace(
-            task,
-            texts=texts,
-            rules=rules_of(request, task.reported & texts.keys()),
-            project=seen_from(root, directory or root),
-            assumes_autocast=settings.assumes_autocast,
-            models=settings.texts_of_models,
-            told=told_in(texts, settings.texts_of_models, configurations, directory),
-            observed=request.observed,
-        )
-        for root in [slashes(str(request.project.root))]
-        for directory, texts in found.items()
-        for settings in [request.settings.at(directory or root)]
-    ]
-
-
-def told_in(
-    texts: Mapping[str, Text],
-    own_models: tuple[str, ...],
-    configurations: Configurations,
-    directory: str,
+def stated_in(
+    texts: Mapping[str, Text], project: Project, configurations: Configurations
 ) -> tuple[StatedPrecision, ...]:
     """The precisions that the configuration files of a project ask of frameworks. JSON files are
     looked for only where the project names one that has such."""
-    models = models_with(own_models)
-    known = {path: text.text for path, text in texts.items() if not TEST_PATH.search(path)}
-    if models.reads_json(known.values()):
-        known |= configurations.texts(directory)
-    return told(models, known)
+    models = models_with(project.settings.texts_of_models)
+    by_path = {path: text.text for path, text in texts.items() if not TEST_PATH.search(path)}
+    if models.reads_json(by_path.values()):
+        by_path |= configurations.texts(project.directory)
+    return told(models, by_path)
 
 
 @dataclass(frozen=True)
@@ -317,10 +300,22 @@ class KeptParts:
 
     def key(self, part: tuple[str, ...]) -> str:
         codes = [rule.code for rule in self.task.rules]
-        rules = [codes, caching.outside_rules(), self.task.assumes_autocast, self.task.models]
+        settings = self.task.project.settings
+        rules = [
+            codes,
+            caching.outside_rules(),
+            settings.assumes_autocast,
+            settings.texts_of_models,
+        ]
         seen = observations.digest_of(self.task.observed)
         return caching.key_of(
-            "part", caching.environment(), rules, self.task.told, seen, part, list(self.task.texts)
+            "part",
+            caching.environment(),
+            rules,
+            self.task.stated,
+            seen,
+            part,
+            list(self.task.texts),
         )
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:
@@ -329,7 +324,7 @@ class KeptParts:
         if kept is None or not self.holds(kept):
             return None
         self.valid[part] = kept
-        if not kept.seen.keys() | kept.unread >= self.task.reported & set(part):
+        if not kept.seen.keys() | kept.unread >= self.task.project.reported & set(part):
             return None
         return Analysed(kept.seen, unread=kept.unread, limited=kept.limited)
 

@@ -9,7 +9,7 @@ from amplint.output import inspection_text as page
 from amplint.project import discover
 from amplint.project.notebooks import Notebook
 from amplint.project.reading import read
-from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
+from amplint.project.settings_hierarchy import ProjectRoots, SettingsHierarchy
 from amplint.rule import registry
 from amplint.run.cache import NAME, Cache
 from amplint.run.inspection import inspect, row_in
@@ -47,23 +47,25 @@ def run_of(request: Explain) -> tuple[Request, str]:
     path = file_of(request.uri, opened)
     if not path:
         run = alone(opened)
-        return run, run.project.files[0]
+        return run, run.selection.files[0]
     settings = SettingsHierarchy()
-    projects = Projects(settings)
+    projects = ProjectRoots(settings)
     together = open_in(group_of(path, projects), request.opened, projects)
-    project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
-    uris = {name_of(other, project): uri for other, uri in together.items()}
-    texts = {name: request.opened[uris[name]].text for name in project.reported}
-    overlays = overlays_of(project, texts)
-    cache = Cache(project.root / NAME)
-    return Request(project, settings, registry.all_rules(), overlays, cache), name_of(path, project)
+    selection = discover.select([*together], settings, force_exclude=True, text_is_given=True)
+    uris = {name_of(other, selection): uri for other, uri in together.items()}
+    texts = {name: request.opened[uris[name]].text for name in selection.reported}
+    overlays = overlays_of(selection, texts)
+    cache = Cache(selection.root / NAME)
+    return Request(selection, settings, registry.all_rules(), overlays, cache), name_of(
+        path, selection
+    )
 
 
 def explained(request: Explain, run: Request, name: str) -> str:
     """The explanation of a line. Raises Failure."""
-    if name not in run.project.reported:
+    if name not in run.selection.reported:
         raise Failure(f"{name}: this file is excluded, by `exclude` or .gitignore")
-    reading = read(run.project, run.overlays)
+    reading = read(run.selection, run.overlays)
     try:
         text = reading.text(name)
     except (KeyError, UndecodableError) as error:

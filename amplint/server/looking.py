@@ -10,10 +10,10 @@ from pathlib import Path
 from amplint.ir.file_index import File
 from amplint.project import discover
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.project.notebooks import SUFFIX, Notebook
 from amplint.project.reading import text_of
-from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
+from amplint.project.settings_hierarchy import ProjectRoots, SettingsHierarchy
 from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.cache import NAME, Cache
@@ -116,28 +116,28 @@ class Looker:
         path = file_of(look.uri, opened)
         if not path:
             run = alone(opened)
-            yield from self._judged(look, run, dict.fromkeys(run.project.files, look.uri))
+            yield from self._judged(look, run, dict.fromkeys(run.selection.files, look.uri))
             return
         settings = SettingsHierarchy()
-        projects = Projects(settings)
+        projects = ProjectRoots(settings)
         group = group_of(path, projects)
         together = open_in(group, look.opened, projects)
-        project = discover.project([*together], settings, force_exclude=True, text_is_given=True)
-        uris = {name_of(path, project): uri for path, uri in together.items()}
-        for name in uris.keys() - project.reported:
+        selection = discover.select([*together], settings, force_exclude=True, text_is_given=True)
+        uris = {name_of(path, selection): uri for path, uri in together.items()}
+        for name in uris.keys() - selection.reported:
             yield JudgedText(look.number, uris[name], [], {})
             yield Repaired(look.number, uris[name], {}, {})
         if group != self._group:
             self._group, self._memory = group, ProjectMemory(LiveLinker(self.check))
         memory = self._memory
-        texts = {name: look.opened[uris[name]].text for name in project.reported}
+        texts = {name: look.opened[uris[name]].text for name in selection.reported}
         refused = {name for name, text in texts.items() if not memory.can_be_read(name, text)}
         run = Request(
-            project,
+            selection,
             settings,
             registry.all_rules(),
-            overlays_of(project, texts),
-            Cache(project.root / NAME),
+            overlays_of(selection, texts),
+            Cache(selection.root / NAME),
             memory.indexed,
             memory.linker,
         )
@@ -149,16 +149,16 @@ class Looker:
         # it was before: without its functions, they would be shown what is not so.
         before = {name: memory.readable[name] for name in refused & memory.readable.keys()}
         overlays = {name: text for name, text in run.overlays.items() if name not in refused}
-        reported = project.reported - refused
+        reported = selection.reported - refused
         run = replace(
-            run, project=replace(project, reported=reported), overlays={**overlays, **before}
+            run, selection=replace(selection, reported=reported), overlays={**overlays, **before}
         )
         yield from self._judged(look, run, uris)
         memory.forget_old_texts()
 
     def _judged(self, look: Look, run: Request, uris: Mapping[str, str]) -> Iterator[Answer]:
         """Judge the text that was asked for, then all others."""
-        reported = run.project.reported
+        reported = run.selection.reported
         cells = {name: look.opened[uri].cells for name, uri in uris.items()}
         in_cells = {name: found for name, found in cells.items() if found is not None}
         first = frozenset(name for name in reported if uris[name] == look.uri)
@@ -166,7 +166,7 @@ class Looker:
             if not asked:
                 continue
             self.check()
-            part = replace(run, project=replace(run.project, reported=asked))
+            part = replace(run, selection=replace(run.selection, reported=asked))
             outcome = engine.run(part)
             showing = Showing(look.number, outcome, part, uris, in_cells, look.encoding)
             for name in sorted(asked):
@@ -189,14 +189,14 @@ def file_of(uri: str, opened: Open) -> str:
     return path if opened.cells is None or path.endswith(SUFFIX) else ""
 
 
-def group_of(path: str, projects: Projects) -> str:
+def group_of(path: str, projects: ProjectRoots) -> str:
     """The directory of the project of a file: the open texts with the same are looked at together.
     Raises ConfigError."""
     directory = discover.absolute(path).rpartition("/")[0]
     return projects.of(directory) or directory
 
 
-def open_in(group: str, opened: Mapping[str, Open], projects: Projects) -> dict[str, str]:
+def open_in(group: str, opened: Mapping[str, Open], projects: ProjectRoots) -> dict[str, str]:
     """The addresses of the open texts of a project, by path. Raises ConfigError."""
     return {
         path: uri
@@ -207,34 +207,34 @@ def open_in(group: str, opened: Mapping[str, Open], projects: Projects) -> dict[
 
 def by_itself(run: Request, name: str) -> Request:
     """The request to judge a file without the project around it."""
-    project = replace(run.project, files=(name,), reported=frozenset({name}), whole=False)
-    return replace(run, project=project, cache=None, indexed={}, linker=None)
+    selection = replace(run.selection, files=(name,), reported=frozenset({name}), whole=False)
+    return replace(run, selection=selection, cache=None, indexed={}, linker=None)
 
 
 def alone(opened: Open) -> Request:
     """The request to judge a text that is in no file."""
     name = UNTITLED + (".py" if opened.cells is None else SUFFIX)
-    project = replace(discover.lone_text(name), root=Path.home(), reported=frozenset({name}))
-    return Request(project, Settings(project.root), registry.all_rules(), {name: opened.text})
+    selection = replace(discover.lone_text(name), root=Path.home(), reported=frozenset({name}))
+    return Request(selection, Settings(selection.root), registry.all_rules(), {name: opened.text})
 
 
-def name_of(path: str, project: Project) -> str:
+def name_of(path: str, selection: Selection) -> str:
     """The path of a file relative to the root of its project."""
-    return discover.relative(discover.absolute(path), slashes(str(project.root)))
+    return discover.relative(discover.absolute(path), slashes(str(selection.root)))
 
 
-def overlays_of(project: Project, texts: Mapping[str, str]) -> dict[str, str]:
+def overlays_of(selection: Selection, texts: Mapping[str, str]) -> dict[str, str]:
     """The texts that are not those of the files on disk.
 
     With none, a run is the same as that of `amplint check`, and the same cache serves both.
     """
-    return {name: text for name, text in texts.items() if not is_on_disk(project, name, text)}
+    return {name: text for name, text in texts.items() if not is_on_disk(selection, name, text)}
 
 
-def is_on_disk(project: Project, name: str, text: str) -> bool:
+def is_on_disk(selection: Selection, name: str, text: str) -> bool:
     """Whether a file holds this text."""
     try:
-        found = text_of(name, project.root, {})
+        found = text_of(name, selection.root, {})
         return (found.document if isinstance(found, Notebook) else found.text) == text
     except (OSError, UndecodableError):
         return False

@@ -75,7 +75,7 @@ def observed(
     """
     static = engine.run(request)
     rules, texts = request.rules, static.all_texts
-    asked = asked_of(static.findings, texts, request.project.reported)
+    asked = asked_of(static.findings, texts, request.selection.reported)
     wanted = Wanted(asked.rows, has_page, saves)
     with running() as runner:
         names = sorted((backend.name for backend in options.backends), key=FIRST.index)
@@ -126,7 +126,7 @@ def run_with(
     wanted: Wanted,
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
-    project = request.project
+    project = request.selection
     with tempfile.TemporaryDirectory(prefix="amplint-") as directory:
         place = Path(directory) / "tree"
         mirror(project.root, place, project.files)

@@ -11,7 +11,7 @@ from pathlib import Path
 from amplint.adoption import baseline
 from amplint.output.console import columns
 from amplint.output.formats import Report, render
-from amplint.project.discover import FileSearch, Project
+from amplint.project.discover import FileSearch, Selection
 from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule.registry import AllRules
 from amplint.run import engine
@@ -81,14 +81,14 @@ def request_for(watched: WatchedCode, paths: Iterable[str]) -> Request:
     kept = {path: file for path, file in files.items() if not search.leaves_out(file)}
     read = {path: text for path, text in watched.cells.items() if path in paths}
     all_of_them = tuple(sorted({*kept, *read}))
-    project = Project(
+    selection = Selection(
         watched.root,
         all_of_them,
         frozenset(all_of_them),
-        parts={path: search.project_of(file) or "" for path, file in kept.items()},
+        homes={path: search.project_of(file) or "" for path, file in kept.items()},
         whole=False,
     )
-    return Request(project, settings, AllRules(), overlays=read, jobs=1)
+    return Request(selection, settings, AllRules(), overlays=read, jobs=1)
 
 
 def fitting(observation: Observation, texts: Mapping[str, Text]) -> Observation:

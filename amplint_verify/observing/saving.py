@@ -17,10 +17,8 @@ from amplint.inference.whole_program.observation_values import digest_of, innerm
 from amplint.ir.file_index import File
 from amplint.ir.model import FunctionFacts
 from amplint.project import observations
-from amplint.project.discover import relative
 from amplint.project.observations import ObservedFunction, Shape
 from amplint.run.request import Request
-from amplint.util.paths import slashes
 from amplint.util.replacing import replace_file
 from amplint.util.text import Text
 from amplint_verify.recording.observation import Observation
@@ -198,13 +196,13 @@ def save(
 ) -> list[Path]:
     """Write what was observed into the files of the projects it is of, beside what earlier runs
     have shown of the same texts. Raises OSError; UnusableError for a file that holds none."""
-    root = slashes(str(request.project.root))
     by_project: dict[str, dict[str, ObservedFunction]] = {}
     for name, seen in new.items():
-        by_project.setdefault(request.part_of(name.partition("::")[0]) or root, {})[name] = seen
+        home = request.selection.home_of(name.partition("::")[0])
+        by_project.setdefault(home, {})[name] = seen
     written: list[Path] = []
     for directory, functions in sorted(by_project.items()):
-        prefix = f"{relative(directory, root)}/" if directory != root else ""
+        prefix = request.projects[directory].prefix
         before = {f"{prefix}{name}": each for name, each in observations.read(directory).items()}
         paths = {name.partition("::")[0] for name in before}
         current = {name: text for path in paths for name, text in digests(path, texts)}

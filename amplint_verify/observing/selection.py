@@ -23,11 +23,12 @@ def selected(told: Iterable[Finding], request: Request, static: Outcome) -> tupl
     seen: dict[str, FileResult] = {}
     for finding in explained(once(told), static.findings, request.rules):
         seen[finding.path] = seen.get(finding.path, FileResult()).joined(FileResult((finding,)))
-    shown = Filter(request, static.all_texts, [rule for rule in request.rules if rule.checks])
+    rules = [rule for rule in request.rules if rule.checks]
     return tuple(
         each
-        for path in sorted(request.project.reported.intersection(seen))
-        for each in shown.findings(path, seen[path], complete=False)
+        for path in sorted(request.selection.reported.intersection(seen))
+        for shown in [Filter(request, request.project_of(path), static.all_texts, rules)]
+        for each in shown.findings(path, seen[path])
     )
 
 

@@ -34,7 +34,7 @@ from amplint.fix.applying import UNSAFE
 from amplint.fix.project_fixes import fix_project
 from amplint.fix.single_round import fix_round
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.indexing import environment_digest
@@ -251,7 +251,7 @@ def request(root: Path, paths: Iterable[str], overlays: Mapping[str, str] | None
     """All rules over some files, with what each torch since 2.0 has to say."""
     files = tuple(sorted(paths))
     settings = Settings(root, select=("ALL",), preview=True, target_torch="2.10")
-    project = Project(root, files, frozenset(files))
+    project = Selection(root, files, frozenset(files))
     return Request(project, settings, registry.own_rules(), overlays or {})
 
 

@@ -161,7 +161,7 @@ def test_nor_are_those_in_memory(project: Path, trained: Path) -> None:
     paths = [project / "network.py", project / "train.py"]
     settings = Settings(project)
     asked = Request(
-        discover.project(paths, settings), settings, registry.own_rules(), linker=LiveLinker()
+        discover.select(paths, settings), settings, registry.own_rules(), linker=LiveLinker()
     )
     for text, codes in ((AUTOCAST, ["AMP802"]), (CAST, []), (AUTOCAST, ["AMP802"])):
         trained.write_text(text)

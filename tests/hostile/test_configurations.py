@@ -16,7 +16,7 @@ from amplint.frameworks.models import models_with
 from amplint.project import configurations
 from amplint.project.config import Settings
 from amplint.project.configurations import Configurations
-from amplint.project.discover import project
+from amplint.project.discover import select
 from tests.command import Amplint
 from tests.hostile.test_reach import KINDS, SPECIAL
 from tests.hostile.test_size import within
@@ -102,7 +102,7 @@ def test_what_only_looks_like_a_file_is_not_read(
 def read(repository: Path) -> list[str]:
     """The JSON files that are read."""
     settings = Settings(repository)
-    found = Configurations(project(["."], settings), settings)
+    found = Configurations(select(["."], settings), settings)
     return sorted(found.texts(str(repository)))
 
 

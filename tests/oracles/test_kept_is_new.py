@@ -765,8 +765,8 @@ def test_other_files_of_the_same_project_are_reported_from_the_same_values(
     write(tmp_path, PROJECT)
     request = request_for(tmp_path, [tmp_path / path for path in PROJECT])
     for path in ("blocks.py", "train.py"):
-        project = replace(request.project, reported=frozenset({path}))
-        engine.run(replace(request, project=project, cache=Cache(tmp_path / NAME)))
+        selection = replace(request.selection, reported=frozenset({path}))
+        engine.run(replace(request, selection=selection, cache=Cache(tmp_path / NAME)))
     assert resumptions == [True]
 
 

@@ -601,7 +601,7 @@ def test_an_interrupt_is_130(amplint: Amplint, monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("amplint.project.discover.project", interrupt)
+    monkeypatch.setattr("amplint.project.discover.select", interrupt)
     assert amplint("check") == Ran(130, "", "\namplint: interrupted\n")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from amplint.project import discover
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +30,9 @@ def project(
     exclude: tuple[str, ...] = (),
     roots: tuple[str, ...] | None = None,
     force: bool = False,
-) -> Project:
+) -> Selection:
     settings = Settings(root=Path.cwd(), exclude=exclude, roots=roots)
-    return discover.project(paths, settings, force)
+    return discover.select(paths, settings, force)
 
 
 def reported(*paths: str, exclude: tuple[str, ...] = (), force: bool = False) -> list[str]:
@@ -287,7 +287,7 @@ def test_a_directory_that_cannot_be_read_is_named(
 def test_a_text_may_stand_for_a_file_that_is_not_there(tmp_path: Path) -> None:
     tree(tmp_path, "pyproject.toml", "src/a.py")
     settings = Settings(root=tmp_path)
-    found = discover.project(["src/new.py"], settings, text_is_given=True)
+    found = discover.select(["src/new.py"], settings, text_is_given=True)
     assert found.files == ("src/a.py", "src/new.py")
     assert found.reported == {"src/new.py"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from amplint import Edit, Finding, Fix, Group, Related, Rule, Unrun, View, calls
-from amplint.project.discover import project
+from amplint.project.discover import select
 from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run.engine import run
@@ -29,7 +29,7 @@ def look(
     known = registry.all_rules() if rules is None else rules
     given = {key.replace("_", "-"): value for key, value in options.items()}
     settings = SettingsHierarchy(given)
-    found = project(paths or (".",), settings)
+    found = select(paths or (".",), settings)
     return run(Request(found, settings, known, overlays or {}))
 
 
@@ -209,12 +209,12 @@ def test_a_file_that_did_not_change_is_indexed_once() -> None:
     Path("b.py").write_text("x = 1\n")
     known = registry.all_rules()
     settings = SettingsHierarchy()
-    first = Request(project(["."], settings), settings, known)
+    first = Request(select(["."], settings), settings, known)
     run(first)
     before = dict(first.indexed)
     fixed = LEGACY.replace("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")')
     second = Request(
-        first.project, settings, known, overlays={"a.py": fixed}, indexed=first.indexed
+        first.selection, settings, known, overlays={"a.py": fixed}, indexed=first.indexed
     )
     assert run(second).findings == ()
     assert {path for path, _ in second.indexed.keys() - before.keys()} == {"a.py"}

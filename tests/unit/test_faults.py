@@ -12,7 +12,7 @@ import pytest
 
 import amplint
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.rule.rule import Rule
 from amplint.run.engine import run
@@ -58,7 +58,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def look(rules: Sequence[Rule] | None = None, paths: tuple[str, ...] = BOTH) -> Outcome:
     root = Path.cwd()
     known = registry.all_rules() if rules is None else rules
-    return run(Request(Project(root, paths, frozenset(paths)), Settings(root), known))
+    return run(Request(Selection(root, paths, frozenset(paths)), Settings(root), known))
 
 
 def found(outcome: Outcome) -> set[tuple[str, int, str]]:
@@ -125,7 +125,7 @@ def test_a_decorator_is_asked_for_no_argument(tmp_path: Path) -> None:
     settings = Settings(tmp_path, select=("ALL",))
     paths = ("a.py",)
     outcome = run(
-        Request(Project(tmp_path, paths, frozenset(paths)), settings, registry.own_rules())
+        Request(Selection(tmp_path, paths, frozenset(paths)), settings, registry.own_rules())
     )
     assert outcome.problems == ()
     assert "AMP602" in [each.code for each in outcome.findings]

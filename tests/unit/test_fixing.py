@@ -21,7 +21,7 @@ from amplint.fix.new_mistakes import Edited, new_mistakes
 from amplint.fix.project_fixes import fix_project, write_project
 from amplint.fix.rounds import MAX_ROUNDS
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule.conditions import nodes
 from amplint.run import engine
 from amplint.run.cache import Cache
@@ -205,7 +205,7 @@ def request(directory: Path, rules: Sequence[Rule], **files: bytes | str) -> Req
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         paths.append(f"{stem}.py")
-    project = Project(directory, tuple(sorted(paths)), frozenset(paths))
+    project = Selection(directory, tuple(sorted(paths)), frozenset(paths))
     return Request(project, Settings(directory, select=("ALL",)), rules)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplint.project.config import Settings
-from amplint.project.settings_hierarchy import Projects, SettingsHierarchy
+from amplint.project.settings_hierarchy import ProjectRoots, SettingsHierarchy
 from amplint.server.looking import Looker
 from amplint.server.messages import JudgedText, Look, Open, Repaired
 from tests.command import Amplint
@@ -219,17 +219,17 @@ def test_a_baseline_of_the_whole_repository_goes_on_to_hold(amplint: Amplint, mo
 def test_roots_decide_where_they_are_given(mono: Path) -> None:
     """They are those of the settings that hold at the root of a project."""
     (mono / "pyproject.toml").write_text("[tool.amplint]\nroots = []\n")
-    projects = Projects(SettingsHierarchy())
+    projects = ProjectRoots(SettingsHierarchy())
     assert {projects.of(str(mono / name)) for name in ("", "old/old", "new", "tools")} == {
         str(mono)
     }
     (mono / "pyproject.toml").write_text('[tool.amplint]\nroots = ["new/*", "tools"]\n')
-    projects = Projects(SettingsHierarchy())
+    projects = ProjectRoots(SettingsHierarchy())
     found = {name: projects.of(str(mono / name)) for name in ("old/old", "new", "new/new", "tools")}
     places = {"old/old": "", "new": "", "new/new": "new/new", "tools": "tools"}
     assert found == {name: str(mono / place) for name, place in places.items()}
     (mono / "old/pyproject.toml").write_text("[tool.amplint]\n")
-    assert Projects(SettingsHierarchy()).of(str(mono / "old/old")) == str(mono / "old")
+    assert ProjectRoots(SettingsHierarchy()).of(str(mono / "old/old")) == str(mono / "old")
 
 
 def test_packages_may_be_analysed_together(amplint: Amplint, mono: Path) -> None:
@@ -250,7 +250,7 @@ def test_an_amplint_toml_makes_a_project_where_nothing_else_does(
     )
     (tmp_path / "work/amplint.toml").write_text("")
     (tmp_path / "work/a/amplint.toml").write_text("")
-    assert Projects(SettingsHierarchy()).of(str(tmp_path / "work/a")) == str(tmp_path / "work")
+    assert ProjectRoots(SettingsHierarchy()).of(str(tmp_path / "work/a")) == str(tmp_path / "work")
     found = checked(amplint, tmp_path / "work/a", "helpers.py")
     assert {code for *_, code, _ in found} == {"AMP101"}
 
@@ -411,9 +411,9 @@ def test_no_nesting_of_directories_is_too_deep(mono: Path) -> None:
     deep = f"{mono}/tools/{'a/' * 1900}b"
     hierarchy = SettingsHierarchy()
     assert hierarchy.at(deep) == hierarchy.at(str(mono / "tools"))
-    assert Projects(hierarchy).of(deep) == Projects(hierarchy).top(deep) == str(mono)
+    assert ProjectRoots(hierarchy).of(deep) == ProjectRoots(hierarchy).top(deep) == str(mono)
     outside = f"/{'a/' * 1900}b"
-    assert Projects(hierarchy).of(outside) is Projects(hierarchy).top(outside) is None
+    assert ProjectRoots(hierarchy).of(outside) is ProjectRoots(hierarchy).top(outside) is None
 
 
 # ---------------------------------------------------------------------------------- what is shown

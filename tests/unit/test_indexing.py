@@ -11,7 +11,7 @@ import pytest
 
 from amplint.ir.file_index import File
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule import registry
 from amplint.run import cache as caching
 from amplint.run import indexing, partition, session
@@ -53,7 +53,7 @@ def look(kept: bool = True) -> Outcome:
     root = Path.cwd()
     paths = tuple(sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py")))
     cache = Cache(root / caching.NAME) if kept else None
-    project = Project(root, paths, frozenset(paths))
+    project = Selection(root, paths, frozenset(paths))
     return run(Request(project, Settings(root), registry.all_rules(), cache=cache))
 
 

@@ -17,7 +17,7 @@ from amplint.inference.fixpoint import evaluate
 from amplint.inference.state import WHOLE, Key
 from amplint.ir.file_index import File
 from amplint.ir.file_set import QUESTIONS, Files
-from amplint.project.discover import project
+from amplint.project.discover import select
 from amplint.project.settings_hierarchy import SettingsHierarchy
 from amplint.rule import registry
 from amplint.run import judge as judging
@@ -111,7 +111,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def request_of(*paths: str) -> Request:
     settings = SettingsHierarchy()
-    return Request(project(paths, settings), settings, registry.all_rules())
+    return Request(select(paths, settings), settings, registry.all_rules())
 
 
 def look(*paths: str, cache: Cache | None = None) -> Outcome:
@@ -335,7 +335,7 @@ def test_a_fix_asks_the_files_of_its_root_whether_a_name_is_in_use(roots: Path) 
 def fixed(path: str) -> str:
     """The file after its safe fixes."""
     settings = SettingsHierarchy()
-    request = Request(project((".",), settings), settings, registry.all_rules())
+    request = Request(select((".",), settings), settings, registry.all_rules())
     return fix_project(request, False).after[path]
 
 

@@ -250,8 +250,8 @@ def test_functions_that_act_through_an_object(body: str, codes: list[str], tmp_p
     """No word of a scaler stands in the file that is reported on."""
     files = {"amps.py": AMP.encode(), "main.py": USER.format(body).encode()}
     everything = request(files, write_files(files, tmp_path))
-    project = replace(everything.project, reported=frozenset({"main.py"}))
-    outcome = run(replace(everything, project=project))
+    selection = replace(everything.selection, reported=frozenset({"main.py"}))
+    outcome = run(replace(everything, selection=selection))
     assert not outcome.problems
     assert [f.code for f in outcome.findings] == codes
 

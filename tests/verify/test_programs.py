@@ -16,7 +16,7 @@ from amplint.findings.declaration import Change
 from amplint.fix import applying
 from amplint.fix.project_fixes import write_project
 from amplint.project.config import Settings
-from amplint.project.discover import project
+from amplint.project.discover import select
 from amplint.rule import registry
 from amplint.run import engine
 from amplint.run.request import Request
@@ -37,7 +37,7 @@ PROGRAMS = ROOT / "benchmarks" / "verify_programs"
 
 def request(directory: Path) -> Request:
     settings = Settings(directory, target_torch="2.4")
-    return Request(project([directory], settings), settings, registry.all_rules())
+    return Request(select([directory], settings), settings, registry.all_rules())
 
 
 def options(program: UserProgram) -> projects.Options:

@@ -20,7 +20,7 @@ from amplint.findings.declaration import Change
 from amplint.findings.finding import Finding, Fix, Group
 from amplint.findings.witness import Unrun
 from amplint.project.config import Settings
-from amplint.project.discover import Project
+from amplint.project.discover import Selection
 from amplint.rule.conditions import nodes
 from amplint.rule.rule import Rule
 from amplint.run.request import Request
@@ -67,7 +67,7 @@ def request(files: Files, directory: Path) -> Request:
     """A request to look for this rule in some files, which are written."""
     paths = tuple(sorted(files))
     return Request(
-        project=Project(write(files, directory), paths, frozenset(paths)),
+        selection=Selection(write(files, directory), paths, frozenset(paths)),
         settings=Settings(directory, select=("ALL",), preview=True),
         rules=(rule, training),
     )
