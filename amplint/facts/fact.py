@@ -24,12 +24,12 @@ class Fact:
     `about`: the kind of `ast` node that it has answers about; None of the project as a whole.
     `requires`: the facts that it is built from, by the names under which it has them: see
     `Required`.
-    `said`: of a fact of one rule, its sentence for `amplint.output.question_text`.
+    `sentence`: of a fact of one rule, its sentence for `amplint.output.question_text`.
     """
 
     about: ClassVar[type[ast.AST] | None] = None
     requires: ClassVar[Mapping[str, type[Fact]]] = {}
-    said: ClassVar[str] = ""
+    sentence: ClassVar[str] = ""
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         self.inference = inference

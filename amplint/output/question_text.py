@@ -13,7 +13,7 @@ UNKNOWN = "unknown"
 
 
 # By the name of a fact: what is so where it holds. `{it}` is the code that was asked about. A fact
-# of one rule says its own (`Fact.said`).
+# of one rule says its own (`Fact.sentence`).
 SENTENCES: dict[str, str] = {
     "BackpropagatedLosses": "`backward()` is called on {it}",
     "BackwardCalls": "{it} runs `backward()`",
@@ -37,7 +37,7 @@ def sentence(asked: AskedQuestion, where: Where) -> str:
     """Ex) amplint does not see that `x` is built on the host"""
     it = f"`{shortened(asked.about, LONGEST_CODE)}`" if asked.about else "this"
     name, found = asked.fact.__name__, asked.answer
-    holds = SENTENCES.get(name) or asked.fact.said
+    holds = SENTENCES.get(name) or asked.fact.sentence
     if not holds:  # a fact of a rule package
         return f"{name} of {it}: {'yes' if found else 'no'}"
     value = value_in_words(found) if name == "Values" and isinstance(found, frozenset) else ""

@@ -12,7 +12,7 @@ class LoopInvariance(NodeFact[bool]):
     """Whether an expression is a number, or a list of numbers, that is the same in every iteration:
     by constants, options, what a constructor has stored, or a configuration."""
 
-    said = "{it} is the same in every iteration"
+    sentence = "{it} is the same in every iteration"
 
     _constants = Required(Constants)
 

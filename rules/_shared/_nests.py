@@ -8,5 +8,5 @@ from amplint.values.lattice import join_devices
 
 def as_nests(value: Value) -> Value:
     """A value as nests alone: what holds of a tensor on one path, and of a nest on another."""
-    found = [atom for atom in value if isinstance(atom, Tensor | TensorTree)]
-    return (value - {*found}) | {TensorTree(join_devices([each.device for each in found]))}
+    tensors = [atom for atom in value if isinstance(atom, Tensor | TensorTree)]
+    return (value - {*tensors}) | {TensorTree(join_devices([each.device for each in tensors]))}

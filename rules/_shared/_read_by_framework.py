@@ -15,7 +15,7 @@ from amplint.view.evaluated_node import EvaluatedNode
 class ReadByFramework(CallFact[bool]):
     """Whether a method of a framework brings the tensors that it is given to the host."""
 
-    said = "a framework brings to the host what {it} is given"
+    sentence = "a framework brings to the host what {it} is given"
 
     def of(self, at: NodePlace) -> bool | None:
         state = self.inference.states[at.function]

@@ -24,7 +24,7 @@ class UnknownWhenHot(NodeFact[bool]):
     A finding rests on one real chain, and these are two.
     """
 
-    said = "the calls that run once per batch pass nothing that is known for {it}"
+    sentence = "the calls that run once per batch pass nothing that is known for {it}"
 
     _hotness = Required(Hotness)
 

@@ -48,7 +48,7 @@ class _Calls:
 
         Ex) if torch.__version__ < "2.4": scaler = make_old()
         """
-        waiting, seen = [function], {function}
+        waiting, callers = [function], {function}
         for _ in range(MAX_CALLERS):
             sites = [call for call in self._calls if call.callee in waiting]
             if not {call.callee for call in sites} >= set(waiting):
@@ -56,9 +56,9 @@ class _Calls:
             waiting = [call.caller for call in sites if not call.is_tested]
             if not waiting:
                 return True
-            if not seen.isdisjoint(waiting):
+            if not callers.isdisjoint(waiting):
                 return False
-            seen.update(waiting)
+            callers.update(waiting)
         return False
 
     def _in(self, body: Sequence[ast.AST], caller: str, is_tested: bool) -> Iterator[_Call]:

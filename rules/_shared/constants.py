@@ -29,7 +29,7 @@ def number_of(at: View) -> float | None:
         left, right = map(number_of, at.operands)
         return None if left is None or right is None else computed(at.operator, left, right)
     if at.callee == "builtins.float" and not at.has_star:
-        return next((number_of(given) for _, _, given in at.arguments), None)
+        return next((number_of(argument) for _, _, argument in at.arguments), None)
     if at.op == "attr" and at.method in LIMITS and _is_of_float32(at.operands[0]):
         return LIMITS[at.method]
     value = only(known(at.value))
@@ -41,8 +41,8 @@ def number_of(at: View) -> float | None:
 
 def _is_of_float32(info: View) -> bool:
     """Ex) torch.finfo(torch.float32), np.finfo(np.float32)"""
-    given = info.arg("type", 0) or info.arg("dtype", 0)
-    if given is None or info.callee not in ("torch.finfo", "numpy.finfo"):
+    operand = info.arg("type", 0) or info.arg("dtype", 0)
+    if operand is None or info.callee not in ("torch.finfo", "numpy.finfo"):
         return False
-    dtype = only(given.value)
-    return given.name == "numpy.float32" or (isinstance(dtype, DType) and dtype.name == "float32")
+    dtype = only(operand.value)
+    return operand.name == "numpy.float32" or (isinstance(dtype, DType) and dtype.name == "float32")

@@ -136,8 +136,8 @@ def product(at: View) -> Operation | None:
     if at.op == "binop":
         is_product = at.operator == "MatMult"
         return Operation("Tensor.__matmul__", tuple(at.operands)) if is_product else None
-    found = operation(at)
-    return found if found is not None and found.name in EQUAL_DTYPES else None
+    op = operation(at)
+    return op if op is not None and op.name in EQUAL_DTYPES else None
 
 
 def operation(call: View) -> Operation | None:
@@ -145,15 +145,15 @@ def operation(call: View) -> Operation | None:
     if call.op != "call":
         return None
     function, *arguments = call.operands
-    given = tuple(part for each in arguments for part in _parts_of(each))
+    operands = tuple(part for each in arguments for part in _parts_of(each))
     called = only(function.value)
     if isinstance(called, Object):
-        return Operation(called.type, given, called)
+        return Operation(called.type, operands, called)
     if isinstance(called, Method):
         receiver = (call.receiver,) if call.receiver is not None else ()
         is_of_tensor = isinstance(called.of, Tensor | TensorTree)
-        return Operation(f"Tensor.{called.name}", (*receiver, *given)) if is_of_tensor else None
-    return Operation(call.callee, given) if call.callee is not None else None
+        return Operation(f"Tensor.{called.name}", (*receiver, *operands)) if is_of_tensor else None
+    return Operation(call.callee, operands) if call.callee is not None else None
 
 
 def _parts_of(at: View) -> Sequence[View]:
@@ -175,11 +175,11 @@ def dtype_of_cast(call: View) -> str | None:
     """The dtype to which a method casts what it is called on: x.half(), x.to("cuda", torch.half)"""
     if call.op != "call":
         return None
-    given = (argument for _, _, argument in call.arguments)
+    arguments = (argument for _, _, argument in call.arguments)
     if call.method in ("to", "type"):
-        return next((name for each in given if (name := _named_dtype(each.value))), None)
+        return next((name for each in arguments if (name := _named_dtype(each.value))), None)
     dtype = DTYPE_OF_CAST.get(f"Tensor.{call.method}")
-    return dtype if dtype is not None and not any(True for _ in given) else None
+    return dtype if dtype is not None and not any(True for _ in arguments) else None
 
 
 def taken_by(at: View) -> Iterator[View]:

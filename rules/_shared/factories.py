@@ -128,38 +128,40 @@ def built(
         is_strided = name == "torch.empty_strided"
         return Built(at, name, sliced=is_strided, certain=is_local(at.called))
     if at.op == "call" and (parts := _parts_of(at)):
-        made = [built(part, refused, steps - 1) for part in parts]
-        return None if None in made or made[0] is None else replace(made[0], alone=False)
+        tensors = [built(part, refused, steps - 1) for part in parts]
+        return None if None in tensors or tensors[0] is None else replace(tensors[0], alone=False)
     step = operand_alone(at)
-    found = built(step.operand, refused, steps - 1) if step is not None else None
-    if step is None or found is None or isinstance(at.cst, cst.NamedExpr):
+    factory = built(step.operand, refused, steps - 1) if step is not None else None
+    if step is None or factory is None or isinstance(at.cst, cst.NamedExpr):
         return None
     word = step.word
     return replace(
-        found,
-        expanded=found.expanded or word == "expand",
-        sliced=found.sliced or word == SLICED,
-        shaped=found.shaped and (word in SHAPE_METHODS or word == SLICED),
-        exact=found.exact and word not in ROUNDED and not _overflows(found.name, word),
-        alone=found.alone and word not in NO_FACTORY,
-        certain=found.certain and step.is_certain,
-        placed=found.placed or step.placed,
+        factory,
+        expanded=factory.expanded or word == "expand",
+        sliced=factory.sliced or word == SLICED,
+        shaped=factory.shaped and (word in SHAPE_METHODS or word == SLICED),
+        exact=factory.exact and word not in ROUNDED and not _overflows(factory.name, word),
+        alone=factory.alone and word not in NO_FACTORY,
+        certain=factory.certain and step.is_certain,
+        placed=factory.placed or step.placed,
     )
 
 
 def _parts_of(call: View) -> list[View]:
     """Ex) [a, b] of torch.cat([a, b], dim=1)"""
     joins = call.callee in JOINS and not call.has_star and call.arg("out") is None
-    given = call.arg("tensors", 0) if joins else None
-    if given is None or given.op not in ("list", "tuple"):
+    tensors = call.arg("tensors", 0) if joins else None
+    if tensors is None or tensors.op not in ("list", "tuple"):
         return []
-    return [*given.operands] if len(given.operands) <= MAX_PARTS else []
+    return [*tensors.operands] if len(tensors.operands) <= MAX_PARTS else []
 
 
 def _built_under(name: View, refused: Collection[str], steps: int) -> Built | None:
     """The factory whose result a variable holds."""
-    found = built(name.origin, refused, steps - 1)
-    return replace(found, is_named=True) if found and is_sole_reader(name, name.origin) else None
+    factory = built(name.origin, refused, steps - 1)
+    return (
+        replace(factory, is_named=True) if factory and is_sole_reader(name, name.origin) else None
+    )
 
 
 def _padded(buffer: View, device: View | None) -> Built | None:
@@ -174,8 +176,8 @@ def _padded(buffer: View, device: View | None) -> Built | None:
     written, _, tensor = write.operands
     if not tensor.is_same(device.operands[0]) or not _writes_at_plain_place(write, buffer):
         return None
-    found = built(written, ["device"])
-    return replace(found, is_named=True, alone=False) if found is not None else None
+    factory = built(written, ["device"])
+    return replace(factory, is_named=True, alone=False) if factory is not None else None
 
 
 def _writes_at_plain_place(write: View, after: View) -> bool:
@@ -202,8 +204,8 @@ def _factory(call: View, refused: Collection[str] = ()) -> str | None:
         return None
     if call.fact(ProjectText).is_called(*OTHER_DEFAULTS):
         return None
-    made = call.tensor if "device" not in keywords else None
-    if made is not None and made.device.kind != CPU.kind:
+    tensor = call.tensor if "device" not in keywords else None
+    if tensor is not None and tensor.device.kind != CPU.kind:
         return None  # `torch.normal(mean, std)` draws where these are
     return name if not isinstance(call.cst, cst.NamedExpr) else None  # `(x := torch.zeros(3))`
 
@@ -239,17 +241,17 @@ def _indices_of(at: View) -> list[View]:
 def _called_on(call: View) -> _TensorStep | None:
     """Ex) torch.triu(mask, 1), mask.long()"""
     name = call.callee or ""
-    given = [*call.arguments]
-    starred = [each for _, _, each in given if each.op == "starred"]
-    if any(keyword in ("**", "out") for _, keyword, _ in given) or not all(map(_is_host, starred)):
+    args = [*call.arguments]
+    starred = [each for _, _, each in args if each.op == "starred"]
+    if any(keyword in ("**", "out") for _, keyword, _ in args) or not all(map(_is_host, starred)):
         return None
-    if name.startswith("torch.") and given and given[0][1] is None:
-        word, operand = name[6:], given.pop(0)[2]
+    if name.startswith("torch.") and args and args[0][1] is None:
+        word, operand = name[6:], args.pop(0)[2]
     elif call.receiver is not None and (not name or name.startswith("Tensor.")):
         word, operand = call.method, call.receiver
     else:
         return None
-    others = [each for _, _, each in given]
+    others = [each for _, _, each in args]
     is_method = not name.startswith("torch.")
     sure = is_method or is_local(call.called)
     if name in VARIABLES:
@@ -292,18 +294,18 @@ def _on_host(left: View, right: View) -> _TensorStep | None:
     return None
 
 
-def same_numbers(made: Built) -> bool:
+def same_numbers(factory: Built) -> bool:
     """Whether the factory makes the same bits on every device for every caller.
 
     The integers of an arange are exact, and so are its floats if they count from 0 by 1.
     """
-    if made.name != "torch.arange":
-        return FACTORIES[made.name].deterministic
-    tensor = made.call.tensor
+    if factory.name != "torch.arange":
+        return FACTORIES[factory.name].deterministic
+    tensor = factory.call.tensor
     if tensor is None or tensor.dtype != "int64":
         return False
-    numbers = [given for _, keyword, given in made.call.arguments if keyword is None]
-    from_zero = len(numbers) == 1 and made.call.arg("step") is None
+    numbers = [argument for _, keyword, argument in factory.call.arguments if keyword is None]
+    from_zero = len(numbers) == 1 and factory.call.arg("step") is None
     return from_zero or all(map(is_surely_int, numbers))
 
 
@@ -344,16 +346,16 @@ def _is_host(at: View) -> bool:
 def _is_surely_host(at: View) -> bool:
     """Whether the expression is a number, a size, a dtype or a sequence of these for every
     caller."""
-    given = _unstarred(at)
-    return _is_surely_number(given) or (_is_host(given) and is_local(given))
+    expression = _unstarred(at)
+    return _is_surely_number(expression) or (_is_host(expression) and is_local(expression))
 
 
 def _is_surely_number(at: View) -> bool:
     """Ex) float(x), x.item(), len(x); a variable that holds it"""
-    made = resolved(at)
-    if made.op == "call" and (made.method == "item" or made.callee in GIVES_NUMBER):
-        return made.method == "item" or is_local(made.called)
-    return is_surely_int(made)
+    origin = resolved(at)
+    if origin.op == "call" and (origin.method == "item" or origin.callee in GIVES_NUMBER):
+        return origin.method == "item" or is_local(origin.called)
+    return is_surely_int(origin)
 
 
 def _unstarred(at: View) -> View:
@@ -370,8 +372,8 @@ def _is_host_atom(atom: Atom) -> bool:
 
 def _is_surely_dtype(at: View) -> bool:
     """Ex) torch.float16, x.dtype of a tensor; not the name of a type, which has a device, too"""
-    made = resolved(at)
-    if made.op == "attr" and made.method == "dtype":
-        return is_surely_tensor(made.operands[0])
+    origin = resolved(at)
+    if origin.op == "attr" and origin.method == "dtype":
+        return is_surely_tensor(origin.operands[0])
     are_dtypes = bool(at.value) and all(isinstance(each, DType) for each in at.value)
     return are_dtypes and is_local(at)

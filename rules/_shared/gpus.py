@@ -24,8 +24,8 @@ MAY_NAME_GPU: Candidates = calls(".cuda", ".to", "torch.device") | calls_with("d
 def gpu_named(call: View) -> View | None:
     """The expression that names the GPU: the call, `x.cuda()`, or an argument, `x.to("cuda")`."""
     if call.callee == "torch.device":
-        given = [argument for _, _, argument in call.arguments]
-        return call if len(given) == 1 and _is_gpu(given[0]) else None
+        arguments = [argument for _, _, argument in call.arguments]
+        return call if len(arguments) == 1 and _is_gpu(arguments[0]) else None
     if call.method in ("cuda", "to"):
         receiver = call.receiver
         if receiver is None or not isinstance(only(receiver.value), Tensor | TensorTree):

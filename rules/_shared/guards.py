@@ -47,8 +47,8 @@ def is_fallback(at: View) -> bool:
     inner = node
     for ancestor in src.ancestors(node):
         if isinstance(ancestor, cst.ExceptHandler):
-            tried = src.parent(ancestor)
-            if isinstance(tried, cst.Try) and _catches_missing(ancestor, tried, src):
+            block = src.parent(ancestor)
+            if isinstance(block, cst.Try) and _catches_missing(ancestor, block, src):
                 return True
         elif isinstance(ancestor, cst.Try):
             if inner is ancestor.body and _is_done_otherwise(node, ancestor, src):
@@ -76,7 +76,7 @@ def _is_called_by_version(function: cst.FunctionDef, src: Source) -> bool:
     return versioned_calls(src.layout.module).decide_on(function.name.value)
 
 
-def _catches_missing(handler: cst.ExceptHandler, tried: cst.Try, src: Source) -> bool:
+def _catches_missing(handler: cst.ExceptHandler, block: cst.Try, src: Source) -> bool:
     """Whether a handler runs where a name is missing, or an argument of mixed precision.
 
     Ex) except (ImportError, AttributeError):
@@ -87,43 +87,43 @@ def _catches_missing(handler: cst.ExceptHandler, tried: cst.Try, src: Source) ->
     if not MISSING_NAME.isdisjoint(caught):
         return True
     return (
-        not MISSING_ARGUMENT.isdisjoint(caught) and OF_AMP.search(src.text(tried.body)) is not None
+        not MISSING_ARGUMENT.isdisjoint(caught) and OF_AMP.search(src.text(block.body)) is not None
     )
 
 
-def _is_done_otherwise(node: cst.CSTNode, tried: cst.Try, src: Source) -> bool:
+def _is_done_otherwise(node: cst.CSTNode, block: cst.Try, src: Source) -> bool:
     """Whether a handler does what the statement of a node does, and not only logs, or cleans up.
 
     Ex) try: scaler = <node> except AttributeError: scaler = None
     """
     around = itertools.chain([node], src.ancestors(node))
-    statement = next((each for each in around if src.parent(each) is tried.body), None)
+    statement = next((each for each in around if src.parent(each) is block.body), None)
     if statement is None:
         return False
     done = _does(statement)
     return any(
-        _catches_missing(each, tried, src)
+        _catches_missing(each, block, src)
         and (OF_AMP.search(src.text(each.body)) or not done.isdisjoint(_does(each.body)))
-        for each in tried.handlers
+        for each in block.handlers
     )
 
 
 def _does(statement: cst.CSTNode) -> set[str]:
     """The names that a statement binds; RETURNS if it returns a value."""
-    found = set[str]()
+    names = set[str]()
     waiting = [statement]
     while waiting:
         part = waiting.pop()
         if isinstance(part, cst.Return) and part.value is not None:
             if not (isinstance(part.value, cst.Name) and part.value.value == "None"):
-                found.add(RETURNS)
+                names.add(RETURNS)
         elif isinstance(part, cst.AssignTarget):
-            found.add(cst.Module([]).code_for_node(part.target))
+            names.add(cst.Module([]).code_for_node(part.target))
         elif isinstance(part, cst.ImportAlias):
-            found.add(part.evaluated_alias or part.evaluated_name)
+            names.add(part.evaluated_alias or part.evaluated_name)
         else:
             waiting += part.children
-    return found
+    return names
 
 
 def _leaves_by_version(statement: cst.CSTNode, src: Source) -> bool:
@@ -163,14 +163,14 @@ def _asks_version(test: cst.BaseExpression, asks: re.Pattern[str], src: Source) 
     """
     if asks.search(src.text(test)):
         return True
-    asked = dict.fromkeys([test])
+    expressions = dict.fromkeys([test])
     for _ in range(MAX_VARIABLES):
-        names = [name for each in asked for name in src.layout.names(each)]
+        names = [name for each in expressions for name in src.layout.names(each)]
         if any(_is_tried(name, src) for name in names):
             return True
         values = (src.variables.origin(name) or src.variables.global_value(name) for name in names)
-        asked = dict.fromkeys(value for value in values if value is not None)
-        if any(ASKS_TORCH.search(src.text(each)) for each in asked):
+        expressions = dict.fromkeys(value for value in values if value is not None)
+        if any(ASKS_TORCH.search(src.text(each)) for each in expressions):
             return True
     return False
 
@@ -284,16 +284,16 @@ def is_kept(at: View) -> bool:
 def _keeps(test: View, written: View) -> bool:
     """Whether a test asks for what is missing in a field or a table, which is then written to."""
     is_item = isinstance(written.cst, cst.Subscript)
-    held = written.operands[0] if is_item else written
+    holder = written.operands[0] if is_item else written
     if test.operators[:1] == ("NotIn",):
         key, table = test.operands
         never_found = is_item and _is_longer(written.operands[1], key)
-        return held.text == table.text and not never_found
+        return holder.text == table.text and not never_found
     field = test.operands[0] if test.operators[:1] == ("Is",) else None
-    return field is not None and field.op == "attr" and held.text == field.text
+    return field is not None and field.op == "attr" and holder.text == field.text
 
 
-def _is_longer(key: View, asked: View) -> bool:
+def _is_longer(key: View, other: View) -> bool:
     """Whether a key is made of the one that was asked for and of more: it is not found by that.
 
     Ex) (size, x.device) and str(size) + "_" + str(x.device), where `size not in tables` is asked
@@ -301,7 +301,7 @@ def _is_longer(key: View, asked: View) -> bool:
     parts = [*_parts(key)]
     is_text = any(isinstance(constant(each.value), str) for each in parts)
     joins = len(parts) > 1 and (key.op != "binop" or is_text)
-    return joins and any(each.text == asked.text for each in parts)
+    return joins and any(each.text == other.text for each in parts)
 
 
 def _parts(key: View) -> Iterator[View]:

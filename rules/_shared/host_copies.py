@@ -46,12 +46,12 @@ class Copy:
     """Host data on their way to the device.
 
     Args:
-        made: the call that builds a tensor of them.
+        call: the call that builds a tensor of them.
         data: the argument that they are.
-        move: the call that copies; None where `made` itself takes the device.
+        move: the call that copies; None where `call` itself takes the device.
     """
 
-    made: View
+    call: View
     data: View
     move: View | None = None
 
@@ -81,11 +81,11 @@ def moved_copy(call: View, waiting: bool = True) -> Copy | None:
     """Ex) torch.tensor(1.0).to(d); `waiting` as in `moves`"""
     if call.receiver is None or not moves(call, waiting):
         return None
-    made = _built_from(call.receiver)
-    data = _data_of(made) if made is not None else None
-    if made is None or data is None or made.arg("device") is not None:
+    factory = _built_from(call.receiver)
+    data = _data_of(factory) if factory is not None else None
+    if factory is None or data is None or factory.arg("device") is not None:
         return None
-    return Copy(made, data, call)
+    return Copy(factory, data, call)
 
 
 def _data_of(call: View) -> View | None:
@@ -97,8 +97,8 @@ def _data_of(call: View) -> View | None:
         return call.arg("data", 0)
     if name in LEGACY_CONSTRUCTORS and len(call.operands) == 2:
         # Of a list it builds a tensor; a number is a size.
-        given = next(argument for _, _, argument in call.arguments)
-        return given if isinstance(only(given.value), Sequence) else None
+        data = next(argument for _, _, argument in call.arguments)
+        return data if isinstance(only(data.value), Sequence) else None
     return None
 
 
@@ -111,8 +111,8 @@ def _built_from(at: View, steps: int = MAX_STEPS) -> View | None:
     if steps == 0:
         return None
     if at.op == READ:
-        made = _built_from(at.origin, steps - 1)
-        return made if made is not None and is_sole_reader(at, at.origin) else None
+        factory = _built_from(at.origin, steps - 1)
+        return factory if factory is not None and is_sole_reader(at, at.origin) else None
     if not _is_new_tensor(at) and _data_of(at) is not None:
         return at if not isinstance(at.cst, cst.NamedExpr) else None
     step = operand_alone(at)
@@ -126,8 +126,8 @@ def is_number(at: View, repeated: bool = False) -> bool:
         return True
     if not all(isinstance(atom, Host) and atom.kind in PLAIN_NUMBERS for atom in at.value):
         return False
-    made = at.origin if at.origin.is_written else at
-    return not any(_reads_device(at.of(call)) for call in at.source.calls(made.cst))
+    expression = at.origin if at.origin.is_written else at
+    return not any(_reads_device(at.of(call)) for call in at.source.calls(expression.cst))
 
 
 def is_invariant(data: View) -> bool:
@@ -139,10 +139,10 @@ def _repeats_number(at: View) -> bool:
     """Ex) [index] * n"""
     if at.op != "binop" or at.operator != "Mult":
         return False
-    left = at.operands[0]
-    if left.op not in ("list", "tuple") or len(left.operands) != 1:
+    sequence = at.operands[0]
+    if sequence.op not in ("list", "tuple") or len(sequence.operands) != 1:
         return False
-    repeated = left.operands[0]
+    repeated = sequence.operands[0]
     return is_number(repeated) or is_invariant(repeated)
 
 
@@ -151,7 +151,7 @@ def _reads_device(call: View) -> bool:
     if call.method:
         return call.method in ("item", "tolist")
     return call.callee in NUMBER_CONSTRUCTORS and any(
-        given.tensor is not None for _, _, given in call.arguments
+        argument.tensor is not None for _, _, argument in call.arguments
     )
 
 
@@ -192,10 +192,10 @@ def filling(copy: Copy, constant: _RepeatedNumber | None = None) -> Fix | None:
         constant: the number that the data are, if they are not a number themselves.
     """
     constant = constant or _RepeatedNumber("()", copy.data)
-    number, made, move = constant.number, copy.made, copy.move
-    call, source = made.cst, made.source
+    number, factory, move = constant.number, copy.call, copy.move
+    call, source = factory.cst, factory.source
     torch, edits = source.imports.spell("torch"), source.edits
-    keywords = {keyword for _, keyword, _ in made.arguments if keyword is not None}
+    keywords = {keyword for _, keyword, _ in factory.arguments if keyword is not None}
     if len(call.args) != 1 + len(keywords) or not keywords <= KEYWORDS:
         return None
     if any(isinstance(atom, Host) and atom.kind == "bool" for atom in number.value):
@@ -208,11 +208,11 @@ def filling(copy: Copy, constant: _RepeatedNumber | None = None) -> Fix | None:
         FITS: _fits(value, LARGEST),
     }
     function = f"{torch.text}.full"
-    if _is_new_tensor(made) and made.receiver is not None:
+    if _is_new_tensor(factory) and factory.receiver is not None:
         function = source.text(call.func).removesuffix("tensor") + "full"
-        conditions[LIKE] = is_surely_tensor(made.receiver)
-        conditions[DENSE] = not has_other_layouts(made)
-        conditions[PLAIN] = not has_own_classes(made)
+        conditions[LIKE] = is_surely_tensor(factory.receiver)
+        conditions[DENSE] = not has_other_layouts(factory)
+        conditions[PLAIN] = not has_own_classes(factory)
     done = [edits.replace(call.func, function), edits.insert_argument(call, constant.shape)]
     if number.cst is not copy.data.cst:
         done.append(edits.replace(copy.data.cst, number.text))
@@ -221,27 +221,27 @@ def filling(copy: Copy, constant: _RepeatedNumber | None = None) -> Fix | None:
         if place is None:
             return None
         arguments, conditions[PLACED] = place
-        conditions[UNTOUCHED] = move.receiver.origin.cst is made.cst
+        conditions[UNTOUCHED] = move.receiver.origin.cst is factory.cst
         conditions[LEAF] = "requires_grad" not in keywords
         done += [edits.add_argument(call, *arguments), without_move(move)]
     title = f"Create the {'scalar' if is_scalar else 'tensor'} on the device"
     fix = Fix.safe_if(title, (*done, *torch.edits), conditions)
     # TorchScript knows this argument of `torch.tensor`, and not of `torch.full`.
-    return fix.demoted() if "requires_grad" in keywords and made.mentions("jit") else fix
+    return fix.demoted() if "requires_grad" in keywords and factory.mentions("jit") else fix
 
 
 def _placement(copy: Copy, moving: View) -> tuple[tuple[str, ...], bool] | None:
     """The arguments that say where the move goes; and whether they round as it does: with a dtype,
     the number is rounded once, not to float32 first."""
     move = move_of(moving)
-    if not moving.source.variables.same_meaning(moving.cst, copy.made.cst):
+    if not moving.source.variables.same_meaning(moving.cst, copy.call.cst):
         return None  # what names the device may have another value where the tensor is made
     if move is not None:
         dtype = () if move.dtype is None else (f"dtype={move.dtype.text}",)
         there = (f"device={move.device}", *dtype)
         return (there, move.certain and not dtype) if move.device is not None else None
-    given = [argument for _, _, argument in moving.arguments]
-    like = given[0] if len(given) == 1 and isinstance(given[0].cst, cst.Name) else None
+    arguments = [argument for _, _, argument in moving.arguments]
+    like = arguments[0] if len(arguments) == 1 and isinstance(arguments[0].cst, cst.Name) else None
     if like is not None and isinstance(only(like.value), Tensor | TensorTree):
         return (f"dtype={like.text}.dtype", f"device={like.text}.device"), False
     return None
@@ -259,14 +259,14 @@ def _is_literal(at: View) -> bool:
 
     Ex) 1e-3, -1, True, float("inf"), math.pi
     """
-    made = resolved(at)
-    node = made.cst
+    expression = resolved(at)
+    node = expression.cst
     if isinstance(node, cst.UnaryOperation):
-        return _is_literal(made.of(node.expression))
+        return _is_literal(expression.of(node.expression))
     if isinstance(node, cst.Call):
-        text = made.source.text(node.args[0]) if len(node.args) == 1 else ""
-        return made.callee == "builtins.float" and INFINITE.fullmatch(text) is not None
+        text = expression.source.text(node.args[0]) if len(node.args) == 1 else ""
+        return expression.callee == "builtins.float" and INFINITE.fullmatch(text) is not None
     if isinstance(node, cst.Attribute):
-        return OF_MATH.fullmatch(made.text) is not None
+        return OF_MATH.fullmatch(expression.text) is not None
     is_bool = isinstance(node, cst.Name) and node.value in ("True", "False")
     return is_bool or isinstance(node, cst.Integer | cst.Float)

@@ -38,9 +38,9 @@ def is_local(at: View) -> bool:
 def _definitions(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
     """The expressions that the variables in an expression certainly hold."""
     for name in _variables(node):
-        made = definition(name, src)
-        if made is not None:
-            yield made
+        expression = definition(name, src)
+        if expression is not None:
+            yield expression
 
 
 def definition(node: cst.CSTNode, src: Source) -> cst.BaseExpression | None:
@@ -53,11 +53,11 @@ def definition(node: cst.CSTNode, src: Source) -> cst.BaseExpression | None:
 def resolved(at: View) -> View:
     """The expression behind a variable, or behind one that holds another."""
 
-    def held(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-        made = definition(part, at.source)
-        return () if made is None else (made,)
+    def definitions(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+        expression = definition(part, at.source)
+        return () if expression is None else (expression,)
 
-    return at.of(list(reachable([at.cst], held))[-1])
+    return at.of(list(reachable([at.cst], definitions))[-1])
 
 
 def _variables(node: cst.CSTNode) -> Iterator[cst.Name]:
@@ -88,8 +88,8 @@ def _operands_of_int(node: cst.BaseExpression, source: Source) -> tuple[cst.Base
         return (node.left, node.right)
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.Plus):
         return (node.expression,)
-    made = definition(node, source)
-    return () if made is None else (made,)
+    expression = definition(node, source)
+    return () if expression is None else (expression,)
 
 
 def _gives_int(at: View) -> bool:
@@ -118,8 +118,8 @@ def shaped(at: View) -> View | None:
         if isinstance(part, cst.Subscript):
             a_slice = len(part.slice) == 1 and isinstance(part.slice[0].slice, cst.Slice)
             return (part.value,) if a_slice else ()
-        made = definition(part, at.source)
-        return () if made is None else (made,)
+        expression = definition(part, at.source)
+        return () if expression is None else (expression,)
 
     whole = at.of(list(reachable([at.cst], operand))[-1])
     is_shape = whole.op == "attr" and whole.method == "shape"

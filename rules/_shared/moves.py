@@ -87,8 +87,8 @@ def _is_surely_device(at: View) -> bool:
     def choices(part: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
         if isinstance(part, cst.IfExp):
             return (part.body, part.orelse)
-        made = None if _is_called_device(part) else definition(part, at.source)
-        return () if made is None else (made,)
+        expression = None if _is_called_device(part) else definition(part, at.source)
+        return () if expression is None else (expression,)
 
     parts = reachable([at.cst], choices)
     return all(choices(part) or _gives_device(at.of(part)) for part in parts)
@@ -106,16 +106,16 @@ def _is_called_device(node: cst.BaseExpression) -> bool:
     return isinstance(named, cst.Name) and named.value.endswith("device")
 
 
-def is_sole_reader(name: View, made: View) -> bool:
+def is_sole_reader(name: View, expression: View) -> bool:
     """Whether what an expression has made is read by one variable at one place, and always."""
     source = name.source
-    if not made.is_written:
+    if not expression.is_written:
         return False
-    others = [use for use in source.variables.uses(made.cst) if use is not name.cst]
-    if others or source.variables.joined(made.cst):
+    others = [use for use in source.variables.uses(expression.cst) if use is not name.cst]
+    if others or source.variables.joined(expression.cst):
         return False
     # A move in an inner loop, or under a condition, does not always happen.
-    return _is_beside(name, made)
+    return _is_beside(name, expression)
 
 
 def _is_beside(one: View, other: View) -> bool:

@@ -137,9 +137,9 @@ def operand_of_read(call: View) -> View | None:
     """The expression whose value a call brings to the host."""
     if _operand_is_receiver(call):
         return call.receiver
-    given = list(call.arguments)
-    if len(given) == 1 and call.callee in READING_FUNCTIONS:
-        _, keyword, argument = given[0]
+    arguments = list(call.arguments)
+    if len(arguments) == 1 and call.callee in READING_FUNCTIONS:
+        _, keyword, argument = arguments[0]
         return argument if keyword is None and argument.op != "starred" else None
     return None
 
@@ -153,8 +153,8 @@ def _operand_is_receiver(call: View) -> bool:
     if method == "to":
         return is_move_to_host(call) and not returns_at_once(call)
     if method == "type":
-        given = [argument for _, _, argument in call.arguments]
-        return len(given) == 1 and _names_host(given[0].value)
+        arguments = [argument for _, _, argument in call.arguments]
+        return len(arguments) == 1 and _names_host(arguments[0].value)
     return method in READING_METHODS
 
 
@@ -166,11 +166,11 @@ def _tensors_logged(call: View) -> Iterator[Tensor]:
     if name in LOGGED:
         position, keyword = LOGGED[name]
         logged = call.arg(keyword, position)
-        given = [logged] if logged is not None else []
+        arguments = [logged] if logged is not None else []
     else:
         by_framework = call.ask(ReadByFramework)
-        given = [argument for _, _, argument in call.arguments] if by_framework else []
-    for each in given:
+        arguments = [argument for _, _, argument in call.arguments] if by_framework else []
+    for each in arguments:
         tensor = hot_tensor(each)
         if isinstance(tensor, Tensor):
             yield tensor
@@ -181,8 +181,8 @@ def _tensors_logged(call: View) -> Iterator[Tensor]:
 def _tensors_in_dict(value: Value) -> Iterator[Tensor]:
     """The tensors in a dict that surely are on the device."""
     atom = only(value)
-    for _, held in atom.items if isinstance(atom, Mapping) else ():
-        tensor = device_tensor(held, certain=True)
+    for _, entry in atom.items if isinstance(atom, Mapping) else ():
+        tensor = device_tensor(entry, certain=True)
         if isinstance(tensor, Tensor):
             yield tensor
 
@@ -196,8 +196,8 @@ def _says_device(at: View) -> bool:
     receiver = at.receiver if at.op == "call" and at.method == "cpu" else None
     if receiver is None or any(at.arguments):
         return False
-    made = receiver.origin
-    return receiver.op != READ or not made.is_written or ".cpu()" not in made.text
+    origin = receiver.origin
+    return receiver.op != READ or not origin.is_written or ".cpu()" not in origin.text
 
 
 def is_move_to_host(call: View) -> bool:
@@ -214,8 +214,8 @@ def is_move_to_host(call: View) -> bool:
 
 def returns_at_once(call: View) -> bool:
     """Whether a copy is made without waiting for it: `non_blocking=True`."""
-    given = call.arg("non_blocking")
-    return given is not None and constant(given.value) is True
+    non_blocking = call.arg("non_blocking")
+    return non_blocking is not None and constant(non_blocking.value) is True
 
 
 def _names_host(value: Value) -> bool:

@@ -46,8 +46,8 @@ def places(call: View, misuse: Misuse) -> list[Related]:
     """
     src = call.source
     *inner, last = (src.related(evidence) for evidence in (*misuse.inner, misuse.other))
-    shown = [*(one for one in inner if _where(one) != _where(last)), last]
-    return [one for one in shown if _where(one) != (src.path, call.span)]
+    all_places = [*(one for one in inner if _where(one) != _where(last)), last]
+    return [one for one in all_places if _where(one) != (src.path, call.span)]
 
 
 def _where(place: Related) -> tuple[str, object]:
@@ -56,5 +56,5 @@ def _where(place: Related) -> tuple[str, object]:
 
 def unsafe(title: str, *edits: Edit | None) -> Fix | None:
     """A fix that changes how the model is trained; None where one of its edits cannot be made."""
-    made = tuple(edit for edit in edits if edit is not None)
-    return Fix(title, made, Safety.UNSAFE) if len(made) == len(edits) else None
+    possible_edits = tuple(edit for edit in edits if edit is not None)
+    return Fix(title, possible_edits, Safety.UNSAFE) if len(possible_edits) == len(edits) else None

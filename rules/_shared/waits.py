@@ -72,11 +72,11 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
     """
     first: cst.CSTNode | None = src.statement(start)
     around = [end, *src.ancestors(end)]
-    found: list[cst.CSTNode] = []
+    nodes: list[cst.CSTNode] = []
     last = _in_block(src.parent(first), around, src)
     while last is None and isinstance(first := src.parent(src.parent(first)), cst.With):
         last = _in_block(src.parent(first), around, src)
-        found.extend(first.items)  # left before `end`
+        nodes.extend(first.items)  # left before `end`
     block, begins, ends = src.parent(first), src.layout.offsets(start), src.layout.offsets(end)
     if first is None or block is None or last is None or begins is None or ends is None:
         return None
@@ -88,8 +88,8 @@ def between(start: cst.CSTNode, end: cst.CSTNode, src: Source) -> list[cst.CSTNo
             span = src.layout.offsets(_decisive(node))
             within = span is not None and begins[1] <= span[0] and span[1] <= ends[1]
             if within and node is not end:
-                found.append(node)
-    return found
+                nodes.append(node)
+    return nodes
 
 
 def _in_block(
@@ -153,8 +153,8 @@ def _call_waits(call: View) -> bool:
 def _function_waits(name: str, call: View) -> bool:
     if name.startswith("builtins."):
         reads = name[9:] in BUILTIN_READS | ELEMENT_READS
-        known = not reads or all(_is_host(argument.value) for _, _, argument in call.arguments)
-        return not known or name[9:] in ("input", "open", "exec", "eval", "next")
+        on_host = not reads or all(_is_host(argument.value) for _, _, argument in call.arguments)
+        return not on_host or name[9:] in ("input", "open", "exec", "eval", "next")
     if name in CLOCKS or name in libraries.AUTOCASTS or name in libraries.NO_GRAD:
         return False
     if name in libraries.GRADIENT_NORMS:
@@ -176,16 +176,16 @@ def _method_waits(method: Method, call: View) -> bool:
         return _operation_may_wait(full)
     if isinstance(of, Object):
         if of.kind == "optimizer" and name == "step":
-            known = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
-            return not known or any(call.arguments)
+            is_plain_step = of.type.startswith("torch.optim.") and of.type not in LOOKING_OPTIMIZERS
+            return not is_plain_step or any(call.arguments)
         return name not in ("eval", "named_parameters", "parameters", "scale", "train", "zero_grad")
     return not isinstance(of, Sequence | Mapping | Host)
 
 
 def _only_casts(call: View) -> bool:
     """Ex) x.to(torch.float16), which stays where it is"""
-    given = [argument for _, _, argument in call.arguments]
-    return len(given) == 1 and isinstance(only(given[0].value), DType)
+    arguments = [argument for _, _, argument in call.arguments]
+    return len(arguments) == 1 and isinstance(only(arguments[0].value), DType)
 
 
 def _has_plain_index(at: View) -> bool:

@@ -67,14 +67,14 @@ class BackwardSupport(CallFact[Support]):
     """The known facts about the forward work in the region around a call, and in what is called
     there."""
 
-    said = "{it} comes of a known forward pass"
+    sentence = "{it} comes of a known forward pass"
 
     def of(self, at: NodePlace) -> Support:
         state = self.inference.states[at.function]
         block = innermost(state, state.graph.nodes[at.node].block)  # None: a decorator opens it
         start = (at.function, -1 if block is None else block)
         parts = [*reachable([start], self._called)]
-        wide = next((found for part in parts for found in self._wide(part)), None)
+        wide = next((evidence for part in parts for evidence in self._wide(part)), None)
         return Support(wide, self._is_closed(start) and all(map(self._is_known, parts)))
 
     def _called(self, part: Part) -> Iterator[Part]:

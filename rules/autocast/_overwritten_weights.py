@@ -34,17 +34,17 @@ class Overwritten(NamedTuple):
 class OverwrittenWeights(NodeFact[Overwritten]):
     """Of a context that opens an outermost region: a module that is overwritten in it."""
 
-    said = "a module that runs in the region is overwritten there"
+    sentence = "a module that runs in the region is overwritten there"
     _uses = Required(ModuleUses)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._found: dict[str, Mapping[int, Overwritten]] = {}
+        self._by_function: dict[str, Mapping[int, Overwritten]] = {}
 
     def of(self, at: NodePlace) -> Overwritten | None:
-        if at.function not in self._found:
-            self._found[at.function] = dict(self._changes(at.function))
-        return self._found[at.function].get(at.node)
+        if at.function not in self._by_function:
+            self._by_function[at.function] = dict(self._changes(at.function))
+        return self._by_function[at.function].get(at.node)
 
     def _changes(self, function: str) -> Iterator[tuple[int, Overwritten]]:
         """By the contexts in a function: the modules that are overwritten in their regions."""
@@ -53,9 +53,10 @@ class OverwrittenWeights(NodeFact[Overwritten]):
             opened = autocast_of(state, region) if region >= 0 else None
             keeps_casts = opened is not None and opened.cache is not False
             if keeps_casts and name_of(state, module) in self._uses.optimized:
-                for found in stale_passes(state.graph, region, uses):
+                for stale_pass in stale_passes(state.graph, region, uses):
                     because = (
-                        self.why(function, use.number, text, Shows.WEIGHTS) for use, text in found
+                        self.why(function, use.number, text, Shows.WEIGHTS)
+                        for use, text in stale_pass
                     )
                     changed = Overwritten(name_of(state, module), tuple(because))
                     yield state.graph.blocks[region].node, changed

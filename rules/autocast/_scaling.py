@@ -12,7 +12,7 @@ class ShardedInFloat16(NodeFact[Evidence]):
     """Where FSDP is asked to compute in float16, of the parameters of the optimizer that an
     expression is."""
 
-    said = "{it} holds parameters that FSDP has in float16"
+    sentence = "{it} holds parameters that FSDP has in float16"
 
     _origins = Required(Origins)
 
@@ -23,7 +23,7 @@ class ShardedInFloat16(NodeFact[Evidence]):
 class Frameworks(Fact):
     """The libraries of which there are models."""
 
-    said = "a framework does this"
+    sentence = "a framework does this"
 
     def scaling(self) -> tuple[str, ...]:
         """The names by which those are imported that scale losses, if they are asked to."""

@@ -22,7 +22,7 @@ class AskedByCallers(PlaceFact[tuple[str, ...]]):
     Ex) device.type, of `if device.type == "cuda": self.step(x)`
     """
 
-    said = "tests stand around the calls that run this"
+    sentence = "tests stand around the calls that run this"
 
     _callers = Required(Callers)
     _guards = Required(CallGuards)

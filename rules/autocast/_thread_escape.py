@@ -31,7 +31,7 @@ TEXT = "this runs outside of the region"
 class ThreadWork(CallFact[Evidence]):
     """Where what a call hands to another thread runs the nearest product, outside of any region."""
 
-    said = "{it} hands work to another thread"
+    sentence = "{it} hands work to another thread"
 
     def of(self, at: NodePlace) -> Evidence | None:
         infer = self.inference

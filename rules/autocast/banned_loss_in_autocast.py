@@ -109,8 +109,8 @@ def loss_of(call: View) -> str | None:
     if any(isinstance(atom, Symbol) and canonical(atom.name) == LOSS for atom in called):
         return LOSS
     types = {atom.type for atom in called if isinstance(atom, Object) and atom.kind == "criterion"}
-    found = sorted(types & BANNED) or sorted(inherited(call) & BANNED)
-    return found[0] if found else None
+    names = sorted(types & BANNED) or sorted(inherited(call) & BANNED)
+    return names[0] if names else None
 
 
 def inherited(call: View) -> frozenset[str]:
@@ -133,7 +133,7 @@ def is_dropped_for_loss(call: View, region: Region) -> bool:
 def choosing(call: View) -> Iterator[str]:
     """The tests that hold where a loss is computed, or where the field that it is was set."""
     node, src = call.cst, call.source
-    yield from (src.text(test) for test in held(node, src))
+    yield from (src.text(test) for test in conditions(node, src))
     cls = src.class_around(node)
     if cls is not None and isinstance(node.func, cst.Attribute):
         field = re.escape(src.text(node.func))
@@ -141,7 +141,7 @@ def choosing(call: View) -> Iterator[str]:
         yield from set_where.findall(ast.unparse(cls))
 
 
-def held(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
+def conditions(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
     """The tests that hold where a node runs, within its function."""
     inner = node
     for ancestor in src.ancestors(node):
@@ -154,9 +154,9 @@ def held(node: cst.CSTNode, src: Source) -> Iterator[cst.BaseExpression]:
 
 def take_logits(call: View) -> Fix | None:
     """Ex) binary_cross_entropy(sigmoid(z), y) -> binary_cross_entropy_with_logits(z, y)"""
-    given = call.arg("input", 0)
-    logits = operand_of_sigmoid(given) if given is not None else None
-    if call.callee != LOSS or given is None or logits is None:
+    probabilities = call.arg("input", 0)
+    logits = operand_of_sigmoid(probabilities) if probabilities is not None else None
+    if call.callee != LOSS or probabilities is None or logits is None:
         return None
     edits, called = call.source.edits, call.cst.func
     function = f"{LOSS}_with_logits"
@@ -166,15 +166,15 @@ def take_logits(call: View) -> Fix | None:
     else:
         spelled = call.source.imports.spell(function)
         rename = (edits.replace(called, spelled.text), *spelled.edits)
-    replaced = edits.replace(given.cst, logits.text, parentheses=True)
+    replaced = edits.replace(probabilities.cst, logits.text, parentheses=True)
     return Fix("Compute the loss of the logits", (*rename, replaced), Safety.UNSAFE)
 
 
 def operand_of_sigmoid(at: View) -> View | None:
     """`z` of `torch.sigmoid(z)` and of `z.sigmoid()`"""
-    given = [argument for _, _, argument in at.arguments] if at.op == "call" else []
+    arguments = [argument for _, _, argument in at.arguments] if at.op == "call" else []
     if at.callee in SIGMOIDS:
-        return given[0] if len(given) == 1 and not at.has_star else None
-    if at.op != "call" or at.method != "sigmoid" or given:
+        return arguments[0] if len(arguments) == 1 and not at.has_star else None
+    if at.op != "call" or at.method != "sigmoid" or arguments:
         return None
     return at.receiver if at.tensor is not None or at.operands[0].name is None else None

@@ -75,8 +75,8 @@ def check(at: View) -> Iterator[Finding]:
     tensor = wrong.tensor if wrong is not None else None
     if wrong is None or tensor is None or not made_by_autocast(tensor):
         return
-    made = MADE_HALF.format(at.function.qualname.partition(".")[0])
-    if at.matches(HALF_WEIGHTS, *HALF_WORDS) or at.matches(made, *HALF_WORDS):
+    pattern = MADE_HALF.format(at.function.qualname.partition(".")[0])
+    if at.matches(HALF_WEIGHTS, *HALF_WORDS) or at.matches(pattern, *HALF_WORDS):
         return
     message = f"`{wrong.brief}` is {tensor.dtype}, and autocast is off here: this raises"
     edit = at.source.edits.append_call(wrong.cst, "float()")
@@ -86,15 +86,15 @@ def check(at: View) -> Iterator[Finding]:
 
 def half_operand(at: View) -> View | None:
     """The half operand of a layer in float32, or of a product with an operand in float32."""
-    found = product(at)
-    if found is None or not found.operands or at.has_star:
+    op = product(at)
+    if op is None or not op.operands or at.has_star:
         return None
-    if found.module is not None:
-        return found.operands[0] if is_float32_layer(found.module) else None
-    dtypes = [each.tensor.dtype if each.tensor is not None else None for each in found.operands[:2]]
+    if op.module is not None:
+        return op.operands[0] if is_float32_layer(op.module) else None
+    dtypes = [each.tensor.dtype if each.tensor is not None else None for each in op.operands[:2]]
     if len(dtypes) < 2 or not differ(*dtypes):
         return None
-    return found.operands[0 if dtypes[0] in HALF else 1]
+    return op.operands[0 if dtypes[0] in HALF else 1]
 
 
 def is_float32_layer(module: Object) -> bool:

@@ -117,9 +117,9 @@ def check_kernel(call: View) -> Iterator[Finding]:
     methods = passes_around(call)
     if methods is None or not is_foreign(call) or any(map(is_foreign, before(call))):
         return
-    region, given = call.enabled_region, [argument for _, _, argument in call.arguments]
-    wide = next(filter(is_float32, given), None)
-    if region is None or wide is None or not any(map(may_be_half_input, given)):
+    region, arguments = call.enabled_region, [argument for _, _, argument in call.arguments]
+    wide = next(filter(is_float32, arguments), None)
+    if region is None or wide is None or not any(map(may_be_half_input, arguments)):
         return
     src = call.source
     if any(casts(each, src) for each in methods if not is_decorated_bare(each, src)):
@@ -206,8 +206,8 @@ def wide_in(backward: cst.FunctionDef, ctx: str, saving: View) -> Iterator[str]:
     """How `backward` writes what `forward` has saved, or kept in a field, and is float32."""
     names = restored(backward, saving.source)
     saved = [] if saving.has_star else [argument for _, _, argument in saving.arguments]
-    for index, given in enumerate(saved):
-        if is_float32_input(given):
+    for index, tensor in enumerate(saved):
+        if is_float32_input(tensor):
             yield from names[index : index + 1]
             yield f"{ctx}.saved_tensors[{index}]"
     for store in saving.operations("store"):
@@ -215,7 +215,7 @@ def wide_in(backward: cst.FunctionDef, ctx: str, saving: View) -> Iterator[str]:
         if holder.origin.op == value.origin.op == "param" and is_float32(value):
             yield f"{ctx}.{store.operator}"
     for container in holding_float32(saving):
-        yield from drawn(backward, container, saving.source)
+        yield from items_of(backward, container, saving.source)
 
 
 def holding_float32(saving: View) -> Iterator[str]:
@@ -223,17 +223,17 @@ def holding_float32(saving: View) -> Iterator[str]:
 
     Ex) weights of weights[key] = weight
     """
-    kept: dict[str, list[View]] = {}
+    containers: dict[str, list[View]] = {}
     for put in saving.operations("put"):
         holder, _, value = put.operands
         if holder.op == "name":
-            kept.setdefault(holder.text, []).append(value)
-    for container, values in kept.items():
+            containers.setdefault(holder.text, []).append(value)
+    for container, values in containers.items():
         if all(value.origin.op == "param" and is_float32(value) for value in values):
             yield container
 
 
-def drawn(backward: cst.FunctionDef, container: str, src: Source) -> Iterator[str]:
+def items_of(backward: cst.FunctionDef, container: str, src: Source) -> Iterator[str]:
     """Ex) weight of `weight = weights[key]`, and weights[key] itself"""
     for node in within(backward.body):
         if isinstance(node, cst.Subscript) and src.text(node.value) == container:

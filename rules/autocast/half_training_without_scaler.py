@@ -118,8 +118,8 @@ def region_of_loss(call: View) -> Autocast | None:
         if tested.isdisjoint(context.tested_around)
     )
     opened = (atom for context in contexts for atom in context.value if isinstance(atom, Autocast))
-    found = (*above, *(region for region in opened if region.enabled is not False))
-    return next((region for region in found if may_be_float16(region, call)), None)
+    regions = (*above, *(region for region in opened if region.enabled is not False))
+    return next((region for region in regions if may_be_float16(region, call)), None)
 
 
 def may_be_float16(region: Autocast, call: View) -> bool:
@@ -144,8 +144,8 @@ def is_made_outside(loss: View, context: View) -> bool:
 
     Ex) a teacher runs in it without gradients, and the student after it.
     """
-    made = [*reachable([loss.origin], lambda each: [part.origin for part in differentiated(each)])]
-    return loss.origin.op in COMPUTED and all(is_outside(each, context) for each in made)
+    parts = [*reachable([loss.origin], lambda each: [part.origin for part in differentiated(each)])]
+    return loss.origin.op in COMPUTED and all(is_outside(each, context) for each in parts)
 
 
 def differentiated(at: View) -> Sequence[View]:
@@ -154,8 +154,8 @@ def differentiated(at: View) -> Sequence[View]:
         return ()
     if at.op == "call":
         receiver = at.receiver
-        given = [argument for _, _, argument in at.arguments]
-        return [*given, *([receiver] if receiver is not None and receiver.name is None else ())]
+        arguments = [argument for _, _, argument in at.arguments]
+        return [*arguments, *([receiver] if receiver is not None and receiver.name is None else ())]
     return at.operands if at.op in COMPUTED else ()
 
 
@@ -188,10 +188,10 @@ def is_scale(at: View) -> bool:
 
 def alternatives(at: View) -> Iterator[View]:
     """The values that a variable may hold, by the branch that has been taken."""
-    made = reachable(
+    origins = reachable(
         [at.origin], lambda each: [one.origin for one in each.operands if each.op == "phi"]
     )
-    return (each for each in made if each.op != "phi")
+    return (each for each in origins if each.op != "phi")
 
 
 def is_in_backward_pass(call: View) -> bool:

@@ -93,18 +93,18 @@ rule = Rule(
 
 @rule.on(calls(*NO_HALF, *NO_BFLOAT16))
 def check(call: View) -> Iterator[Finding]:
-    found = operation(call)
-    if found is None:
+    op = operation(call)
+    if op is None:
         return
-    lacking = HALF if found.name in NO_HALF else BFLOAT16
-    wrong = [each for each in found.operands if (t := each.tensor) and t.dtype in lacking]
+    lacking = HALF if op.name in NO_HALF else BFLOAT16
+    wrong = [each for each in op.operands if (t := each.tensor) and t.dtype in lacking]
     tensors = [tensor for each in wrong if (tensor := each.tensor)]
-    if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
+    if not wrong or is_cast(op.name, call, tensors) or is_left_alone(call, tensors):
         return
-    function = found.name.rpartition(".")[2]
+    function = op.name.rpartition(".")[2]
     cause = f"`{wrong[0].brief}` is {tensors[0].dtype}"
     message = f"{cause}, which `{function}` refuses: RuntimeError"
-    if found.name in CTC:
+    if op.name in CTC:
         places = (tensor.dtype_evidence for tensor in tensors)
         yield wrong[0].finding(message, places, help=CAST_EARLY)
     else:
@@ -114,15 +114,15 @@ def check(call: View) -> Iterator[Finding]:
 @rule.on(calls(*NO_BFLOAT16) & WITHIN_REGION)
 def check_of_any_half(call: View) -> Iterator[Finding]:
     """Ex) torch.fft.rfft(x) in a library, whose users choose which half the region has"""
-    region, found = call.enabled_region, operation(call)
-    if found is None or region is None or not call.source.is_audited:
+    region, op = call.enabled_region, operation(call)
+    if op is None or region is None or not call.source.is_audited:
         return
-    given = {each: tensor for each in found.operands if (tensor := tensor_on_a_path(each))}
-    wrong = {each: tensor for each, tensor in given.items() if may_become_bfloat16(tensor)}
+    by_operand = {each: tensor for each in op.operands if (tensor := tensor_on_a_path(each))}
+    wrong = {each: tensor for each, tensor in by_operand.items() if may_become_bfloat16(tensor)}
     tensors = list(wrong.values())
-    if not wrong or is_cast(found.name, call, tensors) or is_left_alone(call, tensors):
+    if not wrong or is_cast(op.name, call, tensors) or is_left_alone(call, tensors):
         return
-    operands, function = list(wrong), found.name.rpartition(".")[2]
+    operands, function = list(wrong), op.name.rpartition(".")[2]
     cause = f"autocast may make `{operands[0].brief}` bfloat16"
     yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
@@ -149,15 +149,15 @@ def may_become_bfloat16(tensor: Tensor) -> bool:
 @rule.on(calls(*FACTORISES_PRODUCTS) & WITHIN_REGION)
 def check_products(call: View) -> Iterator[Finding]:
     """Ex) torch.pca_lowrank(points)"""
-    region, found = call.enabled_region, operation(call)
-    if region is None or found is None or device_type(region, found.tensors) != "cuda":
+    region, op = call.enabled_region, operation(call)
+    if region is None or op is None or device_type(region, op.tensors) != "cuda":
         return
-    factored = found.operands[0].tensor if found.operands else None
+    factored = op.operands[0].tensor if op.operands else None
     if factored is not None and factored.dtype not in MADE_HALF:
         return
     if is_caught(call) or is_wished(call, ASKS):
         return
-    function = found.name.rpartition(".")[2]
+    function = op.name.rpartition(".")[2]
     message = f"`{function}` factorises a product, which is half here: RuntimeError"
     yield call.finding(message, [region.evidence], help=ISLAND)
 

@@ -57,15 +57,15 @@ rule = Rule(
 def check_call(call: View) -> Iterator[Finding]:
     """Ex) h.exp_(), torch.exp(h, out=h), cov.addmm_(a, b), torch.mm(a, b, out=c)"""
     out = call.arg("out")
-    found = operation(call)
-    if found is None or (out is None and found.name not in IN_PLACE):
+    op = operation(call)
+    if op is None or (out is None and op.name not in IN_PLACE):
         return
-    name = found.name if out is not None else found.name.removesuffix("_")
+    name = op.name if out is not None else op.name.removesuffix("_")
     if name in PRODUCTS:
-        yield from report_product(call, found.tensors)
+        yield from report_product(call, op.tensors)
     elif name in WIDE:
-        given = [*found.operands[:1], *([out] if out is not None else [])]
-        yield from report_half(call, given, name)
+        operands = [*op.operands[:1], *([out] if out is not None else [])]
+        yield from report_half(call, operands, name)
 
 
 def report_product(call: View, tensors: Sequence[Tensor]) -> Iterator[Finding]:
@@ -92,6 +92,6 @@ def report_half(at: View, operands: Sequence[View], name: str) -> Iterator[Findi
     device = device_type(region, [first]) if region is not None else None
     if region is None or device is None or policy(name, device) not in FLOAT32:
         return
-    kept = f"`{operands[-1].brief}` stays {first.dtype}"
+    text = f"`{operands[-1].brief}` stays {first.dtype}"
     because = (first.dtype_evidence, region.evidence)
-    yield at.finding(f"{kept}: out of place this runs in float32", because)
+    yield at.finding(f"{text}: out of place this runs in float32", because)

@@ -79,15 +79,15 @@ rule = Rule(
 
 @rule.on(calls(*LOSSES) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
-    given = operands_of_loss(call) if is_outside(call) else []
-    half = [t for each in given if (t := each.tensor) is not None and made_by_autocast(t)]
-    if not half or len(half) < len(given) or library_casts_model_outputs(call):
+    operands = operands_of_loss(call) if is_outside(call) else []
+    half = [t for each in operands if (t := each.tensor) is not None and made_by_autocast(t)]
+    if not half or len(half) < len(operands) or library_casts_model_outputs(call):
         return
-    message = f"`{given[0].brief}` is {half[0].dtype}, and so is this loss outside the region"
+    message = f"`{operands[0].brief}` is {half[0].dtype}, and so is this loss outside the region"
     append = call.source.edits.append_call
-    edits = tuple(append(operand.cst, "float()") for operand in given)
+    edits = tuple(append(operand.cst, "float()") for operand in operands)
     fix = Fix("Cast it to float32", edits, Safety.UNSAFE)
-    yield given[0].finding(message, (tensor.dtype_evidence for tensor in half), fix)
+    yield operands[0].finding(message, (tensor.dtype_evidence for tensor in half), fix)
 
 
 def is_outside(call: View) -> bool:
@@ -98,11 +98,11 @@ def is_outside(call: View) -> bool:
 
 def operands_of_loss(call: View) -> list[View]:
     """The operands that decide the dtype of a loss: logits alone, or both sides."""
-    found = operation(call)
+    op = operation(call)
     first, second = call.arg("input", 0), call.arg("target", 1)
-    if found is None or found.name not in LOSSES or first is None:
+    if op is None or op.name not in LOSSES or first is None:
         return []
-    if found.name in OF_CLASSES:
+    if op.name in OF_CLASSES:
         return [first]
     # Weights would be a third side.
     is_all = second is not None and len([*call.arguments]) == 2

@@ -88,8 +88,8 @@ def check_call(call: View) -> Iterator[Finding]:
     if api is None or call.has_star:
         return
     if api.device is None:  # the new signature, where the caller names the device
-        found = [*check_device(call), *check_dtype(call)]
-        yield from found or check_enabled(call, 2)
+        findings = [*check_device(call), *check_dtype(call)]
+        yield from findings or check_enabled(call, 2)
     else:
         yield from check_enabled(call, 0)
     uses = list(call.uses)
@@ -108,14 +108,14 @@ def not_entered(call: View) -> Iterator[Finding]:
         return
     if not isinstance(src.parent(both), cst.WithItem):
         return
-    left = call.of(both.left)
-    if both.left is not call.cst and not may_be_context(left):
+    context = call.of(both.left)
+    if both.left is not call.cst and not may_be_context(context):
         return
     fix = None
     if not both.lpar:
         edit = src.edits.replace(both, f"{src.text(both.left)}, {src.text(both.right)}")
         fix = unsafe("Enter both contexts", edit)
-    message = f"`{left.brief}` is not entered: `and` yields only its right side"
+    message = f"`{context.brief}` is not entered: `and` yields only its right side"
     # At the operator: a deprecated call on its left is another mistake, and AMP701 speaks there.
     yield call.finding(message, fix=fix, place=both.operator)
 
@@ -149,35 +149,35 @@ def check_context(context: View) -> Iterator[Finding]:
 
 
 def check_device(call: View) -> Iterator[Finding]:
-    given = call.arg("device_type", 0)
-    if given is None:
+    argument = call.arg("device_type", 0)
+    if argument is None:
         message = f"`{call.brief}` names no device type: raises TypeError"
         opening = call.source.edits.insert_argument(call.cst, '"cuda"')
         yield call.finding(message, fix=unsafe(NAME_TYPE, opening))
         return
-    name = constant(given.value)
-    meant = meant_type(name) if isinstance(name, str) else None
-    if is_device(given):
-        message = f"`{given.brief}` is a torch.device, not a type: raises ValueError"
-        edit = call.source.edits.append_call(given.cst, "type")
+    name = constant(argument.value)
+    device_type = meant_type(name) if isinstance(name, str) else None
+    if is_device(argument):
+        message = f"`{argument.brief}` is a torch.device, not a type: raises ValueError"
+        edit = call.source.edits.append_call(argument.cst, "type")
         yield call.finding(message, fix=unsafe("Pass the type of the device", edit), help=GIVE_TYPE)
-    elif is_flag(given.value):
-        message = f"`{given.brief}` is passed as the device type: raises ValueError"
-        yield call.finding(message, fix=name_first(call, given, "enabled"))
-    elif isinstance(only(given.value), DType):
-        message = f"`{given.brief}` is passed as the device type: raises ValueError"
-        yield call.finding(message, fix=name_first(call, given, "dtype"))
-    elif meant is not None:
-        edit = call.source.edits.replace(given.cst, f'"{meant}"')
-        fix = unsafe(NAME_TYPE, edit) if isinstance(given.cst, cst.SimpleString) else None
+    elif is_flag(argument.value):
+        message = f"`{argument.brief}` is passed as the device type: raises ValueError"
+        yield call.finding(message, fix=name_first(call, argument, "enabled"))
+    elif isinstance(only(argument.value), DType):
+        message = f"`{argument.brief}` is passed as the device type: raises ValueError"
+        yield call.finding(message, fix=name_first(call, argument, "dtype"))
+    elif device_type is not None:
+        edit = call.source.edits.replace(argument.cst, f'"{device_type}"')
+        fix = unsafe(NAME_TYPE, edit) if isinstance(argument.cst, cst.SimpleString) else None
         yield call.finding(f'"{name}" is not a device type: raises RuntimeError', fix=fix)
 
 
 def meant_type(name: str) -> str | None:
     """The device type that is meant by a name that is none."""
     plain = name.partition(":")[0]
-    meant = NO_TYPES.get(plain.lower(), plain.lower())
-    return meant if plain != meant and meant in DEFAULT_DTYPES else None
+    device_type = NO_TYPES.get(plain.lower(), plain.lower())
+    return device_type if plain != device_type and device_type in DEFAULT_DTYPES else None
 
 
 def is_device(at: View) -> bool:
@@ -190,15 +190,15 @@ def is_device(at: View) -> bool:
     return atom.kind is not None or at.origin.callee == "torch.device"
 
 
-def name_first(call: View, given: View, keyword: str) -> Fix | None:
+def name_first(call: View, argument: View, keyword: str) -> Fix | None:
     """Ex) torch.autocast(use_amp) -> torch.autocast("cuda", enabled=use_amp)"""
-    if not is_only_positional(call, given) or call.arg(keyword) is not None:
+    if not is_only_positional(call, argument) or call.arg(keyword) is not None:
         return None
-    return unsafe(NAME_TYPE, call.source.edits.insert_before(given.cst, f'"cuda", {keyword}='))
+    return unsafe(NAME_TYPE, call.source.edits.insert_before(argument.cst, f'"cuda", {keyword}='))
 
 
-def is_only_positional(call: View, given: View) -> bool:
-    return [argument for _, keyword, argument in call.arguments if keyword is None] == [given]
+def is_only_positional(call: View, expression: View) -> bool:
+    return [argument for _, keyword, argument in call.arguments if keyword is None] == [expression]
 
 
 # ------------------------------------------------------------------------------------- the dtype
@@ -207,17 +207,17 @@ def is_only_positional(call: View, given: View) -> bool:
 def check_dtype(call: View) -> Iterator[Finding]:
     second = next((each for at, name, each in call.arguments if at == 1 and name is None), None)
     named = next((each for _, name, each in call.arguments if name == "dtype"), None)
-    given = second or named
-    if given is None:
+    argument = second or named
+    if argument is None:
         return
-    name = constant(given.value)
-    is_switched = is_flag(given.value) or is_switch(given)
+    name = constant(argument.value)
+    is_switched = is_flag(argument.value) or is_switch(argument)
     if second is not None and named is not None:
-        message = f"`{given.brief}` is passed as `dtype`, which is given twice: raises TypeError"
-        yield call.finding(message, fix=name_flags(call, given) if is_switched else None)
+        message = f"`{argument.brief}` is passed as `dtype`, which is given twice: raises TypeError"
+        yield call.finding(message, fix=name_flags(call, argument) if is_switched else None)
     elif is_switched:
-        message = f"`{given.brief}` is passed as the dtype: raises TypeError"
-        yield call.finding(message, fix=name_flags(call, given))
+        message = f"`{argument.brief}` is passed as the dtype: raises TypeError"
+        yield call.finding(message, fix=name_flags(call, argument))
     elif isinstance(name, str):
         message = f'"{name}" is a string, not a dtype: raises TypeError'
         yield call.finding(message, help=GIVE_DTYPE)
@@ -225,13 +225,13 @@ def check_dtype(call: View) -> Iterator[Finding]:
 
 def check_enabled(call: View, position: int) -> Iterator[Finding]:
     """Ex) torch.cuda.amp.autocast(torch.bfloat16)"""
-    given = call.arg("enabled", position)
-    if given is None or not isinstance(only(given.value), DType):
+    argument = call.arg("enabled", position)
+    if argument is None or not isinstance(only(argument.value), DType):
         return
-    message = f"`{given.brief}` is passed as the flag `enabled`: raises TypeError"
+    message = f"`{argument.brief}` is passed as the flag `enabled`: raises TypeError"
     fix = None
-    if position == 0 and is_only_positional(call, given) and call.arg("dtype") is None:
-        fix = unsafe(NAME_ARGUMENT, call.source.edits.insert_before(given.cst, "dtype="))
+    if position == 0 and is_only_positional(call, argument) and call.arg("dtype") is None:
+        fix = unsafe(NAME_ARGUMENT, call.source.edits.insert_before(argument.cst, "dtype="))
     yield call.finding(message, fix=fix, help=NAME_DTYPE)
 
 

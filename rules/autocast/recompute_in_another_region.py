@@ -85,10 +85,10 @@ class ReadPath(NamedTuple):
 def check(call: View) -> Iterator[Finding]:
     """Ex) run(x) in `forward`, after `ctx.run = run`, and `ctx.run(x)` in `backward`"""
     methods = passes_around(call)
-    run, region = kept(call) if methods is not None else None, call.enabled_region
+    run, region = ctx_fields(call) if methods is not None else None, call.enabled_region
     if methods is None or run is None or region is None or may_speak_of_autocast(call):
         return
-    if next(each for each in call.operations("call") if kept(each) == run) != call:
+    if next(each for each in call.operations("call") if ctx_fields(each) == run) != call:
         return
     src = call.source
     forward, backward = methods
@@ -114,7 +114,7 @@ def path_of(at: View) -> ReadPath | None:
     return ReadPath(at.operator, (*reversed(fields),)) if at.op == "param" else None
 
 
-def kept(call: View) -> tuple[str, ...] | None:
+def ctx_fields(call: View) -> tuple[str, ...] | None:
     """The fields of `ctx` by which `backward` reaches what `forward` calls.
 
     Ex) ("module", "inner") of `module.inner(x)`, after `ctx.module = module`

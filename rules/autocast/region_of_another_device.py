@@ -84,8 +84,8 @@ def device_of(call: View) -> object:
     if api is None or call.has_star:
         return None
     first = api.parameters[0]
-    given = call.arg(first, 0) if first in ("device", "device_type") else None
-    return api.device if given is None else constant(given.value)
+    device = call.arg(first, 0) if first in ("device", "device_type") else None
+    return api.device if device is None else constant(device.value)
 
 
 def is_on(call: View) -> bool:
@@ -103,8 +103,8 @@ def is_by_device(call: View) -> bool:
     """
     if is_in_handler(call) or any(True for _ in tests_around(call)):
         return True
-    asked = " ".join(call.ask(AskedByCallers) or ())
-    texts = (asked, *(each.text for each in tests_before(call, asserted=True)))
+    caller_tests = " ".join(call.ask(AskedByCallers) or ())
+    texts = (caller_tests, *(each.text for each in tests_before(call, asserted=True)))
     return any(map(ASKS_DEVICE_OR_AMP.search, texts))
 
 

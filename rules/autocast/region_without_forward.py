@@ -91,8 +91,8 @@ def is_unchanged(at: View) -> bool:
     if name.startswith("builtins."):
         return name not in CALLING
     if isinstance(called, Method):  # of a dict, or of a tensor
-        known = called.name in KEEPING or f"Tensor.{called.name}" in RESULTS
-        return known and policy(f"Tensor.{called.name}", "cuda") is None
+        is_known = called.name in KEEPING or f"Tensor.{called.name}" in RESULTS
+        return is_known and policy(f"Tensor.{called.name}", "cuda") is None
     return name in RESULTS and policy(name, "cuda") is None
 
 

@@ -34,8 +34,8 @@ def calls_around(call: View) -> Iterator[View]:
 
 def methods(scaler: str, name: str, call: View) -> list[View]:
     """Those of them that are of a method of the scaler, by how that is written."""
-    found = (each for each in calls_around(call) if each.method == name)
-    return [each for each in found if each.receiver is not None and each.receiver.text == scaler]
+    calls = (each for each in calls_around(call) if each.method == name)
+    return [each for each in calls if each.receiver is not None and each.receiver.text == scaler]
 
 
 def scaler_of(call: View | None) -> View | None:
@@ -68,19 +68,19 @@ def _tests_missing(scaler: View, call: View) -> Tests | None:
     missing = new(tests_of(used, src), here)
     # Where the function is left before the scaler is used, it may be for the lack of one.
     jumps = between(call.cst, used, (cst.Break, cst.Continue, cst.Return, cst.Raise), src)
-    left = [new(tests_of(each, src), here) for each in jumps]
-    is_tested = any(scaler.text in text for tests in (missing, *left) for text, _ in tests)
+    jump_tests = [new(tests_of(each, src), here) for each in jumps]
+    is_tested = any(scaler.text in text for tests in (missing, *jump_tests) for text, _ in tests)
     if not is_tested and all(_is_scaler(atom) for atom in scaler.value):
         return {}
-    return missing if not left else None
+    return missing if not jump_tests else None
 
 
 def _is_scaler(atom: object) -> bool:
     return isinstance(atom, Object) and atom.kind == "scaler"
 
 
-def new(tests: Tests, known: Container[tuple[str, bool]]) -> Tests:
-    return {key: test for key, test in tests.items() if key not in known}
+def new(tests: Tests, others: Container[tuple[str, bool]]) -> Tests:
+    return {key: test for key, test in tests.items() if key not in others}
 
 
 def own_line(call: View) -> cst.SimpleStatementLine | None:
@@ -117,12 +117,12 @@ def instead(call: View, lines: Sequence[str], tests: Tests) -> Edit | None:
 
 def tests_of(node: cst.CSTNode, src: Source) -> Tests:
     """The tests around a node in its function."""
-    found, inner = {}, node
+    tests, inner = {}, node
     for around in _around_in_function(node, src):
         if isinstance(around, cst.If) and inner is not around.test:
-            found[src.text(around.test), inner is around.body] = around.test
+            tests[src.text(around.test), inner is around.body] = around.test
         inner = around
-    return found
+    return tests
 
 
 def loops_of(node: cst.CSTNode, src: Source) -> list[cst.CSTNode]:
@@ -146,8 +146,8 @@ def between(
 ) -> list[cst.CSTNode]:
     """The nodes of some kinds that begin after one node of a function, and before another."""
     top = src.function(first) or [*src.ancestors(first)][-1]
-    found = (each for each in within(top) if isinstance(each, kinds))
-    return [each for each in found if starts(first, each, src) and starts(each, last, src)]
+    nodes = (each for each in within(top) if isinstance(each, kinds))
+    return [each for each in nodes if starts(first, each, src) and starts(each, last, src)]
 
 
 def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
@@ -157,8 +157,8 @@ def starts(one: cst.CSTNode, other: cst.CSTNode, src: Source) -> bool:
 
 def without_not(tests: Tests) -> dict[str, bool]:
     """By the text of each test, whether it has to hold; `not x` as `x`."""
-    found = {}
+    by_text = {}
     for text, holds in tests:
         bare = text.removeprefix("not ")
-        found[bare] = holds == (bare == text)
-    return found
+        by_text[bare] = holds == (bare == text)
+    return by_text

@@ -26,12 +26,12 @@ from amplint.values.atoms import NONE, Evidence, Object, Shows, Symbol
 from amplint.values.lattice import known
 
 MAX_CALLS = 4  # that a value is followed out of
-MAX_HELD = 500  # nodes that are looked at for one call of `scale`
+MAX_NODES = 500  # nodes that are looked at for one call of `scale`
 CUTS = READING_METHODS - {"cpu"} | {"data", "detach"}  # what they give has no graph any more
 PRINTS = frozenset({f"builtins.{name}" for name in ("format", "print", "repr", "str")})
 
 
-class Held(NamedTuple):
+class LossNode(NamedTuple):
     """A node that has a scaled loss.
 
     Args:
@@ -52,7 +52,7 @@ class Held(NamedTuple):
 class ReportedLosses(CallFact[Evidence]):
     """Where what a call of `scaler.scale` returns is reported."""
 
-    said = "the scaled loss is reported"
+    sentence = "the scaled loss is reported"
 
     _callers = Required(Callers)
 
@@ -61,77 +61,79 @@ class ReportedLosses(CallFact[Evidence]):
         way knows the scale: it may divide by it, wherever it is called."""
         if not is_scaled(self.inference.states[at.function], at.node):
             return None
-        start = Held(at.function, at.node)
-        walk = [*islice(reachable([start], self._takers), MAX_HELD)]
-        functions = {held.function for held in walk}
+        start = LossNode(at.function, at.node)
+        walk = [*islice(reachable([start], self._takers), MAX_NODES)]
+        functions = {holder.function for holder in walk}
         words = (word for each in functions for word in self.inference.functions[each].words)
-        if len(walk) == MAX_HELD or any(map(NAMES_THE_SCALE.search, words)):
+        if len(walk) == MAX_NODES or any(map(NAMES_THE_SCALE.search, words)):
             return None
-        reports = ((held.depth, *found) for held in walk for found in self._reports(held, walk))
+        reports = (
+            (holder.depth, *report) for holder in walk for report in self._reports(holder, walk)
+        )
         for _, function, number, text in sorted(reports):
             if function != at.function or not self._is_of_other_branch(function, at.node, number):
                 return self.why(function, number, text, Shows.OPERATION)
         return None
 
-    def _users(self, held: Held) -> Iterator[tuple[int, bool]]:
+    def _users(self, holder: LossNode) -> Iterator[tuple[int, bool]]:
         """The nodes that take it, and whether it is spent there: after `loss.backward()`."""
-        state = self.inference.states[held.function]
-        users = state.users[held.number]
+        state = self.inference.states[holder.function]
+        users = state.users[holder.number]
         nodes = state.graph.nodes
         methods = (each for each in users if nodes[each].op == ops.ATTR)
         backwards = [each for each in methods if nodes[each].data == "backward"]
         for user in users:
-            yield user, held.spent or any(each < user for each in backwards)
+            yield user, holder.spent or any(each < user for each in backwards)
 
-    def _takers(self, held: Held) -> Iterator[Held]:
+    def _takers(self, holder: LossNode) -> Iterator[LossNode]:
         """The nodes that have the value because a node has it."""
-        state = self.inference.states[held.function]
+        state = self.inference.states[holder.function]
         nodes = state.graph.nodes
-        for user, spent in self._users(held):
+        for user, spent in self._users(holder):
             node = nodes[user]
-            taker = held._replace(number=user, spent=spent)
+            taker = holder._replace(number=user, spent=spent)
             if node.op in JOINS or node.op in (ops.AWAIT, ops.STARRED):
                 yield taker
-            elif node.op == ops.RETURN and held.depth < MAX_CALLS:
-                for function, call in self._callers.sites.get(held.function, ()):
+            elif node.op == ops.RETURN and holder.depth < MAX_CALLS:
+                for function, call in self._callers.sites.get(holder.function, ()):
                     if function in self.inference.states and call >= 0:
-                        yield Held(function, call, held.key, spent, depth=held.depth + 1)
-            elif held.key is not None:
+                        yield LossNode(function, call, holder.key, spent, depth=holder.depth + 1)
+            elif holder.key is not None:
                 is_item = node.op == ops.SUBSCRIPT and nodes[node.second].op == ops.CONST
-                is_drawn = node.op == ops.UNPACK and node.data[0] == held.key
-                if is_drawn or (is_item and nodes[node.second].data == held.key):
+                is_drawn = node.op == ops.UNPACK and node.data[0] == holder.key
+                if is_drawn or (is_item and nodes[node.second].data == holder.key):
                     yield taker._replace(key=None)
             elif node.op == ops.TUPLE:
-                yield taker._replace(key=node.operands.index(held.number))
+                yield taker._replace(key=node.operands.index(holder.number))
             elif node.op == ops.DICT:
-                key = node.data[node.operands.index(held.number)]
+                key = node.data[node.operands.index(holder.number)]
                 yield from [taker._replace(key=key)] if isinstance(key, str) else []
             elif node.op == ops.ATTR and node.data in CUTS | OF_IT_ALONE:
-                made = [user] if node.data == "data" else state.users[user]
+                results = [user] if node.data == "data" else state.users[user]
                 cut = node.data in CUTS
-                for each in made:
-                    at = each if cut and held.cut < 0 else held.cut
+                for each in results:
+                    at = each if cut and holder.cut < 0 else holder.cut
                     yield taker._replace(number=each, spent=spent or cut, cut=at)
             elif node.op == ops.CALL and names_called(state, user) & READING_FUNCTIONS:
-                yield taker._replace(spent=True, cut=held.cut if held.cut >= 0 else user)
+                yield taker._replace(spent=True, cut=holder.cut if holder.cut >= 0 else user)
 
-    def _reports(self, held: Held, walk: list[Held]) -> Iterator[tuple[str, int, str]]:
+    def _reports(self, holder: LossNode, walk: list[LossNode]) -> Iterator[tuple[str, int, str]]:
         """Where the uses of a node report it, and what happens there."""
-        state = self.inference.states[held.function]
-        taken = {each.number for each in walk if each.function == held.function}
-        for user, spent in self._users(held):
+        state = self.inference.states[holder.function]
+        numbers = {each.number for each in walk if each.function == holder.function}
+        for user, spent in self._users(holder):
             node = state.graph.nodes[user]
             text = ""
-            if node.op == ops.FSTRING and held.key is None:
+            if node.op == ops.FSTRING and holder.key is None:
                 text = "the scaled loss is printed here"
-            elif node.op == ops.CALL and held.number in node.arguments:
-                text = self._passed(held.function, user, spent and user not in taken)
-            elif node.op in HOLDS and spent and held.number != node.operands[0]:
+            elif node.op == ops.CALL and holder.number in node.arguments:
+                text = self._passed(holder.function, user, spent and user not in numbers)
+            elif node.op in HOLDS and spent and holder.number != node.operands[0]:
                 text = "the scaled loss is kept here"
-            elif node.op == ops.AUG and node.data == "Add" and spent and held.key is None:
-                text = "the scaled loss is added up here" * (not taken.issuperset(node.operands))
+            elif node.op == ops.AUG and node.data == "Add" and spent and holder.key is None:
+                text = "the scaled loss is added up here" * (not numbers.issuperset(node.operands))
             if text:
-                yield held.function, held.cut if held.cut >= 0 else user, text
+                yield holder.function, holder.cut if holder.cut >= 0 else user, text
 
     def _passed(self, function: str, call: int, spent: bool) -> str:
         """The report that a call makes of an argument, in words; "" if it makes none."""

@@ -11,7 +11,7 @@ class ShardedParameters(NodeFact[Sharded]):
     """Where the module whose parameters an expression holds may have been wrapped in FSDP1, which
     keeps a part of each in each process."""
 
-    said = "{it} holds parameters of an FSDP module"
+    sentence = "{it} holds parameters of an FSDP module"
 
     _origins = Required(Origins)
 
@@ -22,7 +22,7 @@ class ShardedParameters(NodeFact[Sharded]):
 class StepsOfSharded(CallFact[Sharded]):
     """Where the scaler that a call makes steps on such parameters, in float16."""
 
-    said = "{it} steps on sharded parameters"
+    sentence = "{it} steps on sharded parameters"
 
     _origins = Required(Origins)
 

@@ -46,12 +46,12 @@ def scaled(call: View, misuse: Misuse) -> Fix | None:
 
     Where the scaler is used under a test alone, so is the scaled loss.
     """
-    loss, found = call.receiver, scaler_for(call, misuse)
-    if loss is None or found is None or loss.cst.lpar:
+    loss, scaler_use = call.receiver, scaler_for(call, misuse)
+    if loss is None or scaler_use is None or loss.cst.lpar:
         return None
     if loss.name is not None:
         return None  # torch.autograd.backward(losses)
-    scaler, tests = found
+    scaler, tests = scaler_use
     written = f"{scaler}.scale({loss.text})"
     if not tests:
         return unsafe(TITLE, call.source.edits.replace(loss.cst, written))

@@ -77,8 +77,8 @@ def unscaled(call: View, misuse: Misuse) -> Fix | None:
 
 def clippings(call: View, misuse: Misuse) -> list[cst.Call]:
     """The calls around a call, and itself, that clip what the same backward pass has left."""
-    found = ((each.cst, each.misuse(rule.violation)) for each in calls_around(call))
-    return [each for each, its in found if its and its.other.place == misuse.other.place]
+    misuses = ((each.cst, each.misuse(rule.violation)) for each in calls_around(call))
+    return [each for each, its in misuses if its and its.other.place == misuse.other.place]
 
 
 def line_above(calls: list[cst.Call], src: Source) -> cst.BaseStatement | None:
@@ -100,8 +100,8 @@ def leads(line: cst.BaseStatement, step: cst.Call, call: View, misuse: Misuse) -
     same_loops = loops_of(line, src) == loops_of(step, src)
     jumps = between(line, step, (cst.Break, cst.Continue, cst.Return), src)
     calls = between(line, step, (cst.Call,), src)
-    found = (call.of(each).misuse(rule.violation) for each in calls)
-    places = (its.other.place for its in found if its is not None)
+    misuses = (call.of(each).misuse(rule.violation) for each in calls)
+    places = (its.other.place for its in misuses if its is not None)
     return same_loops and not jumps and all(place == misuse.other.place for place in places)
 
 

@@ -73,50 +73,50 @@ def check_number(call: View) -> Iterator[Finding]:
     api, first = SCALERS.get(call.callee or ""), call.arg("", 0)
     if api is None or api.parameters[0] != "device" or first is None:
         return
-    given = only(first.value)
-    meant = MEANT.get(given.kind) if isinstance(given, Host) else None
-    if meant is not None:
+    atom = only(first.value)
+    parameter = MEANT.get(atom.kind) if isinstance(atom, Host) else None
+    if parameter is not None:
         function = call.source.brief(call.cst.func)
-        message = f"`{function}` takes `{meant}` as the device, and ignores it"
-        yield call.finding(message, fix=named(call, first, meant))
+        message = f"`{function}` takes `{parameter}` as the device, and ignores it"
+        yield call.finding(message, fix=named(call, first, parameter))
 
 
-def named(call: View, first: View, meant: str) -> Fix | None:
+def named(call: View, first: View, parameter: str) -> Fix | None:
     """Ex) GradScaler(1024.) -> GradScaler("cuda", init_scale=1024.)"""
     positional = [each for _, keyword, each in call.arguments if keyword is None]
-    if len(positional) != 1 or call.has_star or call.arg(meant) is not None:
+    if len(positional) != 1 or call.has_star or call.arg(parameter) is not None:
         return None
-    edit = call.source.edits.replace(first.cst, f'"cuda", {meant}={first.text}')
-    return unsafe(f"Name `{meant}`, and the device", edit)
+    edit = call.source.edits.replace(first.cst, f'"cuda", {parameter}={first.text}')
+    return unsafe(f"Name `{parameter}`, and the device", edit)
 
 
 @rule.on(calls(*SCALERS))
 def check_device(call: View) -> Iterator[Finding]:
     """Ex) torch.cuda.amp.GradScaler("cuda")"""
-    given = misplaced_device(call)
-    if given is None:
+    device = misplaced_device(call)
+    if device is None:
         return
     function = call.source.brief(call.cst.func)
     message = f"`{function}` takes the device as `init_scale`: `scale(loss)` raises"
     if call.arg("device") is not None:
         message = f"`{function}` is the old class, without `device`: raises TypeError"
-    yield call.finding(message, fix=placed(call, given))
+    yield call.finding(message, fix=placed(call, device))
 
 
-def placed(call: View, given: View) -> Fix | None:
+def placed(call: View, operand: View) -> Fix | None:
     """Ex) torch.cuda.amp.GradScaler("cuda") -> torch.cuda.amp.GradScaler(), or with the new class
     torch.amp.GradScaler("cuda")"""
     src = call.source
-    device, named = SCALERS[call.callee or ""].device, constant(given.value)
+    device, named = SCALERS[call.callee or ""].device, constant(operand.value)
     if isinstance(named, str) and named.partition(":")[0] != device:
         return None
     newer = None
     if not is_fallback(call):
         spelled = src.imports.spell(NEW)
         # The old class was for one kind of device, whichever the variable holds.
-        value = () if named == device else (src.edits.replace(given.cst, f'"{device}"'),)
+        value = () if named == device else (src.edits.replace(operand.cst, f'"{device}"'),)
         edits = (*spelled.edits, src.edits.replace(call.cst.func, spelled.text), *value)
         newer = Fix(f"Use `{NEW}`", edits, Safety.UNSAFE)
-    argument = next(each for each in call.cst.args if each.value is given.cst)
+    argument = next(each for each in call.cst.args if each.value is operand.cst)
     removal = src.edits.remove_argument(call.cst, argument)
     return Fix("Remove the device", (removal,), Safety.UNSAFE, newer=newer)

@@ -62,8 +62,8 @@ def target_of(call: View) -> cst.BaseExpression | None:
     Ex) scaler = GradScaler("cuda"), scaler = GradScaler() if amp else None, self.scaler = ...
     """
     src = call.source
-    chosen = src.parent(call.cst)
-    value = chosen if isinstance(chosen, cst.IfExp) else call.cst
+    parent = src.parent(call.cst)
+    value = parent if isinstance(parent, cst.IfExp) else call.cst
     target = src.layout.assigned(value)
     if target is None or isinstance(target, cst.Name):
         return target

@@ -47,8 +47,8 @@ def check(call: View) -> Iterator[Finding]:
     if scaler is None or len(arguments) != 1:
         return
     [(_, _, loss)] = arguments
-    given = only(loss.value)
-    if not isinstance(given, Host) or given.kind not in ("int", "float", "number"):
+    atom = only(loss.value)
+    if not isinstance(atom, Host) or atom.kind not in ("int", "float", "number"):
         return
     if scaler.enabled is False and not isinstance(call.source.parent(call.cst), cst.Attribute):
         return
@@ -82,6 +82,6 @@ def tensor(call: View, loss: View) -> Fix | None:
 def is_made_here(call: View) -> bool:
     """Ex) scaler = torch.amp.GradScaler("cuda"), of whatever is switched off and on"""
     scaler = call.cst.func.value
-    made = call.source.variables.origin(scaler) if isinstance(scaler, cst.Name) else None
-    name = call.of(made).callee if made is not None else None
+    origin = call.source.variables.origin(scaler) if isinstance(scaler, cst.Name) else None
+    name = call.of(origin).callee if origin is not None else None
     return name is not None and name in SCALERS and name.startswith("torch.")

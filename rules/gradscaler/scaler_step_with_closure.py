@@ -39,12 +39,12 @@ def check(call: View) -> Iterator[Finding]:
     scaler = scaler_at(call.receiver)
     if scaler is None or scaler.enabled is False:
         return
-    given = [only(each.value) for _, _, each in call.arguments]
+    atoms = [only(each.value) for _, _, each in call.arguments]
     if call.arg("closure") is not None:
         yield call.finding(f"`{call.brief}` raises: a scaler steps without a closure")
-    elif len(given) > 1 and isinstance(given[1], Function):
+    elif len(atoms) > 1 and isinstance(atoms[1], Function):
         yield call.finding(f"`{call.brief}` steps with the scaled gradients of the closure")
-    elif len(given) == 1 and needs_closure(given[0]):
+    elif len(atoms) == 1 and needs_closure(atoms[0]):
         yield call.finding(f"`{call.brief}` raises: LBFGS cannot step without a closure")
 
 

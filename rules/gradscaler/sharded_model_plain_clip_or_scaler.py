@@ -63,10 +63,10 @@ rule = Rule(
 @rule.on(calls(*NORM_CLIPPING))
 def check_clipping(call: View) -> Iterator[Finding]:
     """Ex) clip_grad_norm_(model.parameters(), 1.0), of model = FSDP(net)"""
-    given = call.arg("parameters", 0)
-    if given is None or not speaks_of(call, FULLY_SHARDED):
+    parameters = call.arg("parameters", 0)
+    if parameters is None or not speaks_of(call, FULLY_SHARDED):
         return
-    sharded = given.ask(ShardedParameters)
+    sharded = parameters.ask(ShardedParameters)
     if sharded is None or has_sharding_test(call, sharded.certain):
         return
     message = f"`{call.brief}` clips by the gradient norm of this process alone"

@@ -62,10 +62,10 @@ def through_scaler(call: View, misuse: Misuse) -> Fix | None:
 
     Where the scaler is used under a test alone, so is its step.
     """
-    optimizer, found = call.receiver, scaler_for(call, misuse)
-    if optimizer is None or found is None or any(call.arguments):
+    optimizer, scaler_use = call.receiver, scaler_for(call, misuse)
+    if optimizer is None or scaler_use is None or any(call.arguments):
         return None
-    scaler, tests = found
+    scaler, tests = scaler_use
     if is_made_before(call, scaler, optimizer):
         return None
     step, update = f"{scaler}.step({optimizer.text})", f"{scaler}.update()"
@@ -81,7 +81,7 @@ def is_made_before(call: View, scaler: str, optimizer: View) -> bool:
     src = call.source
     here = tests_of(call.cst, src).keys()
     return any(
-        [given.text for *_, given in step.arguments] == [optimizer.text]
+        [argument.text for *_, argument in step.arguments] == [optimizer.text]
         and starts(step.cst, call.cst, src)
         and tests_of(step.cst, src).keys() <= here
         for step in methods(scaler, "step", call)

@@ -61,30 +61,30 @@ class Captured(NamedTuple):
 class Captures(PlaceFact[Captured]):
     """The capture that a place is under, by the shortest way; None where none is seen."""
 
-    said = "{it} is captured in a graph"
+    sentence = "{it} is captured in a graph"
 
     _guards = Required(ColdGuards)
     _given_by_calls = Required(CallGuards)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._found: dict[str, Captured] = {}
+        self._by_function: dict[str, Captured] = {}
         named = [*self._named()]
         left_out = {function for name, function, _ in named if name in LEAVERS}
         waiting = [(function, start) for name, function, start in named if name not in LEAVERS]
         for _ in range(REACH):
             reached: list[tuple[str, Captured | None]] = []
             for function, captured in waiting:
-                if captured is None or function in {*self._found, *left_out}:
+                if captured is None or function in {*self._by_function, *left_out}:
                     continue
                 facts = inference.functions[function]
                 if function in inference.states and LOOKED_INTO.issuperset(facts.decorated):
-                    self._found[function] = captured
+                    self._by_function[function] = captured
                     reached += self._called(function, captured)
             waiting = reached
 
     def of(self, at: NodePlace) -> Captured | None:
-        captured = self._found.get(at.function)
+        captured = self._by_function.get(at.function)
         if captured is None or not self._is_within(at.function, at.block, captured):
             return None
         return captured if self._runs(at.function, at.block, captured) else None
@@ -94,7 +94,7 @@ class Captures(PlaceFact[Captured]):
 
     def captures(self, function: str) -> bool:
         """Whether something in a function may be captured."""
-        return function in self._found
+        return function in self._by_function
 
     def _named(self) -> Iterator[tuple[str | None, str, Captured | None]]:
         """The functions that a function of torch is given, or decorates, or of which it captures a
@@ -198,8 +198,8 @@ def option(state: State, call: Node, name: str) -> bool | None:
     number = call.argument(None, name) if call.op == ops.CALL else -1
     if number < 0:
         return None if call.op == ops.CALL and call.data.stars else False
-    chosen = constant(state.values[number])
-    return chosen if isinstance(chosen, bool) else None
+    value = constant(state.values[number])
+    return value if isinstance(value, bool) else None
 
 
 def asks(graph: Graph, test: int) -> bool:

@@ -18,15 +18,15 @@ SIZE = re.compile(r"\.shape\b|\.(size|numel|dim)\(|\blen\(")
 
 def tested_by_bool(at: View) -> View | None:
     """Ex) x of bool(x)"""
-    given = [each for _, _, each in at.arguments if each.op != "starred"]
-    return given[0] if len(given) == 1 and at.callee == BOOL else None
+    arguments = [each for _, _, each in at.arguments if each.op != "starred"]
+    return arguments[0] if len(arguments) == 1 and at.callee == BOOL else None
 
 
 def others_asked(test: View) -> tuple[list[View], list[View]]:
     """The other parts of a condition that are tested, before an expression and after it."""
-    asked = list(_asked_in(condition(test)))
-    earlier = [each for each in asked if each.span.end <= test.span.start]
-    return earlier, [each for each in asked if each.span.start >= test.span.end]
+    parts = list(_asked_in(condition(test)))
+    earlier = [each for each in parts if each.span.end <= test.span.start]
+    return earlier, [each for each in parts if each.span.start >= test.span.end]
 
 
 def condition(test: View) -> View:

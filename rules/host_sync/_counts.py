@@ -51,8 +51,8 @@ def _is_spared(name: str, call: View, operands: int) -> bool:
     if name.endswith(".where"):
         return operands > 1
     if name.endswith(".one_hot"):
-        given = call.arg(spares, 1)
-        return given is not None and constant(given.value) != -1
+        argument = call.arg(spares, 1)
+        return argument is not None and constant(argument.value) != -1
     return bool(spares) and call.arg(spares) is not None
 
 

@@ -33,8 +33,9 @@ def in_percent(at: View) -> Sequence[View]:
 
 def in_call(call: View) -> Sequence[View]:
     """The arguments that the call turns into text."""
-    given = call.arguments
-    arguments = [each for _, keyword, each in given if keyword != "**" and each.op != "starred"]
+    arguments = [
+        each for _, keyword, each in call.arguments if keyword != "**" and each.op != "starred"
+    ]
     name, method = call.callee or "", call.method
     if name in FORMATTING_BUILTINS:
         return arguments

@@ -30,8 +30,8 @@ def _is_cut_off(at: View) -> bool:
     while at.op == "call" and at.receiver is not None:
         if at.method == "detach":
             return True
-        given = (atom for _, _, argument in at.arguments for atom in argument.value)
-        if not all(isinstance(atom, Host) for atom in given):
+        atoms = (atom for _, _, argument in at.arguments for atom in argument.value)
+        if not all(isinstance(atom, Host) for atom in atoms):
             return False
         at = at.receiver
     return False

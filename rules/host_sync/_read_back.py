@@ -9,7 +9,7 @@ from amplint.ir.ast_cache import NodePlace
 class ReadBack(PlaceFact[bool]):
     """Whether a framework brings to the host what the function around a node returns."""
 
-    said = "a framework reads what this function returns"
+    sentence = "a framework reads what this function returns"
 
     def of(self, at: NodePlace) -> bool:
         method = self.inference.hierarchy.model_of_method(self.inference.functions[at.function])

@@ -94,8 +94,8 @@ def check(call: View) -> Iterator[Finding]:
 def check_write(at: View) -> Iterator[Finding]:
     """Ex) losses[i] = loss, where `losses` was made on the CPU"""
     buffer, _, source = at.operands
-    held = buffer.tensor
-    if held is None or held.device.kind != CPU.kind:
+    tensor = buffer.tensor
+    if tensor is None or tensor.device.kind != CPU.kind:
         return
     reasons = read_of_batches(at, device_tensor(source.value))
     if reasons is None or at.assigned is None or changes_default_device(at):
@@ -104,7 +104,7 @@ def check_write(at: View) -> Iterator[Finding]:
         return
     message = f"a write into `{buffer.brief}`, on the CPU, makes the host wait in every iteration"
     help = "make it on the device: pass `device=` to the factory"
-    yield at.finding(message, (*reasons, held.device.evidence), help=help)
+    yield at.finding(message, (*reasons, tensor.device.evidence), help=help)
 
 
 def _is_moved_with(write: View) -> bool:

@@ -100,10 +100,10 @@ def reading(read: View, element: View | None) -> Iterator[Finding]:
 
     What has to be changed is the loop, however many elements it reads in a round.
     """
-    found = element_of(element) if element is not None and is_read_back(read, element) else None
-    if found is None:
+    origin = element_of(element) if element is not None and is_read_back(read, element) else None
+    if origin is None:
         return
-    tensor, loop = found
+    tensor, loop = origin
     places = {read.span: read, **{each.span: each for each in other_reads(read, loop)}}
     start, *later = sorted(places)
     if read.span == start:
@@ -121,8 +121,8 @@ def other_reads(at: View, loop: Loop) -> Iterator[View]:
     for node in within(loop, at.source):
         for read, element in elements_read(at.of(node)):
             if element is not None and is_read_back(read, element):
-                found = element_of(element)
-                if found is not None and found[1] is loop:
+                origin = element_of(element)
+                if origin is not None and origin[1] is loop:
                     yield read
 
 
@@ -146,10 +146,10 @@ def element_read(call: View) -> View | None:
 
     Ex) index.item(), float(scores[i])
     """
-    given = [argument for _, _, argument in call.arguments]
-    if call.method in READING and not given:
+    arguments = [argument for _, _, argument in call.arguments]
+    if call.method in READING and not arguments:
         return call.receiver
-    return given[0] if len(given) == 1 and call.callee in NUMBERS else None
+    return arguments[0] if len(arguments) == 1 and call.callee in NUMBERS else None
 
 
 def element_tested(test: View) -> View | None:
@@ -161,15 +161,15 @@ def element_tested(test: View) -> View | None:
         return test
     if test.op == "compare" and len(test.operators) == 1:
         return test.operands[0] if IDENTITY.isdisjoint(test.operators) else None
-    given = [argument for _, _, argument in test.arguments]
-    return given[0] if len(given) == 1 and test.callee in FINITE else None
+    arguments = [argument for _, _, argument in test.arguments]
+    return arguments[0] if len(arguments) == 1 and test.callee in FINITE else None
 
 
 def is_read_back(read: View, element: View) -> bool:
     """Whether an element surely is a tensor that is not known to be on the CPU, nor read by a
     dataset or a function that collates: there, tensors are on the CPU."""
-    tensor, made = element.tensor, whole(element).origin
-    if tensor is None or tensor.device.kind == CPU.kind or made.op not in ELEMENTS:
+    tensor, origin = element.tensor, whole(element).origin
+    if tensor is None or tensor.device.kind == CPU.kind or origin.op not in ELEMENTS:
         return False
     return not any(word in read.function.name for word in PREPARES_ITEMS)
 
@@ -198,13 +198,13 @@ def element_of(element: View) -> tuple[View, Loop] | None:
     row = whole(element)
     if is_reduced(element) and not is_whole_row(row):
         return None
-    found = element_at(row)
-    tensor = found[0].tensor if found is not None else None
-    if found is None or tensor is None or tensor.rank == 0 or tensor.device.kind == CPU.kind:
+    origin = element_at(row)
+    tensor = origin[0].tensor if origin is not None else None
+    if origin is None or tensor is None or tensor.rank == 0 or tensor.device.kind == CPU.kind:
         return None
-    if not all(is_same_for_all(other, found[1]) for other in compared_with(element)):
+    if not all(is_same_for_all(other, origin[1]) for other in compared_with(element)):
         return None
-    return found if found[0].ask(TensorCertainty) else None
+    return origin if origin[0].ask(TensorCertainty) else None
 
 
 def whole(element: View) -> View:
@@ -240,16 +240,16 @@ def computed_from(at: View) -> View | None:
     """Ex) t[i] of t[i].sum() and of t[i] == pad"""
     if at.op == "compare" and len(at.operators) == 1 and ORDERS.issuperset(at.operators):
         return at.operands[0]
-    if at.callee in OF_ITSELF and len(given := inputs(at)) == 1:
-        return given[0]
+    if at.callee in OF_ITSELF and len(operands := inputs(at)) == 1:
+        return operands[0]
     return None
 
 
 def inputs(call: View) -> list[View]:
     """The operands of a call: its receiver, and what it is given."""
     receiver = call.receiver if (call.callee or "").startswith("Tensor.") else None
-    given = [argument for _, _, argument in call.arguments]
-    return [receiver, *given] if receiver is not None else given
+    arguments = [argument for _, _, argument in call.arguments]
+    return [receiver, *arguments] if receiver is not None else arguments
 
 
 def is_reduced(element: View) -> bool:
@@ -327,11 +327,11 @@ def loop_of(name: cst.Name, src: Source) -> Loop | None:
 
 def nested(loop: cst.CompFor | None) -> list[Loop]:
     """The loops of a comprehension, the innermost first."""
-    found: list[Loop] = []
+    loops: list[Loop] = []
     while loop is not None:
-        found.insert(0, loop)
+        loops.insert(0, loop)
         loop = loop.inner_for_in
-    return found
+    return loops
 
 
 def targets(target: cst.BaseExpression) -> tuple[str | None, ...]:
@@ -353,11 +353,11 @@ def gone_through(name: View, loop: Loop) -> View | None:
     if isinstance(loop.target, cst.Name):
         return iterated
     position = targets(loop.target).index(name.cst.value)
-    given = [] if iterated.has_star else [argument for _, _, argument in iterated.arguments]
+    arguments = [] if iterated.has_star else [argument for _, _, argument in iterated.arguments]
     if iterated.callee == "builtins.enumerate" and position == 1:
-        return given[0] if given else None
-    if iterated.callee == "builtins.zip" and position < len(given):
-        return given[position]
+        return arguments[0] if arguments else None
+    if iterated.callee == "builtins.zip" and position < len(arguments):
+        return arguments[position]
     return None
 
 

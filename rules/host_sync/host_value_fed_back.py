@@ -95,15 +95,15 @@ def check(call: View) -> Iterator[Finding]:
 
 def scalar_read(call: View) -> View | None:
     """The expression of which a call brings one number to the host: t.item(), float(t), int(n)"""
-    given = [argument for _, _, argument in call.arguments]
+    arguments = [argument for _, _, argument in call.arguments]
     if call.method:
-        return call.receiver if call.method == "item" and not given else None
-    if call.callee not in ("builtins.float", "builtins.int") or len(given) != 1:
+        return call.receiver if call.method == "item" and not arguments else None
+    if call.callee not in ("builtins.float", "builtins.int") or len(arguments) != 1:
         return None
     # `int()` of a float cuts it off, and of what is unknown may do so.
-    tensor = given[0].tensor
+    tensor = arguments[0].tensor
     whole = tensor is not None and tensor.dtype is not None and tensor.dtype not in FLOATS
-    return given[0] if call.callee == "builtins.float" or whole else None
+    return arguments[0] if call.callee == "builtins.float" or whole else None
 
 
 def is_used_there_alone(call: View) -> bool:
@@ -118,9 +118,9 @@ def is_used_there_alone(call: View) -> bool:
     if not isinstance(target, cst.Name) or function is None:
         return isinstance(target, cst.Subscript)
     reads = src.variables.uses(number)
-    taken = [each for use in call.uses for each in taken_by(use) if each.is_same(call)]
+    operands = [each for use in call.uses for each in taken_by(use) if each.is_same(call)]
     # Ex) not of `if number:`, which is a read that no operation takes
-    return len(taken) == len(reads) == src.layout.occurrences(target.value, function) - 1
+    return len(operands) == len(reads) == src.layout.occurrences(target.value, function) - 1
 
 
 def taken_by(use: View) -> Iterator[View]:
@@ -188,16 +188,16 @@ def passed(number: View, call: View) -> View | None:
     name = call.callee or ""
     if name in FILLS:
         return call if is_on_device(call) else None
-    given = list(call.arguments)
-    others = [argument for _, _, argument in given if not argument.is_same(number)]
+    arguments = list(call.arguments)
+    others = [argument for _, _, argument in arguments if not argument.is_same(number)]
     if name.startswith("Tensor.") and call.receiver is not None:
         others = [call.receiver]
     if call.has_star or not any(map(is_on_device, others)):
         return None
-    if name in CLAMPS and len(given) > CLAMPS[name]:
+    if name in CLAMPS and len(arguments) > CLAMPS[name]:
         return None  # beside a bound that is a number, a tensor is read
     takes = TAKES_TENSOR.get(name, ())
-    places = [keyword or position for position, keyword, each in given if each.is_same(number)]
+    places = [keyword or position for position, keyword, each in arguments if each.is_same(number)]
     return call if places and all(each in takes for each in places) else None
 
 

@@ -85,12 +85,12 @@ def check(call: View) -> Iterator[Finding]:
         reasons = read_of_batches(call, tensor)
         if reasons is not None and operand.ask(TensorCertainty):
             yield call.finding(
-                told(name, operand, alone), reasons, tensor_method_fix(name, call, operand)
+                message(name, operand, alone), reasons, tensor_method_fix(name, call, operand)
             )
             return
 
 
-def told(name: str, operand: View, alone: bool) -> str:
+def message(name: str, operand: View, alone: bool) -> str:
     if not alone:
         return f"the `{name}` of Python compares `{operand.brief}`: one wait in every iteration"
     many = isinstance(only(operand.value), Sequence)
@@ -102,10 +102,10 @@ def operands_read(name: str, call: View) -> list[View]:
     """The one thing that the builtin goes through; else the things that it compares."""
     if call.has_star or call.arg("key") is not None:
         return []
-    given = [argument for _, keyword, argument in call.arguments if keyword is None]
+    arguments = [argument for _, keyword, argument in call.arguments if keyword is None]
     if name == "map":
-        return given[1:] if len(given) == 2 and given[0].name in CONVERSIONS else []
-    return given if name in ELEMENT_READS and (len(given) == 1 or name in BOUNDS) else []
+        return arguments[1:] if len(arguments) == 2 and arguments[0].name in CONVERSIONS else []
+    return arguments if name in ELEMENT_READS and (len(arguments) == 1 or name in BOUNDS) else []
 
 
 def iterated(at: View, name: str) -> Tensor | None:

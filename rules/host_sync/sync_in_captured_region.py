@@ -90,7 +90,7 @@ def check_read(call: View) -> Iterator[Finding]:
     operand = operand_of_read(call)
     if operand is not None and (operand == call.receiver or is_certain(operand)):
         option = "" if call.method == "tolist" else SCALARS
-        yield from said(call, operand, f"`{call.brief}`", "AMP101", option)
+        yield from findings(call, operand, f"`{call.brief}`", "AMP101", option)
 
 
 @rule.on(calls(".cpu", ".numpy") & in_capture)
@@ -98,7 +98,7 @@ def check_copy(call: View) -> Iterator[Finding]:
     """Ex) x.cpu(), which a CUDA graph alone refuses"""
     captured, operand = call.ask(Captures), operand_of_read(call)
     if captured is not None and captured.by in (CUDA_GRAPH, GRAPHER) and operand is not None:
-        yield from said(call, operand, f"`{call.brief}`", "AMP101")
+        yield from findings(call, operand, f"`{call.brief}`", "AMP101")
 
 
 @rule.on(nodes("test") & in_capture)
@@ -108,7 +108,7 @@ def check_truth(at: View) -> Iterator[Finding]:
     if not is_truth(test) or any(map(is_truth, others_asked(test)[0])):
         return  # what has to be changed is the condition as a whole
     if not any(isinstance(node, cst.Assert) for node in test.source.ancestors(test.cst)):
-        yield from said(test, test, f"testing `{test.brief}`", "AMP103")
+        yield from findings(test, test, f"testing `{test.brief}`", "AMP103")
 
 
 @rule.on((nodes("subscript") | calls(*DATA_DEPENDENT)) & in_capture)
@@ -116,10 +116,12 @@ def check_shape(at: View) -> Iterator[Finding]:
     """Ex) x[x > 0], mask.nonzero(), F.one_hot(y)"""
     decides = deciding(at) if at.op == "call" else mask_of(at)
     if decides is not None and (at.callee not in COUNTED or is_certain(decides)):
-        yield from said(at, decides, f"the shape of `{at.brief}`", "AMP106", SHAPES)
+        yield from findings(at, decides, f"the shape of `{at.brief}`", "AMP106", SHAPES)
 
 
-def said(at: View, tensor: View, subject: str, former: str, option: str = "") -> Iterator[Finding]:
+def findings(
+    at: View, tensor: View, subject: str, former: str, option: str = ""
+) -> Iterator[Finding]:
     """The finding that a place breaks the graph, or raises.
 
     Args:

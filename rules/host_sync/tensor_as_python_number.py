@@ -164,8 +164,8 @@ def in_brackets(container: View, index: View) -> Iterator[NumberUse]:
 def in_arguments(call: View) -> Iterator[NumberUse]:
     """Ex) range(n), torch.arange(n), x.view(n, -1), x.split(sizes), math.sqrt(variance)"""
     name = call.callee or ""
-    for position, keyword, given in call.arguments:
-        argument = given.operands[0] if given.op == "starred" else given
+    for position, keyword, operand in call.arguments:
+        argument = operand.operands[0] if operand.op == "starred" else operand
         if name in INTEGER_BUILTINS:
             help = TAKE_SIZE if name == "builtins.range" else ""
             yield NumberUse(argument, integer_read(joined(argument)), "a number", help)

@@ -55,14 +55,14 @@ def check_fstring(at: View) -> Iterator[Finding]:
         string = at.source.layout.innermost(operand.cst, (cst.FormattedString,))
         if string not in reported:
             reported.append(string)
-            yield at.finding(told(operand), reasons, place=string)
+            yield at.finding(message(operand), reasons, place=string)
 
 
 @rule.on((calls(*FORMATTING_BUILTINS, *LOGGING, *FORMATTING_METHODS) | nodes("binop")) & HOT)
 def check(at: View) -> Iterator[Finding]:
     """One finding for the first of the operands that is a tensor on the device."""
     for operand, reasons in reads(in_percent(at) if at.op == "binop" else in_call(at)):
-        yield at.finding(told(operand), reasons)
+        yield at.finding(message(operand), reasons)
         return
 
 
@@ -74,7 +74,7 @@ def reads(operands: Sequence[View]) -> Iterator[tuple[View, Reasons]]:
             yield operand, reasons
 
 
-def told(operand: View) -> str:
+def message(operand: View) -> str:
     return f"formatting `{operand.brief}` waits for the device in every iteration"
 
 

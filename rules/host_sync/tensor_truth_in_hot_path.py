@@ -72,44 +72,44 @@ def check(at: View) -> Iterator[Finding]:
 @rule.on(calls(*COMPARING, *(f".{name[6:]}" for name in COMPARING)) & HOT)
 def check_comparison(call: View) -> Iterator[Finding]:
     """Ex) torch.equal(x, y), x.allclose(y)"""
-    given = [
+    arguments = [
         each for _, keyword, each in call.arguments if keyword is None and each.op != "starred"
     ]
     takes_tensors = call.callee in COMPARING
     receiver = call.receiver if not takes_tensors else None
-    for operand in (given if receiver is None else [receiver, *given])[:2]:
+    for operand in (arguments if receiver is None else [receiver, *arguments])[:2]:
         reasons = read_of_batches(operand, hot_tensor(operand, receiver=takes_tensors))
         if reasons is not None:
             if not any(reading(each) is not None for each in others_asked(call)[0]):
-                yield call.finding(told(call), reasons)
+                yield call.finding(wait_message(call), reasons)
             return
 
 
 @rule.on(nodes("compare") & HOT)
 def check_membership(at: View) -> Iterator[Finding]:
     """Ex) x in tensors"""
-    left, *others = at.operands
+    element, *others = at.operands
     for operator, inside in zip(at.operators, others, strict=True):
-        if operator not in SEARCHING or isinstance(constant(left.value), str):
+        if operator not in SEARCHING or isinstance(constant(element.value), str):
             continue  # what holds strings is no tensor
         # A dict looks for the object, not for its value.
         searched = isinstance(only(inside.value), Sequence)
-        for operand in (left, inside) if searched else (inside,):
+        for operand in (element, inside) if searched else (inside,):
             reasons = read_of_batches(at, hot_tensor(operand))
             if reasons is not None:
-                yield at.finding(told(at), reasons)
+                yield at.finding(wait_message(at), reasons)
                 return
 
 
-def told(at: View) -> str:
+def wait_message(at: View) -> str:
     return f"`{at.brief}` makes the host wait in every iteration"
 
 
 def reading(test: View) -> Reasons | None:
     """Why the truth of an expression is read from the device for every batch; None if it is not."""
-    made = test.origin
+    origin = test.origin
     # Ex) mask.any() of `if found:`, with `found = on_tpu or mask.any()`
-    for deciding in (test, last_operand(made)) if made.op == "bool" else (test,):
+    for deciding in (test, last_operand(origin)) if origin.op == "bool" else (test,):
         tensor = hot_tensor(deciding)
         if tensor is None or (tensor.device.kind is None and may_be_size(deciding, tensor)):
             continue

@@ -152,10 +152,10 @@ def seen_device(call: View) -> Device | None:
     """The device of the model or of an operand, where the text says that it is one."""
     values = [argument.value for _, _, argument in call.arguments]
     values += [call.receiver.value] if call.receiver is not None else []
-    found = [tensor.device for tensor in tensors_in(values)]
+    devices = [tensor.device for tensor in tensors_in(values)]
     atom = only(call.called.value)
-    found += [atom.device] if isinstance(atom, Object | Instance) else []
-    return next((d for d in found if d.kind == ACCELERATOR and is_seen(d)), None)
+    devices += [atom.device] if isinstance(atom, Object | Instance) else []
+    return next((d for d in devices if d.kind == ACCELERATOR and is_seen(d)), None)
 
 
 def is_seen(device: Device) -> bool:

@@ -23,7 +23,7 @@ class GradSurelyOn(PlaceFact[bool]):
     The places where they may be off are found by one walk along the calls from there.
     """
 
-    said = "gradients are on here"
+    sentence = "gradients are on here"
 
     _callers = Required(Callers)
 

@@ -27,7 +27,7 @@ Question = tuple[str, int, bool]
 class LossTerms(NodeFact[Evidence]):
     """Where the loss is backpropagated that a node is a term of."""
 
-    said = "{it} is a part of a loss"
+    sentence = "{it} is a part of a loss"
 
     _callers = Required(Callers)
 
@@ -51,8 +51,8 @@ class LossTerms(NodeFact[Evidence]):
             node = marks.graph.nodes[marks.backward[number]]
             path = self.inference.functions[function].path
             return Evidence(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
-        found = [ask(each) for each in self._results(question)]
-        return next((each for each in found if each is not None), None)
+        reasons = [ask(each) for each in self._results(question)]
+        return next((each for each in reasons if each is not None), None)
 
     def _results(self, question: Question) -> Iterator[Question]:
         """The nodes that have the value of a node, a sum with it, or what a method makes of it
@@ -76,9 +76,9 @@ class BackpropagatedValues(NodeFact[Evidence]):
     """Where what an expression holds, or is computed of, goes through a backward pass, here or in
     the function that has returned it: its graph is still there."""
 
-    said = "{it} goes through a backward pass"
+    sentence = "{it} goes through a backward pass"
 
-    _found = Required(Backpropagations)
+    _backpropagations = Required(Backpropagations)
 
     def of(self, at: NodePlace) -> Evidence | None:
-        return self._found.evidence(at.function, at.node)
+        return self._backpropagations.evidence(at.function, at.node)

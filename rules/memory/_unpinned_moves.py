@@ -12,7 +12,7 @@ class UnpinnedMoves(CallFact[Evidence]):
     """Where a batch of a loader that does not pin its batches is moved to the device, by the call
     that makes the loader."""
 
-    said = "a batch of this loader is moved to the device"
+    sentence = "a batch of this loader is moved to the device"
 
     _origins = Required(Origins)
 

@@ -38,7 +38,7 @@ COUNTS = frozenset({"os.cpu_count", "multiprocessing.cpu_count"})
 class Workers(PlaceFact[tuple[Evidence, ...]]):
     """The chain of places that leads from a loader to a node that its worker processes run."""
 
-    said = "a worker process of a loader runs {it}"
+    sentence = "a worker process of a loader runs {it}"
 
     def runs(self, function: str) -> bool:
         """Whether workers run a function."""
@@ -59,37 +59,37 @@ class Workers(PlaceFact[tuple[Evidence, ...]]):
     def _reasons(self) -> Mapping[str, tuple[str | None, Evidence]]:
         """By function that workers run: what calls it, nearest to a loader, and where; without a
         caller, the loader."""
-        found: dict[str, tuple[str | None, Evidence]] = {}
+        reasons: dict[str, tuple[str | None, Evidence]] = {}
         for function, state in sorted(self.inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
                 if node.op == ops.CALL and self._has_workers(state, node):
                     text = "this loader has worker processes"
                     evidence = self.why(function, number, text, Shows.LOADER)
                     for run in self._run(state, node):
-                        found.setdefault(run, (None, evidence))
+                        reasons.setdefault(run, (None, evidence))
 
         def called(caller: str) -> Iterator[str]:
             state = self.inference.states.get(caller)
             for number in range(len(state.graph.nodes) if state is not None else 0):
                 for callee in sorted(self.inference.calls.edges.get((caller, number), ())):
                     evidence = self.why(caller, number, "called here in a worker", Shows.CALL)
-                    found.setdefault(callee, (caller, evidence))
+                    reasons.setdefault(callee, (caller, evidence))
                     yield callee
 
-        for _ in reachable(list(found), called):
+        for _ in reachable(list(reasons), called):
             pass
-        return found
+        return reasons
 
     def _has_workers(self, state: State, call: Node) -> bool:
         """Whether a call makes a loader whose workers are forked, as far as it says."""
-        given = call.argument(5, "num_workers")
-        if given < 0:  # as of nearly all calls of a project, which need no look at what they call
+        workers = call.argument(5, "num_workers")
+        if workers < 0:  # as of nearly all calls of a project, which need no look at what they call
             return False
         called = state.values[call.operands[0]]
         names = [transfer.canonical(atom.name) for atom in called if isinstance(atom, Symbol)]
         makes_loader = any(self.inference.hierarchy.kind_of(name) == "loader" for name in names)
         is_told = call.argument(CONTEXT_AT, CONTEXT) >= 0
-        return makes_loader and not is_told and self._is_positive(state, given)
+        return makes_loader and not is_told and self._is_positive(state, workers)
 
     def _is_positive(self, state: State, number: int) -> bool:
         """Whether it is a number above 0: what it is, or the default of an option."""

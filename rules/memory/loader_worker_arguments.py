@@ -46,8 +46,8 @@ def check(call: View) -> Iterator[Finding]:
     if call.callee not in OF_TORCH or call.has_star or has_workers(call):
         return
     for name, position in WORKER_ARGUMENTS.items():
-        given = call.arg(name, position)
-        if given is None or not asks(name, constant(given.value)):
+        argument = call.arg(name, position)
+        if argument is None or not asks(name, constant(argument.value)):
             continue
         if not is_caught(call):
             message = f"`{name}=` without workers raises: `num_workers` is 0"

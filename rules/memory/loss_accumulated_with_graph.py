@@ -95,8 +95,8 @@ def heat_of(at: View, variable: View) -> Heat | None:
     if loop is None or shrinks(variable, loop, at.op != "call"):
         return None
     # What grows in the loop may do so now and then only.
-    found = (at.of(call).hotness for call in at.source.calls(loop.body))
-    return next((heat for heat in found if heat is not None and heat.temperature == TRAINING), None)
+    heats = (at.of(call).hotness for call in at.source.calls(loop.body))
+    return next((heat for heat in heats if heat is not None and heat.temperature == TRAINING), None)
 
 
 def additions(at: View) -> Iterator[tuple[View, View]]:
@@ -105,9 +105,9 @@ def additions(at: View) -> Iterator[tuple[View, View]]:
     Ex) total += loss, total = total + loss, losses.append(loss)
     """
     if at.op == "call":
-        given = [argument for _, keyword, argument in at.arguments if keyword is None]
-        if at.receiver is not None and len(given) == 1 and is_list(at.receiver):
-            yield at.receiver, given[0]
+        arguments = [argument for _, keyword, argument in at.arguments if keyword is None]
+        if at.receiver is not None and len(arguments) == 1 and is_list(at.receiver):
+            yield at.receiver, arguments[0]
     elif at.operator in ("Add", "Sub"):
         left, right = at.operands
         if is_sum(left) and (at.op == "aug" or is_bound_earlier(left)):
@@ -164,8 +164,8 @@ def is_returned(read: View) -> bool:
         if isinstance(around, cst.Return):
             return not is_number(read)
         if isinstance(around, cst.Call):
-            made = read.of(around).value
-            if not made or any(isinstance(atom, Tensor | Unknown) for atom in made):
+            value = read.of(around).value
+            if not value or any(isinstance(atom, Tensor | Unknown) for atom in value):
                 return False
     return False
 
@@ -234,10 +234,10 @@ def only_numbers_are_read(variable: View) -> bool:
     function = src.function(variable.cst)
     if not isinstance(variable.cst, cst.Name) or not isinstance(function, cst.FunctionDef):
         return False
-    seen = list(reads(variable))  # parameters and `nonlocal total` among them: names as well
-    return any(map(is_start, seen)) and all(
+    uses = list(reads(variable))  # parameters and `nonlocal total` among them: names as well
+    return any(map(is_start, uses)) and all(
         src.function(each.cst) is function and (is_binding(each) or is_number(each))
-        for each in seen
+        for each in uses
     )
 
 

@@ -74,19 +74,19 @@ def check(call: View) -> Iterator[Finding]:
     if term is None or not may_have_graph(term.value) or not term.ask(TensorCertainty):
         return
     backward = call.ask(LossTerms)
-    made = term.origin
-    if backward is None or (made.is_written and is_under_no_grad(made)):
+    origin = term.origin
+    if backward is None or (origin.is_written and is_under_no_grad(origin)):
         return
     message = f"`{call.brief}` has no gradient: training ignores this term"
-    yield call.finding(message, (backward,), kept(call, term))
+    yield call.finding(message, (backward,), keep_graph(call, term))
 
 
 def cut(call: View) -> View | None:
     """The value of which a call makes a constant. Ex) torch.tensor(loss), loss.item()"""
-    given = {keyword: argument for _, keyword, argument in call.arguments}
-    if call.method == "item" and not given:
+    arguments = {keyword: argument for _, keyword, argument in call.arguments}
+    if call.method == "item" and not arguments:
         return call.receiver
-    if call.callee not in COPYING | NUMBERS or not given.keys() <= OPTIONS | {None, "data"}:
+    if call.callee not in COPYING | NUMBERS or not arguments.keys() <= OPTIONS | {None, "data"}:
         return None
     return call.arg("data", 0)
 
@@ -102,13 +102,13 @@ def may_have_graph(value: Value) -> bool:
     return isinstance(atom, Tensor) and atom.grad is not False
 
 
-def kept(call: View, term: View) -> Fix | None:
+def keep_graph(call: View, term: View) -> Fix | None:
     """Ex) torch.tensor(loss) -> loss, torch.tensor(losses) -> torch.stack(losses)"""
     edits = call.source.edits
     if any(keyword not in (None, "data", "requires_grad") for _, keyword, _ in call.arguments):
         return None
-    made = [edits.replace(call.cst, edits.as_receiver(term.cst))]
+    replacement = [edits.replace(call.cst, edits.as_receiver(term.cst))]
     if term.tensor is None:
         stack = call.source.imports.spell("torch.stack")
-        made = [edits.replace(call.cst, f"{stack.text}({term.text})"), *stack.edits]
-    return Fix("Keep the graph of the term", tuple(made), Safety.UNSAFE)
+        replacement = [edits.replace(call.cst, f"{stack.text}({term.text})"), *stack.edits]
+    return Fix("Keep the graph of the term", tuple(replacement), Safety.UNSAFE)

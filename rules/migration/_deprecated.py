@@ -57,11 +57,11 @@ def report(rule: Rule, successors: Successors, migrate: Migrate, *, at_name: boo
 
     @rule.on(using(*successors))
     def check(at: View) -> Iterator[Finding]:
-        found = named_by(at, successors)
-        if found is not None:
-            function, name = found
-            said, fix = message(function, successors[name]), migrate(at, *found)
-            yield at.finding(said, fix=fix, place=function.cst if at_name else None)
+        use = named_by(at, successors)
+        if use is not None:
+            function, name = use
+            text, fix = message(function, successors[name]), migrate(at, *use)
+            yield at.finding(text, fix=fix, place=function.cst if at_name else None)
 
 
 def renamed(
@@ -79,8 +79,8 @@ def renamed(
 
 def of_class(named: View, cls: str) -> dict[str, bool]:
     """The conditions on which another class can be named in the place of a class of torch."""
-    asked = named.matches(CHECKED.format(cls), cls)
-    return dict(zip(OF_CLASS, (not is_given(named), not asked), strict=True))
+    has_check = named.matches(CHECKED.format(cls), cls)
+    return dict(zip(OF_CLASS, (not is_given(named), not has_check), strict=True))
 
 
 # ------------------------------------------------------------------------ called, decorating

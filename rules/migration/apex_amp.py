@@ -74,7 +74,7 @@ INITIALIZED = re.compile(
 )
 BACKWARD = re.compile(
     r"with [\w.]+\((?P<loss>.+), (?P<optimizer>[\w.]+)\) as (?P<scaled>\w+):"
-    r"\s+(?P=scaled)\.backward(?P<given>\(.*\))\s*"
+    r"\s+(?P=scaled)\.backward(?P<arguments>\(.*\))\s*"
 )
 # An import in a `try` or under an `if`: the file may go on without apex.
 OPTIONAL = re.compile(r"^[ \t]+(from|import) apex\b", re.MULTILINE)
@@ -111,8 +111,8 @@ def check_call(call: View) -> Iterator[Finding]:
         message = f"apex is superseded by `torch.amp`: {SUCCESSORS.get(level, SUCCESSORS[None])}"
         others = [each for each in calls_around(call) if each != call]
         because = [other.related("belongs to it") for other in others]
-        wanted = level == "O1" and not call.source.says(OPTIONAL)
-        yield call.finding(message, because, migration(call, others) if wanted else None)
+        can_migrate = level == "O1" and not call.source.says(OPTIONAL)
+        yield call.finding(message, because, migration(call, others) if can_migrate else None)
     elif name in PUBLIC and all(each.callee != INITIALIZE for each in calls_around(call)):
         yield call.finding(f"`{function.text}` is superseded by `torch.amp`")
 
@@ -134,10 +134,10 @@ def calls_around(call: View) -> list[View]:
 
 
 def opt_level(call: View) -> str | None:
-    given = call.arg("opt_level")
-    if given is None:
+    argument = call.arg("opt_level")
+    if argument is None:
         return None if call.has_star or len([*call.arguments]) > 2 else "O1"
-    level = constant(given.value)
+    level = constant(argument.value)
     return level if isinstance(level, str) else None
 
 
@@ -157,10 +157,10 @@ def migration(call: View, others: Sequence[View]) -> Fix | None:
     scaler = f'scaler = {torch.text}.amp.GradScaler("cuda")'
     edits = [*torch.edits, src.edits.replace(line.body[0], scaler)]
     for other in others:
-        made = adapted(other, model, optimizer, torch.text)
-        if not made:
+        changes = adapted(other, model, optimizer, torch.text)
+        if not changes:
             return None
-        edits += made
+        edits += changes
     steps = [each for each in src.calls(function) if src.text(each) == f"{optimizer}.step()"]
     for step in steps:
         edits.append(src.edits.replace(step, f"scaler.step({optimizer})"))
@@ -194,15 +194,15 @@ def scaled(call: View, model: str, optimizer: str, torch: str) -> Sequence[Edit]
     block = src.parent(opened)
     if not isinstance(opened, cst.With) or not isinstance(block, cst.IndentedBlock):
         return []
-    found = BACKWARD.fullmatch(src.text(opened))
+    match = BACKWARD.fullmatch(src.text(opened))
     before = list(block.body)[: block.body.index(opened)]
     while before and not runs(before[0], model, call):
         del before[0]
-    if found is None or found["optimizer"] != optimizer or not before:
+    if match is None or match["optimizer"] != optimizer or not before:
         return []
     while goes_behind(before[-1], call):
         del before[-1]
-    text = f"scaler.scale({found['loss']}).backward{found['given']}"
+    text = f"scaler.scale({match['loss']}).backward{match['arguments']}"
     region = src.edits.indent(before, f'with {torch}.autocast("cuda"):')
     return [src.edits.replace(opened, text), *region]
 

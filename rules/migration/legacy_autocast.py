@@ -87,7 +87,7 @@ def migrate(call: View, function: View, name: str) -> Fix | None:
         explicit = [f"dtype={call.source.imports.bound_as('torch') or 'torch'}.{api.dtype}"]
     if may_lose_cache(call):
         explicit.append("cache_enabled=True")
-    made = [
+    changes = [
         edits.insert_argument(call.cst, f'"{api.device}"', *explicit),
         *(
             edits.insert_before(arg.cst, f"{parameter}=")
@@ -96,15 +96,15 @@ def migrate(call: View, function: View, name: str) -> Fix | None:
     ]
     conditions = {MEANT: not call.has_star, INHERITS: not is_decided}
     conditions |= of_class(function, "autocast")
-    return renamed(function, NEW, made, conditions, also)
+    return renamed(function, NEW, changes, conditions, also)
 
 
 def names_dtype(call: View) -> bool:
     """Whether the call names a dtype, or opens no region whose dtype anything could take over."""
     enabled = call.arg("enabled", 0)
     is_off = enabled is not None and enabled.text == "False"
-    given = call.has_star or call.arg("dtype", 1) is not None
-    return given or (is_off and not call.matches(TAKES_OVER, "autocast"))
+    has_dtype = call.has_star or call.arg("dtype", 1) is not None
+    return has_dtype or (is_off and not call.matches(TAKES_OVER, "autocast"))
 
 
 def is_decided_around(call: View, api: AutocastApi) -> bool:
@@ -129,9 +129,9 @@ def may_inherit(call: View, api: AutocastApi) -> bool:
 
 def may_lose_cache(call: View) -> bool:
     """Whether the new API might inherit that there is no cache."""
-    given = call.has_star or call.arg("cache_enabled", 2) is not None
+    sets_cache = call.has_star or call.arg("cache_enabled", 2) is not None
     is_inside = call.region is not None or is_handed_on(call)
-    return is_inside and not given and call.matches(WITHOUT_CACHE, "autocast", "cache_enabled")
+    return is_inside and not sets_cache and call.matches(WITHOUT_CACHE, "autocast", "cache_enabled")
 
 
 def is_handed_on(call: View) -> bool:

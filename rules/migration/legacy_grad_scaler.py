@@ -82,8 +82,8 @@ def check_annotation(at: View) -> Iterator[Finding]:
         if (named.op == READ or not is_whole) and named.name in SUCCESSORS:
             around = named.source.ancestors(named.cst)
             if any(isinstance(each, cst.Annotation) for each in around) and not is_fallback(named):
-                said = f"`{named.brief}` is deprecated: scalers are of type `{NEW}`"
-                yield named.finding(said, fix=widen(named))
+                message = f"`{named.brief}` is deprecated: scalers are of type `{NEW}`"
+                yield named.finding(message, fix=widen(named))
 
 
 def widen(named: View) -> Fix | None:

@@ -12,7 +12,7 @@ class BFloat16Parameters(NodeFact[Evidence]):
     """Where the module whose parameters a loop goes through is cast to bfloat16, by the parameter
     that an expression is."""
 
-    said = "{it} is a bfloat16 parameter"
+    sentence = "{it} is a bfloat16 parameter"
 
     _origins = Required(Origins)
 

@@ -57,7 +57,7 @@ class CountedPositions(NodeFact[Counted]):
     Ex) torch.arange(n), for t[:, None] + offset
     """
 
-    said = "the numbers of {it} are counted"
+    sentence = "the numbers of {it} are counted"
 
     _callers = Required(Callers)
     _guards = Required(CallGuards)
@@ -78,11 +78,11 @@ class CountedPositions(NodeFact[Counted]):
         if is_count(state, node):
             return Counted(self._here(at), last_number(state, node))
         before = [ask((function, each)) for each in parts(state, node)]
-        found = next((each for each in before if each is not None), None)
-        if found is None and node.op == ops.PARAM:
-            found = self._handed(function, str(node.data), ask)
-        if found is not None:
-            return found
+        positions = next((each for each in before if each is not None), None)
+        if positions is None and node.op == ops.PARAM:
+            positions = self._handed(function, str(node.data), ask)
+        if positions is not None:
+            return positions
         tensor = only(known(state.values[number]))
         is_integer = isinstance(tensor, Tensor) and tensor.dtype in INTEGERS_BEYOND_HALF
         return Counted(self._here(at), None) if is_integer else None
@@ -96,8 +96,8 @@ class CountedPositions(NodeFact[Counted]):
         sites = self._callers.sites.get(function, ())
         if len(sites) > MOST_CALLS:
             return None
-        given = [(site[0], self._guards.given(site, function, name)) for site in sites]
-        handed = [ask((caller, n)) if n is not None and n >= 0 else None for caller, n in given]
+        arguments = [(site[0], self._guards.given(site, function, name)) for site in sites]
+        handed = [ask((caller, n)) if n is not None and n >= 0 else None for caller, n in arguments]
         counted = [each for each in handed if each is not None]
         if len(counted) < len(handed) or not counted:
             return None
@@ -129,10 +129,10 @@ def last_number(state: State, counting: Node) -> float | None:
     """How far `torch.arange` counts; 0 with a step, for half has more of such numbers."""
     named = [number for name, number in counting.named if name in NAMES]
     numbers = [constant_of(state, each) for each in (*counting.positional, *named)]
-    known = [abs(number) for number in numbers if number is not None]
-    if counting.data.stars or len(known) < max(len(numbers), 1):
+    magnitudes = [abs(number) for number in numbers if number is not None]
+    if counting.data.stars or len(magnitudes) < max(len(numbers), 1):
         return None
-    return max(known) - 1 if len(known) < 3 else 0.0
+    return max(magnitudes) - 1 if len(magnitudes) < 3 else 0.0
 
 
 def constant_of(state: State, number: int) -> float | None:

@@ -72,10 +72,10 @@ def probability_of(at: View) -> Probability | None:
             at, there = at.receiver, False
         else:
             break
-    found = operation(at)
-    if found is None or found.name not in PROBABILITIES:
+    op = operation(at)
+    if op is None or op.name not in PROBABILITIES:
         return None
-    return Probability(at, found.name, complement, there)
+    return Probability(at, op.name, complement, there)
 
 
 def sigmoid_of_unknown(at: View) -> Probability | None:

@@ -99,12 +99,12 @@ def check_call(call: View) -> Iterator[Finding]:
         return
     is_function = (call.callee or "").startswith("torch.")
     keyword, position = FILLING[name]
-    given = call.arg(keyword, position + (is_function and name not in WITHOUT_TENSOR))
-    number = beyond(given, result, CONVERTS)
-    if given is not None and number is not None:
+    argument = call.arg(keyword, position + (is_function and name not in WITHOUT_TENSOR))
+    number = beyond(argument, result, CONVERTS)
+    if argument is not None and number is not None:
         filled = call.arg("input", 0) if is_function else call.receiver
-        fix = within(given, filled, number) if name in MASKING else None
-        yield loud(call, given, "raises RuntimeError", result, fix)
+        fix = within(argument, filled, number) if name in MASKING else None
+        yield loud(call, argument, "raises RuntimeError", result, fix)
 
 
 def check_where(call: View, result: Tensor) -> Iterator[Finding]:
@@ -113,8 +113,8 @@ def check_where(call: View, result: Tensor) -> Iterator[Finding]:
     Both are made tensors on the device of the other (where of ATen/native/TensorCompare.cpp, which
     calls scalar_tensor): on CUDA that converts as `full` does, on the CPU it does not look.
     """
-    given = [argument for _, _, argument in call.arguments]
-    branches = given[1:] if len(given) == 3 else []
+    arguments = [argument for _, _, argument in call.arguments]
+    branches = arguments[1:] if len(arguments) == 3 else []
     for branch, other in zip(branches, reversed(branches), strict=True):
         number = beyond(branch, result, CONVERTS)
         if number is not None:

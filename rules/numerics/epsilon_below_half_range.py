@@ -88,23 +88,23 @@ def check_sum(at: View) -> Iterator[Finding]:
 def summands(at: View) -> Iterator[tuple[View, View]]:
     """Each of what is added up, with the other."""
     if at.op == "call":
-        found = operation(at)
-        is_sum = found is not None and found.name in ADDITIONS
-        given = found.operands if found is not None and is_sum and not at.arg("alpha") else ()
+        op = operation(at)
+        is_sum = op is not None and op.name in ADDITIONS
+        operands = op.operands if op is not None and is_sum and not at.arg("alpha") else ()
     else:
-        given = tuple(at.operands) if at.operator == "Add" else ()
-    if len(given) == 2:
-        yield given[0], given[1]
-        yield given[1], given[0]
+        operands = tuple(at.operands) if at.operator == "Add" else ()
+    if len(operands) == 2:
+        yield operands[0], operands[1]
+        yield operands[1], operands[0]
 
 
 @rule.on(calls(*LOGARITHMS) & WITHIN_REGION)
 def check_logarithm(call: View) -> Iterator[Finding]:
     """Ex) torch.log(x.sigmoid() + 1e-8), (1 - p + 1e-8).log()"""
-    found = operation(call)
-    if found is None or not found.operands:
+    op = operation(call)
+    if op is None or not op.operands:
         return
-    at = found.operands[0].origin
+    at = op.operands[0].origin
     for side, other in summands(at):
         sigmoid = sigmoid_of_unknown(other) if vanishes(number_of(side)) else None
         if sigmoid is not None:
@@ -119,8 +119,8 @@ def check_default(call: View) -> Iterator[Finding]:
     if half is None or call.has_star or call.callee not in DEFAULTS:
         return
     keyword, position, default = DEFAULTS[call.callee]
-    given = call.arg(keyword, position)
-    number = default if given is None else number_of(given)
+    argument = call.arg(keyword, position)
+    number = default if argument is None else number_of(argument)
     if vanishes(number):
         message = f"`eps={number:g}` is 0 in float16: a row of zeros becomes nan"
         yield finding_on_dtype(call, half, message, help=GIVE_FLOAT)
@@ -158,8 +158,8 @@ def limit_lost(call: View, where: str) -> str | None:
     """
     for limit, is_lower in limits(call, int(is_function(call))):
         if (vanishes if is_lower else is_rounded_to_one)(number_of(limit)):
-            end, left = ("0", "zeros") if is_lower else ("1", "ones")
-            return f"`{limit.brief}` is {end} in {where}: as a limit, it lets {left} through"
+            end, numbers = ("0", "zeros") if is_lower else ("1", "ones")
+            return f"`{limit.brief}` is {end} in {where}: as a limit, it lets {numbers} through"
     return None
 
 
@@ -203,5 +203,5 @@ def float16_of(*views: View | None) -> Tensor | None:
     """The first tensor of some expressions that is float16, on one path at least: the result, or
     what a number meets."""
     tensors = map(tensor_on_a_path, views)
-    found = (each for each in tensors if each and each.half_on_a_path == "float16")
-    return next(found, None)
+    half_tensors = (each for each in tensors if each and each.half_on_a_path == "float16")
+    return next(half_tensors, None)

@@ -97,16 +97,16 @@ def check_unknown(call: View) -> Iterator[Finding]:
 
 def operand_of(call: View) -> View | None:
     """The operand of a logarithm."""
-    found = operation(call)
-    if found is None or found.name not in LOGARITHMS or not found.operands:
+    op = operation(call)
+    if op is None or op.name not in LOGARITHMS or not op.operands:
         return None
-    return found.operands[0]
+    return op.operands[0]
 
 
 def in_one(call: View, probability: Probability) -> Fix | None:
     """Ex) torch.log(F.softmax(x, dim=-1)) -> F.log_softmax(x, dim=-1)"""
-    found = operation(call)
-    is_natural = found is not None and found.name in NATURAL
+    op = operation(call)
+    is_natural = op is not None and op.name in NATURAL
     if not is_natural or not probability.there or probability.call.has_star:
         return None
     if probability.function in SOFTMAX and not probability.complement:
@@ -118,22 +118,22 @@ def in_one(call: View, probability: Probability) -> Fix | None:
 
 def logarithm_of_softmax(call: View, inner: cst.Call) -> Fix | None:
     src = call.source
-    given = src.text(inner, parentheses=False).removeprefix(src.text(inner.func))
-    if not isinstance(inner.func, cst.Attribute) or not given.startswith("("):
+    arguments = src.text(inner, parentheses=False).removeprefix(src.text(inner.func))
+    if not isinstance(inner.func, cst.Attribute) or not arguments.startswith("("):
         return None
-    edit = src.edits.replace(call.cst, f"{src.text(inner.func.value)}.log_softmax{given}")
+    edit = src.edits.replace(call.cst, f"{src.text(inner.func.value)}.log_softmax{arguments}")
     return Fix("Compute the logarithm of the softmax in one step", (edit,), Safety.UNSAFE)
 
 
 def logarithm_of_sigmoid(call: View, probability: Probability) -> Fix | None:
     """Also of one minus it, which is the sigmoid of the negative."""
-    src, given = call.source, [argument for _, _, argument in probability.call.arguments]
+    src, inputs = call.source, [argument for _, _, argument in probability.call.arguments]
     if probability.function == "Tensor.sigmoid":
-        given = [] if given or probability.call.receiver is None else [probability.call.receiver]
+        inputs = [] if inputs or probability.call.receiver is None else [probability.call.receiver]
     spelled = src.imports.spell("torch.nn.functional.logsigmoid")
-    if len(given) != 1:
+    if len(inputs) != 1:
         return None
-    logits = given[0].cst
+    logits = inputs[0].cst
     negative = f"-{src.edits.as_receiver(logits)}"
     text = negative if probability.complement else src.text(logits, parentheses=False)
     edit = src.edits.replace(call.cst, f"{spelled.text}({text})")

@@ -112,14 +112,14 @@ def operands(at: View) -> Iterable[View]:
         return (at,)
     if at.receiver is not None and at.method in CASTING:
         return (at.receiver,)
-    found = operation(at)
-    return found.operands if found is not None and found.name in MULTIPLYING else ()
+    op = operation(at)
+    return op.operands if op is not None and op.name in MULTIPLYING else ()
 
 
 def is_outer_product(at: View) -> bool:
     """Ex) torch.einsum("i, j -> i j", t, inv_freq)"""
-    given = at.arg("equation", 0) if at.callee == "torch.einsum" else None
-    equation = constant(given.value) if given is not None else None
+    argument = at.arg("equation", 0) if at.callee == "torch.einsum" else None
+    equation = constant(argument.value) if argument is not None else None
     if not isinstance(equation, str):
         return False
     operands, _, result = equation.replace(" ", "").partition("->")

@@ -11,7 +11,7 @@ from amplint.values.atoms import Evidence
 class DistributedModules(NodeFact[Evidence]):
     """Where the module that an expression is may have been wrapped by DistributedDataParallel."""
 
-    said = "{it} is a DistributedDataParallel module"
+    sentence = "{it} is a DistributedDataParallel module"
 
     _origins = Required(Origins)
 

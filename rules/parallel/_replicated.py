@@ -12,7 +12,7 @@ class ReplicatedModules(NodeFact[Evidence]):
     """Where the module that an expression is may have been wrapped by `nn.DataParallel`, for more
     than one device."""
 
-    said = "{it} is a DataParallel module"
+    sentence = "{it} is a DataParallel module"
 
     _origins = Required(Origins)
 

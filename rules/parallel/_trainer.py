@@ -81,7 +81,7 @@ class Removed:
 
 
 def removed_arguments(call: View) -> list[Removed]:
-    found = []
+    removals = []
     for _, keyword, argument in call.arguments:
         name, value = keyword or "", constant(argument.value)
         release, instead = TRAINER_REMOVED.get(name, ("2.0", ""))
@@ -94,8 +94,8 @@ def removed_arguments(call: View) -> list[Removed]:
         else:
             continue
         edits = tuple(successor(call, name, argument))
-        found.append(Removed(name, message, release, edits))
-    return found
+        removals.append(Removed(name, message, release, edits))
+    return removals
 
 
 def successor(call: View, name: str, argument: View) -> Iterator[Edit]:
@@ -104,25 +104,25 @@ def successor(call: View, name: str, argument: View) -> Iterator[Edit]:
     if call.has_star or arg is None:
         return
     edits, value = call.source.edits, constant(argument.value)
-    given = {keyword for _, keyword, _ in call.arguments}
+    keywords = {keyword for _, keyword, _ in call.arguments}
     if name in DEVICES:
-        is_alone = len(given & {"accelerator", "devices", *DEVICES}) == 1
+        is_alone = len(keywords & {"accelerator", "devices", *DEVICES}) == 1
         if _names_devices(argument.cst) and is_alone:
             yield edits.name_argument(arg, f'accelerator="{DEVICES[name]}", devices')
     elif name in ("distributed_backend", "accelerator"):
-        if value in STRATEGIES and "strategy" not in given:
+        if value in STRATEGIES and "strategy" not in keywords:
             yield edits.name_argument(arg, "strategy")
-    elif name == "profile" and value is True and "profiler" not in given:
+    elif name == "profile" and value is True and "profiler" not in keywords:
         yield edits.name_argument(arg, "profiler")
         yield edits.replace(argument.cst, '"simple"')
 
 
-def _names_devices(given: cst.BaseExpression) -> bool:
+def _names_devices(value: cst.BaseExpression) -> bool:
     """Ex) 2, [0, 1]; a variable may be -1, "0,1" or None elsewhere"""
-    if isinstance(given, cst.List):
-        indices = [element.value for element in given.elements]
+    if isinstance(value, cst.List):
+        indices = [element.value for element in value.elements]
         return bool(indices) and all(isinstance(each, cst.Integer) for each in indices)
-    return isinstance(given, cst.Integer) and given.evaluated_value > 0
+    return isinstance(value, cst.Integer) and value.evaluated_value > 0
 
 
 def renewed(removed: list[Removed], release: str) -> tuple[Edit, ...] | None:

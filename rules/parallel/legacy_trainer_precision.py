@@ -38,16 +38,16 @@ rule = Rule(
 
 @rule.on(calls(*TRAINERS) & calls_with("precision"))
 def check(call: View) -> Iterator[Finding]:
-    given = call.arg("precision")
-    new = NEW.get(constant(given.value)) if given is not None and given.op == "const" else None
-    if given is None or new is None or call.callee not in TRAINERS:
+    old = call.arg("precision")
+    new = NEW.get(constant(old.value)) if old is not None and old.op == "const" else None
+    if old is None or new is None or call.callee not in TRAINERS:
         return
-    message = f'`precision={given.text}` is discouraged: write "{new}"'
+    message = f'`precision={old.text}` is discouraged: write "{new}"'
     # No release has both the new words and what went when they came.
     renewal = renewed(removed_arguments(call), MIXED)
     fix = None
     if renewal is not None:
         title = "Name the mixed precision" + (", and use the successors" if renewal else "")
-        edits = (call.source.edits.replace(given.cst, f'"{new}"'), *renewal)
+        edits = (call.source.edits.replace(old.cst, f'"{new}"'), *renewal)
         fix = Fix(title, edits, Safety.UNSAFE)
-    yield call.finding(message, fix=fix, place=call.source.parent(given.cst))
+    yield call.finding(message, fix=fix, place=call.source.parent(old.cst))

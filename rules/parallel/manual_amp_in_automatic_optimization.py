@@ -70,9 +70,9 @@ def check(function: View) -> Iterator[Finding]:
     written = sorted(src.calls(function.cst), key=lambda call: src.span(call).start)
     calls = [function.of(call) for call in written]
     for by_hand in (manual_backward, own_backward, own_scaler):
-        found = next((each for call in calls if (each := by_hand(call))), None)
-        if found is not None:
-            yield found  # what comes after it belongs to the same mistake
+        finding = next((each for call in calls if (each := by_hand(call))), None)
+        if finding is not None:
+            yield finding  # what comes after it belongs to the same mistake
             return
 
 
@@ -129,8 +129,8 @@ def returned(function: cst.FunctionDef, call: View) -> Iterator[View]:
 
 def loss_of(value: View) -> View:
     """The value, or what a dict has under "loss"."""
-    made = value.origin
-    written = made.cst if made.is_written else None
+    origin = value.origin
+    written = origin.cst if origin.is_written else None
     for element in written.elements if isinstance(written, cst.Dict) else ():
         key = element.key if isinstance(element, cst.DictElement) else None
         if isinstance(key, cst.SimpleString) and key.evaluated_value == "loss":
@@ -147,7 +147,7 @@ def is_backpropagated(loss: View, call: View, elsewhere: bool) -> bool:
         elsewhere: whether it is a function of the project that runs it.
     """
     if elsewhere:
-        return any(is_same(given, loss) for _, _, given in call.arguments)
+        return any(is_same(argument, loss) for _, _, argument in call.arguments)
     if call.arg("retain_graph") is not None:
         # It may be kept for Lightning's pass alone, except for a step with its optimizer.
         steps = any(each.method == "optimizers" for each in call.operations("call"))

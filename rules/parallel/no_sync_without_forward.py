@@ -96,8 +96,8 @@ def opens_another(call: View) -> bool:
 def runs_no_forward(call: View) -> bool:
     """Whether a call is a backward pass, or nothing that could run a module of the project."""
     if call.method in ("backward", "scale"):
-        made = call.receiver
-        is_loss = made is not None and made.tensor is not None
-        return is_loss or scaler_at(made) is not None
+        receiver = call.receiver
+        is_loss = receiver is not None and receiver.tensor is not None
+        return is_loss or scaler_at(receiver) is not None
     name = call.callee or ""
     return name.startswith("Tensor.") or name.removeprefix("builtins.") in BUILTIN_READS

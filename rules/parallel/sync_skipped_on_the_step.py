@@ -119,10 +119,10 @@ def skips_remainder(skips: list[Test], steps: list[Test]) -> bool:
             continue
         if not is_flag(test.at) or flags.setdefault(written(test.at), test.holds) != test.holds:
             return False
-    found = [[each for each in map(remainder, tests) if each] for tests in (skips, steps)]
-    if [len(each) for each in found] != [1, 1]:
+    remainders = [[each for each in map(remainder, tests) if each] for tests in (skips, steps)]
+    if [len(each) for each in remainders] != [1, 1]:
         return False
-    (skip,), (step,) = found
+    (skip,), (step,) = remainders
     return (
         step.counter.is_same(skip.counter)
         and written(step.counter) == written(skip.counter)
@@ -155,10 +155,10 @@ def remainder(test: Test) -> Remainder | None:
 def is_flag(at: View) -> bool:
     """Whether a test is made of what comes from outside, and of no item by a counter."""
     parts = reachable([computed(at)], parts_of)
-    made = [each.origin for each in parts if each.op not in COMPUTED]
+    origins = [each.origin for each in parts if each.op not in COMPUTED]
     return all(
         each.op in OUTSIDE and (each.op != "subscript" or each.operands[1].op == "const")
-        for each in made
+        for each in origins
     )
 
 
@@ -209,8 +209,8 @@ def written(at: View) -> str:
 
 def computed(at: View) -> View:
     """The value of a variable, where it is computed of others; else the expression itself."""
-    made = at.origin
-    return made if at.op == READ and made.op in COMPUTED else at
+    origin = at.origin
+    return origin if at.op == READ and origin.op in COMPUTED else at
 
 
 def parts_of(at: View) -> list[View]:

@@ -12,12 +12,12 @@ class ConstantTensors(NodeFact[Evidence]):
     """Where a list that is the same in every iteration becomes a tensor on the host, if the
     expression is computed from nothing else."""
 
-    said = "{it} is the same in every iteration"
+    sentence = "{it} is the same in every iteration"
 
     _constants = Required(Constants)
 
     def of(self, at: NodePlace) -> Evidence | None:
-        found = self._constants.of(at)
-        if found is None or found.built is None:
+        constant = self._constants.of(at)
+        if constant is None or constant.built is None:
             return None
-        return Evidence(found.built, "built of constants here", Shows.OPERATION)
+        return Evidence(constant.built, "built of constants here", Shows.OPERATION)

@@ -70,7 +70,7 @@ class HostBuilt(NodeFact[Evidence]):
     done with each variable on the way.
     """
 
-    said = "{it} is built on the host"
+    sentence = "{it} is built on the host"
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
@@ -82,8 +82,8 @@ class HostBuilt(NodeFact[Evidence]):
         on_host = [isinstance(a, Tensor) and a.device.kind == CPU.kind for a in value]
         if not on_host or not all(on_host) or not self._is_far(at.function, at.node):
             return None
-        made = self._made(at.function, at.node, self._returned)
-        return made.factory if made is not None and not made.is_given else None
+        result = self._value_of(at.function, at.node, self._returned)
+        return result.factory if result is not None and not result.is_given else None
 
     def _is_far(self, function: str, number: int) -> bool:
         """Whether a value is one of several, is drawn from a distribution or computed from a tensor
@@ -96,9 +96,9 @@ class HostBuilt(NodeFact[Evidence]):
             return True
         computed = computed_from(state, number, called)
         parts = (atom for each in computed for atom in state.values[each])
-        drawn = any(isinstance(atom, Object) and atom.kind == "distribution" for atom in parts)
+        is_random = any(isinstance(atom, Object) and atom.kind == "distribution" for atom in parts)
         twice = any(is_read_twice(state, each) for each in computed - {number})
-        return (drawn or twice) and not is_read_twice(state, number)
+        return (is_random or twice) and not is_read_twice(state, number)
 
     def _find(self, function: str, ask: Ask) -> FactoryValue | None:
         """The result of a function, if it is built so."""
@@ -112,11 +112,11 @@ class HostBuilt(NodeFact[Evidence]):
         whole = set().union(*(computed_from(state, each, called) for each in returned))
         if any(is_other_use(state, user, whole) for each in returned for user in state.users[each]):
             return None
-        found = [self._made(function, each, ask) for each in returned]
-        made = [each for each in found if each is not None]
-        return joined(made) if len(made) == len(found) else None
+        results = [self._value_of(function, each, ask) for each in returned]
+        values = [each for each in results if each is not None]
+        return joined(values) if len(values) == len(results) else None
 
-    def _made(self, function: str, number: int, ask: Ask) -> FactoryValue | None:
+    def _value_of(self, function: str, number: int, ask: Ask) -> FactoryValue | None:
         """The value of a node, if it is built so."""
         state = self.inference.states[function]
         parts = made_of(state, number, partial(self._called, function, ask=ask))
@@ -138,8 +138,8 @@ class HostBuilt(NodeFact[Evidence]):
     def _called(self, function: str, number: int, ask: Ask) -> list[FactoryValue]:
         """The results of the functions of the project that a call runs, if all are built so."""
         callees = sorted(self.inference.calls.edges.get((function, number), ()))
-        found = [ask(callee) for callee in callees]
-        return [each for each in found if each is not None] if None not in found else []
+        results = [ask(callee) for callee in callees]
+        return [each for each in results if each is not None] if None not in results else []
 
 
 def joined(parts: Iterable[FactoryValue]) -> FactoryValue | None:
@@ -158,10 +158,10 @@ def made_of(state: State, number: int, called: Called) -> list[int] | None:
     of; None where it is made of anything else."""
     nodes = state.graph.nodes
     parts: list[int] = []
-    made = computed_from(state, number, called)
-    for each in made:
+    whole = computed_from(state, number, called)
+    for each in whole:
         node = nodes[each]
-        if each != number and any(is_other_use(state, user, made) for user in state.users[each]):
+        if each != number and any(is_other_use(state, user, whole) for user in state.users[each]):
             return None
         if node.op == ops.PARAM:
             parts.append(each)
@@ -183,15 +183,15 @@ def computed_from(state: State, number: int, called: Called) -> set[int]:
     nodes = state.graph.nodes
 
     def operands(each: int) -> list[int]:
-        given = nodes[each].operands
+        numbers = nodes[each].operands
         if nodes[each].op == ops.CALL:
-            callee = nodes[given[0]]
+            callee = nodes[numbers[0]]
             owner = callee.operands if callee.op == ops.ATTR else ()
             built = called(each)
             if is_factory(state, each) or (built and not any(one.is_given for one in built)):
                 return []
-            given = owner if callee.data in SHAPE_METHODS else (*owner, *given[1:])
-        return [n for n in given if n >= 0 and not all(map(is_host, state.values[n]))]
+            numbers = owner if callee.data in SHAPE_METHODS else (*owner, *numbers[1:])
+        return [n for n in numbers if n >= 0 and not all(map(is_host, state.values[n]))]
 
     return set(reachable([number], operands))
 
@@ -203,15 +203,15 @@ def is_read_twice(state: State, number: int) -> bool:
     return sum(node.op != ops.ATTR or node.data not in DESCRIBES for node in readers) > 1
 
 
-def is_other_use(state: State, user: int, made: set[int]) -> bool:
+def is_other_use(state: State, user: int, whole: set[int]) -> bool:
     """Whether something is done with a tensor but to compute what is returned: it may be filled,
     through a view of it or by a function that is given it."""
     node = state.graph.nodes[user]
-    if user in made or node.op in (ops.RETURN, ops.UNPACK):  # another tensor of several
+    if user in whole or node.op in (ops.RETURN, ops.UNPACK):  # another tensor of several
         return False
     if node.op != ops.ATTR or node.data in DESCRIBES:
         return node.op != ops.ATTR
-    return not all(each in made for each in state.users[user])
+    return not all(each in whole for each in state.users[user])
 
 
 def is_factory(state: State, number: int) -> bool:

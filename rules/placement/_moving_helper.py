@@ -21,7 +21,7 @@ class MovedByHelper(CallFact[Evidence]):
     """Where the functions that a call runs move the first argument, if that is all they do with
     it: a list of tensors they may move one by one."""
 
-    said = "{it} moves what it is given"
+    sentence = "{it} moves what it is given"
 
     def __init__(self, inference: Inference) -> None:
         super().__init__(inference)
@@ -29,8 +29,8 @@ class MovedByHelper(CallFact[Evidence]):
 
     def of(self, at: NodePlace) -> Evidence | None:
         callees = sorted(self.inference.calls.edges.get((at.function, at.node), ()))
-        found = [self._move(function) for function in callees]
-        return found[0] if found and None not in found else None
+        moves = [self._move(function) for function in callees]
+        return moves[0] if moves and None not in moves else None
 
     def _move(self, function: str) -> Evidence | None:
         if function not in self._moves:
@@ -44,22 +44,22 @@ class MovedByHelper(CallFact[Evidence]):
         if state is None or not places or state.graph.yields:
             return None
         nodes = state.graph.nodes
-        given = {
+        parameters = {
             n for n, each in enumerate(nodes) if (each.op, each.data) == (ops.PARAM, places[0])
         }
-        returned = set(reachable(state.graph.given_back, lambda number: held(state, number)))
-        moves = [number for number in sorted(returned) if is_move(state, number, given)]
+        returned = set(reachable(state.graph.given_back, lambda number: holders(state, number)))
+        moves = [number for number in sorted(returned) if is_move(state, number, parameters)]
         others = [
             number
-            for number in returned.difference(moves, given)
-            if nodes[number].op != ops.COMP and not held(state, number)
+            for number in returned.difference(moves, parameters)
+            if nodes[number].op != ops.COMP and not holders(state, number)
         ]
         if others or not moves:
             return None
         return self.why(function, moves[0], "moved to the device here", Shows.PLACEMENT)
 
 
-def held(state: State, number: int) -> tuple[int, ...]:
+def holders(state: State, number: int) -> tuple[int, ...]:
     """The nodes that hold the tensor of a join, or of a `Variable` around it."""
     node = state.graph.nodes[number]
     if node.op == ops.CALL:
@@ -69,12 +69,12 @@ def held(state: State, number: int) -> tuple[int, ...]:
     return alternatives(state.graph, number)
 
 
-def is_move(state: State, number: int, given: set[int]) -> bool:
+def is_move(state: State, number: int, parameters: set[int]) -> bool:
     """Ex) x.cuda(), where `x` is given; not x.to(device), where that is the CPU"""
     method, receiver = method_called(state.graph, state.graph.nodes[number])
     return (
         method in ("to", "cuda")
-        and given.issuperset(origins(state.graph, receiver))
+        and parameters.issuperset(origins(state.graph, receiver))
         and any(
             isinstance(atom, Tensor | TensorTree) and atom.device.kind == ACCELERATOR
             for atom in state.values[number]

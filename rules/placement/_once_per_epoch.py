@@ -11,7 +11,7 @@ class OncePerEpoch(PlaceFact[bool]):
     """Whether a node runs once an epoch, wherever it is seen to run: in a loop around one over
     batches, or in what is called there."""
 
-    said = "{it} runs once an epoch"
+    sentence = "{it} runs once an epoch"
 
     _hotness = Required(Hotness)
 

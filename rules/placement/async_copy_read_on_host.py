@@ -56,10 +56,10 @@ def check(copy: View) -> Iterator[Finding]:
     if copy.receiver is None or not returns_at_once(copy) or not is_move_to_host(copy):
         return
     tensor = device_tensor(copy.receiver.value, receiver=True)
-    found = [*reads(copy)] if tensor is not None else []
-    if tensor is None or not found or copy.is_merged:
+    host_reads = [*reads(copy)] if tensor is not None else []
+    if tensor is None or not host_reads or copy.is_merged:
         return
-    read = min(found, key=lambda each: each.span)
+    read = min(host_reads, key=lambda each: each.span)
     if is_waited_for(copy, read):
         return
     message = f"the copy may not have arrived when `{read.brief}` reads it"

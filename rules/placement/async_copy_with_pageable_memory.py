@@ -56,13 +56,13 @@ def check(copy: View) -> Iterator[Finding]:
     if into is None or source is None or copy.has_star or not returns_at_once(copy):
         return
     tensor = device_tensor(source.value, certain=True)
-    made, heat = pageable(into), copy.hotness
-    if tensor is None or made is None or heat is None or copy.mentions(REGISTERS):
+    factory, heat = pageable(into), copy.hotness
+    if tensor is None or factory is None or heat is None or copy.mentions(REGISTERS):
         return
     if any(call.method == "synchronize" for call in copy.operations("call")):
         return
     message = f"`{copy.brief}` waits anyway: the host memory is pageable"
-    because = (*heat.chain, made.related("allocated here, not pinned"), tensor.device.evidence)
+    because = (*heat.chain, factory.related("allocated here, not pinned"), tensor.device.evidence)
     yield copy.finding(message, because)
 
 
@@ -71,17 +71,17 @@ def pageable(at: View) -> View | None:
 
     Ex) torch.empty(n) of `kept[i]`, after `kept = torch.empty(n)`
     """
-    made = at.origin
-    while made.op == "subscript":
-        made = made.operands[0].origin
-    tensor, facts = made.tensor, FACTORIES.get(made.callee or "")
-    pins = made.has_star or made.arg("pin_memory") is not None
+    factory = at.origin
+    while factory.op == "subscript":
+        factory = factory.operands[0].origin
+    tensor, facts = factory.tensor, FACTORIES.get(factory.callee or "")
+    pins = factory.has_star or factory.arg("pin_memory") is not None
     if tensor is None or tensor.device != CPU or pins:
         return None
-    if made.callee == "torch.from_numpy":
-        array = made.arg("ndarray", 0)
+    if factory.callee == "torch.from_numpy":
+        array = factory.arg("ndarray", 0)
         by_numpy = array is not None and (array.origin.callee or "").startswith("numpy.")
-        return made if by_numpy else None
-    if facts is None or facts.dtype == "data" or changes_default_device(made):
+        return factory if by_numpy else None
+    if facts is None or facts.dtype == "data" or changes_default_device(factory):
         return None
-    return made
+    return factory

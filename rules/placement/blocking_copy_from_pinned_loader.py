@@ -104,10 +104,10 @@ def pinned_batch(call: View) -> Tensor | TensorTree | None:
 
 def casts(batch: Tensor | TensorTree, dtype: View) -> bool:
     """Whether a cast of a batch makes a copy, as far as is known."""
-    asked = only(dtype.value)
+    target = only(dtype.value)
     before = batch.dtype if isinstance(batch, Tensor) else None
     same = OF_DATASETS if before is None else {before}
-    return not isinstance(asked, DType) or asked.name not in same
+    return not isinstance(target, DType) or target.name not in same
 
 
 def without_waiting(call: View, value: Tensor | TensorTree) -> Fix | None:
@@ -132,11 +132,11 @@ def is_fresh(batch: View) -> bool:
     copied."""
     src = batch.source
     functions = [each for each in src.ancestors(batch.cst) if isinstance(each, cst.FunctionDef)]
-    given = {name.value for each in functions for name in src.layout.names(each.params)}
+    parameters = {name.value for each in functions for name in src.layout.names(each.params)}
     return bool(functions) and not any(
         gives_batches(batch.of(part).value)
         for name in src.layout.names(functions[-1])
-        if name.value in given
+        if name.value in parameters
         for part in dotted(name, src)
     )
 

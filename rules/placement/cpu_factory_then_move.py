@@ -105,8 +105,8 @@ def check(call: View) -> Iterator[Finding]:
         return
     if target is not None and any(isinstance(atom, Tensor | DType) for atom in target.value):
         return
-    if (made := built(receiver, refused=["device"], device=target)) is not None:
-        yield from moved_factory(call, made)
+    if (factory := built(receiver, refused=["device"], device=target)) is not None:
+        yield from moved_factory(call, factory)
     elif (copy := moved_copy(call, waiting=False)) is not None:
         yield from moved_constant(call, copy)
     elif (place := receiver.ask(HostBuilt)) is not None:
@@ -116,26 +116,26 @@ def check(call: View) -> Iterator[Finding]:
 @rule.on(calls_of(Function))
 def check_helper(call: View) -> Iterator[Finding]:
     """Ex) to_gpu(torch.zeros(n)), where `to_gpu(x)` returns `x.cuda()`"""
-    given = next((each for _, keyword, each in call.arguments if keyword is None), None)
-    place = call.ask(MovedByHelper) if given is not None and not call.has_star else None
-    if given is None or place is None:
+    argument = next((each for _, keyword, each in call.arguments if keyword is None), None)
+    place = call.ask(MovedByHelper) if argument is not None and not call.has_star else None
+    if argument is None or place is None:
         return
-    moved, made = call.tensor, built(given, refused=["device"])
-    if made is None or (moved is not None and moved.device == CPU) or is_made_once(call):
+    moved, factory = call.tensor, built(argument, refused=["device"])
+    if factory is None or (moved is not None and moved.device == CPU) or is_made_once(call):
         return
-    message = f"`{made.call.called.text}(...)` is built on the CPU and then moved"
-    yield made.call.finding(message, (place,))
+    message = f"`{factory.call.called.text}(...)` is built on the CPU and then moved"
+    yield factory.call.finding(message, (place,))
 
 
-def moved_factory(call: View, made: Built) -> Iterator[Finding]:
+def moved_factory(call: View, factory: Built) -> Iterator[Finding]:
     """Ex) torch.zeros(n).to(device)"""
     move = move_of(call)
     if move is None or is_made_once(call):
         return
-    message = f"`{made.call.called.text}(...)` is built on the CPU and then moved"
-    fix = create_there(call, made, move)
-    if made.is_named:
-        yield made.call.finding(message, (call.related("moved to the device here"),), fix)
+    message = f"`{factory.call.called.text}(...)` is built on the CPU and then moved"
+    fix = create_there(call, factory, move)
+    if factory.is_named:
+        yield factory.call.finding(message, (call.related("moved to the device here"),), fix)
     else:
         yield call.finding(message, fix=fix)
 
@@ -144,16 +144,16 @@ def moved_result(call: View, receiver: View, place: Evidence) -> Iterator[Findin
     """Ex) make_mask(n).to(device), where `make_mask` returns `torch.ones(n, n).tril()`"""
     if move_of(call) is None or is_made_once(call) or changes_default_device(call):
         return
-    made = receiver
+    builder = receiver
     if receiver.op == READ and is_sole_reader(receiver, receiver.origin):
-        made = receiver.origin
-    message = f"`{made.brief}` builds a tensor on the CPU, which is then moved"
+        builder = receiver.origin
+    message = f"`{builder.brief}` builds a tensor on the CPU, which is then moved"
     yield call.finding(message, (place,))
 
 
 def moved_constant(call: View, copy: Copy) -> Iterator[Finding]:
     """Ex) torch.tensor(0).to(d) -> torch.full((), 0, device=d)"""
-    name = copy.made.callee
+    name = copy.call.callee
     # Another legacy constructor decides the dtype, too (AMP504).
     if name not in OF_DATA | {DEFAULT} or move_of(call) is None or is_made_once(call):
         return
@@ -162,7 +162,7 @@ def moved_constant(call: View, copy: Copy) -> Iterator[Finding]:
         return
     # `torch.Tensor([1])` is a float, and `torch.full((1,), 1)` is none.
     fix = filling(copy, constant) if name != DEFAULT else None
-    yield copy.made.finding(f"`{copy.made.brief}` is built on the CPU and then moved", fix=fix)
+    yield copy.call.finding(f"`{copy.call.brief}` is built on the CPU and then moved", fix=fix)
 
 
 def is_made_once(call: View) -> bool:
@@ -174,25 +174,25 @@ def is_made_once(call: View) -> bool:
     return seldom or bool(is_loading)
 
 
-def create_there(call: View, made: Built, move: Move) -> Fix | None:
+def create_there(call: View, factory: Built, move: Move) -> Fix | None:
     """Ex) torch.zeros(n).to(d) -> torch.zeros(n, device=d)
     Ex) m = torch.zeros(n); m = m.to(d) -> m = torch.zeros(n, device=d)"""
     source = call.source
-    if not made.alone:
+    if not factory.alone:
         return None  # what it was compared with may be a tensor on the CPU
-    if made.placed:
+    if factory.placed:
         return None  # a type, as in `.type("torch.FloatTensor")`, is on a device, too
-    if made.is_named and source.function(call.cst) is None:
+    if factory.is_named and source.function(call.cst) is None:
         return None  # functions that are called in between may read a module's names
-    if made.is_named and not source.variables.same_meaning(call.cst, made.call.cst):
+    if factory.is_named and not source.variables.same_meaning(call.cst, factory.call.cst):
         return None  # what names the device may have another value up there
-    if move.dtype is not None and not made.shaped:
+    if move.dtype is not None and not factory.shaped:
         return None  # the cast belongs after what was done to the values
-    if move.device is None or (move.dtype is not None and made.call.arg("dtype") is not None):
+    if move.device is None or (move.dtype is not None and factory.call.arg("dtype") is not None):
         return None
     dtype = () if move.dtype is None else (f"dtype={move.dtype.text}",)
-    device = source.edits.add_argument(made.call.cst, f"device={move.device}", *dtype)
-    return Fix.safe_if(title(made.name), (device, without_move(call)), conditions(made, move))
+    device = source.edits.add_argument(factory.call.cst, f"device={move.device}", *dtype)
+    return Fix.safe_if(title(factory.name), (device, without_move(call)), conditions(factory, move))
 
 
 def title(name: str) -> str:
@@ -201,17 +201,17 @@ def title(name: str) -> str:
     return "Create the tensor on the device"
 
 
-def conditions(made: Built, move: Move) -> dict[str, bool]:
+def conditions(factory: Built, move: Move) -> dict[str, bool]:
     return {
-        VALUES: same_numbers(made),
-        STEPS: made.exact,
-        OPERANDS: made.certain,
-        NOT_SHARED: not made.expanded,
-        WHOLE: not made.sliced,
-        LEAF: made.call.arg("requires_grad") is None,
+        VALUES: same_numbers(factory),
+        STEPS: factory.exact,
+        OPERANDS: factory.certain,
+        NOT_SHARED: not factory.expanded,
+        WHOLE: not factory.sliced,
+        LEAF: factory.call.arg("requires_grad") is None,
         # A dtype given with the move converts what was filled: a constant that is out of its range
         # would raise.
-        DTYPE: move.dtype is None or made.name in CONVERTIBLE,
+        DTYPE: move.dtype is None or factory.name in CONVERTIBLE,
         CERTAIN: move.certain,
     }
 

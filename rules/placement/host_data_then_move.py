@@ -38,27 +38,27 @@ rule = Rule(
 @rule.on(calls(".to", ".cuda"))
 def check(call: View) -> Iterator[Finding]:
     copy = moved_copy(call)
-    if copy is None or copy.made.callee not in OF_DATA:
+    if copy is None or copy.call.callee not in OF_DATA:
         return
     if any(isinstance(atom, Tensor | TensorTree | Unknown) for atom in copy.data.value):
         return
     move = move_of(call)
     if move is None or constant_of(copy.data) is not None:
         return
-    message = f"`{copy.made.brief}` is built on the CPU, then moved: pass `device=` instead"
-    yield copy.made.finding(message, fix=built_there(copy.made, call, move))
+    message = f"`{copy.call.brief}` is built on the CPU, then moved: pass `device=` instead"
+    yield copy.call.finding(message, fix=built_there(copy.call, call, move))
 
 
-def built_there(made: View, call: View, move: Move) -> Fix | None:
+def built_there(factory: View, call: View, move: Move) -> Fix | None:
     """Ex) torch.tensor(ids).to(d) -> torch.tensor(ids, device=d)"""
     if move.device is None or move.dtype is not None or call.receiver is None:
         return None
-    if call.receiver.origin.cst is not made.cst:
+    if call.receiver.origin.cst is not factory.cst:
         return None
-    if made.arg("requires_grad") is not None:
+    if factory.arg("requires_grad") is not None:
         return None  # the moved tensor is not a leaf, the one that is built there would be
-    if not made.source.variables.same_meaning(call.cst, made.cst):
+    if not factory.source.variables.same_meaning(call.cst, factory.cst):
         return None  # what names the device may have another value where the tensor is made
-    given = made.source.edits.add_argument(made.cst, f"device={move.device}")
-    edits = (given, without_move(call))
+    addition = factory.source.edits.add_argument(factory.cst, f"device={move.device}")
+    edits = (addition, without_move(call))
     return Fix.safe_if("Build it on the device", edits, {CERTAIN: move.certain})

@@ -133,7 +133,7 @@ def check(call: View) -> Iterator[Finding]:
         return
     at, fix = call, None
     if copy is not None and what is not None:
-        at, fix = copy.made, repaired(copy, what)
+        at, fix = copy.call, repaired(copy, what)
         reasons = tuple(each for each in reasons if not stands_at(each, call))
     message = f"`{at.brief}` copies {what or CONSTANTS} to the device in every iteration"
     yield at.finding(message, (built, *reasons), fix)
@@ -163,7 +163,7 @@ def is_made_here(buffer: View) -> bool:
     that outlives the step is often kept on the host, by an option."""
     origins = reachable([buffer.origin], lambda each: [part.origin for part in written(each)])
     makers = [each for each in origins if not written(each)]
-    return all(made.op == "call" and not is_for_host(made) for made in makers)
+    return all(maker.op == "call" and not is_for_host(maker) for maker in makers)
 
 
 def written(at: View) -> list[View]:
@@ -173,12 +173,12 @@ def written(at: View) -> list[View]:
     return [at.operands[0]] if at.op in ("put", "subscript") else []
 
 
-def is_for_host(made: View) -> bool:
+def is_for_host(maker: View) -> bool:
     """Ex) torch.zeros(n, device=device), of `def f(n, device="cpu")`"""
-    device = made.arg("device")
+    device = maker.arg("device")
     param = parameter_of(device) if device is not None else None
     default = param.default if param is not None else None
-    return default is not None and "cpu" in made.source.text(default)
+    return default is not None and "cpu" in maker.source.text(default)
 
 
 def host_tensor(call: View) -> Evidence | None:
@@ -208,8 +208,8 @@ def meets_mismatch(call: View) -> bool:
 
 def stands_at(reason: Reason | Related | None, call: View) -> bool:
     """Whether it is the call itself that a reason shows."""
-    shown = () if isinstance(reason, Related) else call.source.reasons(reason)
-    return any(each.span.start == call.span.start for each in shown)
+    places = () if isinstance(reason, Related) else call.source.reasons(reason)
+    return any(each.span.start == call.span.start for each in places)
 
 
 # ---------------------------------------------------------------------------- what is copied
@@ -222,7 +222,7 @@ def kind_of_data(copy: Copy) -> str | None:
         return SHAPE
     a_list = isinstance(only(data.value), Sequence)
     untyped = data.value >= UNKNOWN or (not a_list and is_given_anything(data))
-    if untyped and copy.made.callee in OF_ANYTHING and not asks_type(data):
+    if untyped and copy.call.callee in OF_ANYTHING and not asks_type(data):
         return None
     if is_number(data, repeated=True):
         return NUMBER
@@ -253,7 +253,7 @@ def parameter_of(at: View) -> cst.Param | None:
 
 def passes_on(copy: Copy) -> bool:
     """Whether a tensor with a gradient might be given, in spite of an annotation of a number."""
-    is_given = copy.made.callee in OF_ANYTHING and parameter_of(copy.data) is not None
+    is_given = copy.call.callee in OF_ANYTHING and parameter_of(copy.data) is not None
     return is_given and not asks_type(copy.data)
 
 
@@ -269,7 +269,7 @@ def repaired(copy: Copy, what: str) -> Fix | None:
         return None
     if what == NUMBER:
         return filling(copy) if is_number(data) else None
-    return built_once(copy.move or copy.made)
+    return built_once(copy.move or copy.call)
 
 
 # ---------------------------------------------------------------------------- lists

@@ -109,7 +109,7 @@ def check_constructor(call: View) -> Iterator[Finding]:
     types = legacy_types(call.called)
     if not types or is_fallback(call):
         return
-    if any(ABOUT_STORAGE.search(call.source.text(given)) for given in call.cst.args):
+    if any(ABOUT_STORAGE.search(call.source.text(argument)) for argument in call.cst.args):
         return  # not built anew
     dtypes, places = zip(*(LEGACY_CONSTRUCTORS[name] for name in types), strict=True)
     message = f"`{call.called.brief}(...)` is a legacy constructor"
@@ -138,9 +138,9 @@ def check_new(call: View) -> Iterator[Finding]:
 @rule.on(calls(".type"))
 def check_cast(call: View) -> Iterator[Finding]:
     """Ex) x.type(torch.cuda.FloatTensor)"""
-    given, receiver = call.arg("dtype", 0), call.receiver
-    types = legacy_types(given) if given is not None else []
-    if given is None or receiver is None or not types or is_fallback(call):
+    argument, receiver = call.arg("dtype", 0), call.receiver
+    types = legacy_types(argument) if argument is not None else []
+    if argument is None or receiver is None or not types or is_fallback(call):
         return
     tensor = receiver.tensor
     on_device = tensor is not None and tensor.device.kind == ACCELERATOR
@@ -151,12 +151,12 @@ def check_cast(call: View) -> Iterator[Finding]:
         because = (tensor.device.evidence,)
     fix = None
     if tensor is not None and len(types) == 1 and call.cst.args[0].keyword is None:
-        fix = conversion(call, receiver, given, types[0])
+        fix = conversion(call, receiver, argument, types[0])
     does = "decides the device"
     if len(places) == 1:
         does = f"casts, and moves to the {'CPU' if to_host else 'current GPU'}"
     group = Group.PEDANTIC if to_host and not on_device else Group.MIGRATION
-    yield given.finding(f"`.type({given.brief})` {does}", because, fix, group=group)
+    yield argument.finding(f"`.type({argument.brief})` {does}", because, fix, group=group)
 
 
 def legacy_types(at: View) -> list[str]:
@@ -169,8 +169,8 @@ def legacy_types(at: View) -> list[str]:
             names.append(atom.const)
         else:
             return []
-    known = all(name in LEGACY_CONSTRUCTORS for name in names)
-    return sorted(names) if known and NAMED_AFTER_DTYPE & set(names) else []
+    are_legacy = all(name in LEGACY_CONSTRUCTORS for name in names)
+    return sorted(names) if are_legacy and NAMED_AFTER_DTYPE & set(names) else []
 
 
 # ---------------------------------------------------------------------------- constructors
@@ -214,22 +214,22 @@ def builds_anew(call: View, receiver: View) -> bool:
     """
     if not isinstance(only(receiver.value), Tensor | TensorTree):
         return False
-    given = given_to(call)
-    if len(given) > 1 or kind_of_arguments(call) is not None:
+    arguments = given_to(call)
+    if len(arguments) > 1 or kind_of_arguments(call) is not None:
         return True
-    held = given[0].operands[0] if given[0].op == "starred" else given[0]
-    return isinstance(only(held.value), Tensor | TensorTree)
+    first = arguments[0].operands[0] if arguments[0].op == "starred" else arguments[0]
+    return isinstance(only(first.value), Tensor | TensorTree)
 
 
 def new_of(call: View, receiver: View) -> Fix | None:
     """Ex) x.new(2, 3) -> x.new_empty(2, 3)"""
-    what, given = kind_of_arguments(call), given_to(call)
+    what, arguments = kind_of_arguments(call), given_to(call)
     # Of indices and values, a sparse tensor builds another one.
-    if what is None or (len(given) > 1 and not any(map(is_size, given[:2]))):
+    if what is None or (len(arguments) > 1 and not any(map(is_size, arguments[:2]))):
         return None
     edits = call.source.edits
     name = "new_empty" if what.sizes else "new_tensor"
-    last = () if given else (edits.add_argument(call.cst, "0"),)
+    last = () if arguments else (edits.add_argument(call.cst, "0"),)
     conditions = {**what.conditions, TENSOR: is_surely_tensor(receiver)}
     if what.sizes:
         conditions[PLAIN] = not has_own_classes(call)  # a DTensor's `new` makes a plain tensor
@@ -255,19 +255,19 @@ class ConstructorArguments:
 
 def kind_of_arguments(call: View) -> ConstructorArguments | None:
     """The kind of the arguments; None where they may be tensors, whose memory would be shared."""
-    given = given_to(call)
+    arguments = given_to(call)
     if any(keyword is not None for _, keyword, _ in call.arguments):
         return None
-    starred = any(each.op == "starred" for each in given)
-    if len(given) == 1 and not starred:
-        return kind_of_one(given[0])
-    if starred and not all(map(is_size, given)):
+    starred = any(each.op == "starred" for each in arguments)
+    if len(arguments) == 1 and not starred:
+        return kind_of_one(arguments[0])
+    if starred and not all(map(is_size, arguments)):
         return None
     if starred:
         # Of `*()`, the old constructor makes an empty tensor, and the new function a number.
         return ConstructorArguments(True, False)
     # Of several, anything but sizes raises, or is indices and values: of `x.new`, x being sparse.
-    certain = not given or call.method != "new" or all(map(is_surely_int, given))
+    certain = not arguments or call.method != "new" or all(map(is_surely_int, arguments))
     return ConstructorArguments(True, certain)
 
 
@@ -287,18 +287,18 @@ def are_ints(value: Value) -> bool:
     return bool(value) and all(isinstance(each, Host) and each.kind == "int" for each in value)
 
 
-def kind_of_one(given: View) -> ConstructorArguments | None:
+def kind_of_one(argument: View) -> ConstructorArguments | None:
     """The kind of the only argument."""
-    atom = only(given.value)
-    if is_written_list(given):
+    atom = only(argument.value)
+    if is_written_list(argument):
         return ConstructorArguments(False, True)
     if isinstance(atom, Host) and atom.kind in ("int", "size"):
-        return ConstructorArguments(True, is_surely_int(given) or is_surely_shape(given))
+        return ConstructorArguments(True, is_surely_int(argument) or is_surely_shape(argument))
     if isinstance(atom, Sequence) or (isinstance(atom, Host) and atom.kind in ("numpy", "list")):
-        made = resolved(given)
-        listed = made.op == "call" and made.method == "tolist" and made.receiver is not None
-        vector = listed and made.receiver is not None and is_surely_vector(made.receiver)
-        return ConstructorArguments(False, vector or is_written_list(made))
+        origin = resolved(argument)
+        listed = origin.op == "call" and origin.method == "tolist" and origin.receiver is not None
+        vector = listed and origin.receiver is not None and is_surely_vector(origin.receiver)
+        return ConstructorArguments(False, vector or is_written_list(origin))
     return None
 
 
@@ -309,17 +309,17 @@ def is_written_list(at: View) -> bool:
 # ---------------------------------------------------------------------------- casts and defaults
 
 
-def conversion(call: View, receiver: View, given: View, name: str) -> Fix:
+def conversion(call: View, receiver: View, argument: View, name: str) -> Fix:
     """Ex) x.type(torch.LongTensor) -> x.to("cpu", torch.int64)"""
     _, place = LEGACY_CONSTRUCTORS[name]
     tensor = receiver.tensor
     # A tensor on a GPU stays on that GPU; `.to("cuda")` would move it to the current one.
     stays = place == "cuda" and tensor is not None and tensor.device.kind == ACCELERATOR
-    edits = with_dtype(given, name, "" if stays else f'"{place}", ')
+    edits = with_dtype(argument, name, "" if stays else f'"{place}", ')
     conditions = {
         TO_CPU: place == "cpu",
         TENSOR: is_surely_tensor(receiver),
-        SAME_TYPE: is_local(given),
+        SAME_TYPE: is_local(argument),
     }
     renamed = call.source.edits.replace(call.cst.func.attr, "to")
     return Fix.safe_if("Name the device and the dtype", (renamed, *edits), conditions)
@@ -327,27 +327,27 @@ def conversion(call: View, receiver: View, given: View, name: str) -> Fix:
 
 def default_dtype(call: View) -> Fix | None:
     """Ex) torch.set_default_tensor_type(torch.DoubleTensor)"""
-    given, source = call.arg("t", 0), call.source
-    types = legacy_types(given) if given is not None else []
-    if given is None or len(types) != 1 or call.cst.args[0].keyword is not None:
+    argument, source = call.arg("t", 0), call.source
+    types = legacy_types(argument) if argument is not None else []
+    if argument is None or len(types) != 1 or call.cst.args[0].keyword is not None:
         return None
     dtype, place = LEGACY_CONSTRUCTORS[types[0]]
-    torch, edits = source.imports.spell("torch"), with_dtype(given, types[0])
+    torch, edits = source.imports.spell("torch"), with_dtype(argument, types[0])
     if place != "cpu" or dtype not in FLOATS:
         return None
     # It also makes the CPU the default device; where another one was, that is undone.
     conditions = {
         CPU_DEFAULT: not call.matches(SETS_OTHER_TYPE, "set_default_tensor_type"),
-        SAME_TYPE: is_local(given),
+        SAME_TYPE: is_local(argument),
     }
     renamed = source.edits.replace(call.cst.func, f"{torch.text}.set_default_dtype")
     return Fix.safe_if("Set the default dtype", (renamed, *edits), conditions)
 
 
-def with_dtype(given: View, name: str, before: str = "") -> tuple[Edit, ...]:
+def with_dtype(argument: View, name: str, before: str = "") -> tuple[Edit, ...]:
     """The edits that put a dtype in the place of a type."""
-    torch, (dtype, _) = given.source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
-    replaced = given.source.edits.replace(given.cst, f"{before}{torch.text}.{dtype}")
+    torch, (dtype, _) = argument.source.imports.spell("torch"), LEGACY_CONSTRUCTORS[name]
+    replaced = argument.source.edits.replace(argument.cst, f"{before}{torch.text}.{dtype}")
     return replaced, *torch.edits
 
 

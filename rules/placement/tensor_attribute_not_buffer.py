@@ -79,30 +79,30 @@ def check(call: View) -> Iterator[Finding]:
     there = only(call.value)
     if not isinstance(there, Tensor | TensorTree) or there.device.kind != ACCELERATOR:
         return
-    kept = kept_tensor(call.receiver) if call.receiver is not None else None
+    field = kept_tensor(call.receiver) if call.receiver is not None else None
     heat = heat_of_training(call)
-    if kept is None or heat is None or not stays_on_host(kept):
+    if field is None or heat is None or not stays_on_host(field):
         return
-    message = f"`{kept.brief}` is not a buffer: it is copied to the device every time"
-    made = assigned_in_constructor(kept) if kept.op == "attr" else None
-    built = None if made is None else made.related("a plain attribute of the module")
-    fix = None if made is None else registered(made, kept.method)
+    message = f"`{field.brief}` is not a buffer: it is copied to the device every time"
+    assignment = assigned_in_constructor(field) if field.op == "attr" else None
+    built = None if assignment is None else assignment.related("a plain attribute of the module")
+    fix = None if assignment is None else registered(assignment, field.method)
     yield call.finding(message, (built, *heat.chain), fix)
 
 
 @rule.on(calls(".append"))
 def check_appended(call: View) -> Iterator[Finding]:
     """Ex) self.grids.append(getattr(self, name)), after `self.register_buffer(name, grid)`"""
-    kept, element, cls = call.receiver, call.arg("object", 0), call.cls
-    if kept is None or element is None or cls is None or kept.op != "attr":
+    container, element, cls = call.receiver, call.arg("object", 0), call.cls
+    if container is None or element is None or cls is None or container.op != "attr":
         return
-    if call.function.name != "__init__" or not is_module(kept.operands[0]):
+    if call.function.name != "__init__" or not is_module(container.operands[0]):
         return
     buffer = registered_besides(element)
     # Where the constructor speaks of a device, the tensor may be built there.
     if buffer is None or not DEVICES.isdisjoint(call.function.words):
         return
-    field = kept.method
+    field = container.method
     if call.fact(ProjectText).is_stored_from_outside(field) or call.mentions("set_default_device"):
         return
     if call.fact(Classes).only_reads(cls, field):
@@ -113,16 +113,16 @@ def check_appended(call: View) -> Iterator[Finding]:
 
 def registered_besides(element: View) -> View | None:
     """The call in the same function that registers a tensor as a buffer."""
-    made = element.origin
-    asked = made.arg("name", 1) if made.callee == "builtins.getattr" else None
-    field = made.method if made.op == "attr" and is_module(made.operands[0]) else None
+    origin = element.origin
+    attribute = origin.arg("name", 1) if origin.callee == "builtins.getattr" else None
+    field = origin.method if origin.op == "attr" and is_module(origin.operands[0]) else None
     for call in element.operations("call"):
         name, tensor = call.arg("name", 0), call.arg("tensor", 1)
         if call.method != REGISTERS or name is None or tensor is None:
             continue
         if tensor.tensor is not None and tensor.tensor.device.kind == ACCELERATOR:
             continue
-        is_named = asked is not None and asked.text == name.text
+        is_named = attribute is not None and attribute.text == name.text
         if element.is_same(tensor) or is_named or (field and constant(name.value) == field):
             return call
     return None
@@ -142,8 +142,8 @@ def kept_tensor(at: View, steps: int = MAX_STEPS) -> View | None:
     if steps == 0:
         return None
     if at.op == READ:
-        kept = kept_tensor(at.origin, steps - 1)
-        return kept if kept is not None and is_sole_reader(at, at.origin) else None
+        field = kept_tensor(at.origin, steps - 1)
+        return field if field is not None and is_sole_reader(at, at.origin) else None
     step = operand_alone(at)
     return kept_tensor(step.operand, steps - 1) if step is not None else None
 
@@ -154,12 +154,12 @@ def is_module(at: View) -> bool:
     return is_own and at.origin.op == "param" and at.is_module
 
 
-def stays_on_host(kept: View) -> bool:
+def stays_on_host(field: View) -> bool:
     """Whether the tensor is on the CPU, wherever it was assigned, and is not trained."""
-    tensor = kept.tensor
+    tensor = field.tensor
     if tensor is None or tensor.device.kind != CPU.kind or tensor.grad:
         return False
-    return not kept.mentions("set_default_device")
+    return not field.mentions("set_default_device")
 
 
 def assigned_in_constructor(field: View) -> View | None:
@@ -177,9 +177,9 @@ def assigned_in_constructor(field: View) -> View | None:
     return None
 
 
-def registered(made: View, name: str) -> Fix | None:
+def registered(assignment: View, name: str) -> Fix | None:
     """Ex) self.mask = m -> self.register_buffer("mask", m, persistent=False)"""
-    source, statement = made.source, made.cst
+    source, statement = assignment.source, assignment.cst
     if statement.value is None:
         return None
     call = f'self.register_buffer("{name}", {source.text(statement.value)}, persistent=False)'

@@ -86,8 +86,8 @@ def check(call: View) -> Iterator[Finding]:
     if copies and data.tensor is not None and not asks_type(data):
         message = f"`{call.brief}` copies the tensor, drops its graph, and warns each time"
         is_made = data.op == READ and data.origin.is_written
-        made = data.origin.related("a tensor from here on") if is_made else None
-        yield call.finding(message, (made,), None if is_method else copied(call, data))
+        origin = data.origin.related("a tensor from here on") if is_made else None
+        yield call.finding(message, (origin,), None if is_method else copied(call, data))
     elif not is_method and (element := on_device(data)) is not None:
         reasons = read_of_batches(call, element)
         if reasons is not None:
@@ -111,11 +111,11 @@ def on_device(at: View) -> Tensor | None:
 
 def copied(call: View, data: View) -> Fix | None:
     """Ex) torch.tensor(x, dtype=d) -> x.detach().to(dtype=d, copy=True)"""
-    given = {keyword: value.text for _, keyword, value in call.arguments if keyword is not None}
-    flag = FLAGS.get(given.get("requires_grad", "False"))
-    if call.has_star or flag is None or not given.keys() <= KEYWORDS:
+    options = {keyword: value.text for _, keyword, value in call.arguments if keyword is not None}
+    flag = FLAGS.get(options.get("requires_grad", "False"))
+    if call.has_star or flag is None or not options.keys() <= KEYWORDS:
         return None
-    to = [f"{name}={given[name]}, " for name in PLACEMENT if name in given]
+    to = [f"{name}={options[name]}, " for name in PLACEMENT if name in options]
     copy = f"to({''.join(to)}copy=True)" if to else "clone()"
     detach = "" if data.op == "call" and data.method == "detach" else ".detach()"
     written = data.source.edits.as_receiver(data.cst)
@@ -125,7 +125,7 @@ def copied(call: View, data: View) -> Fix | None:
         TENSOR: is_surely_tensor(data, annotated=False),
         PLAIN: not has_own_classes(call),
         CALLED: is_local(call.called),
-        SAME_DEFAULT: "device" in given or not changes_default_device(call),
+        SAME_DEFAULT: "device" in options or not changes_default_device(call),
     }
     edit = call.source.edits.replace(call.cst, written + flag)
     return Fix.safe_if("Detach and copy the tensor", (edit,), conditions)

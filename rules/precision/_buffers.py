@@ -28,26 +28,26 @@ WRITE_BITS = frozenset(
 )
 
 
-def buffers(made: View) -> Iterable[View]:
+def buffers(call: View) -> Iterable[View]:
     """The operations whose value is the buffer: the one that makes it, in-place methods, shapes and
     slice assignments."""
-    return reachable([made], lambda at: (each for each in taken_by(at) if _leaves_buffer(each, at)))
+    return reachable([call], lambda at: (each for each in taken_by(at) if _leaves_buffer(each, at)))
 
 
-def half_holds(made: View) -> bool:
+def half_holds(call: View) -> bool:
     """Whether half holds all that the function writes into a tensor: half data, and numbers that
     float16 and bfloat16 alike have. What nothing is known of may be float32."""
-    return all(map(_is_held, written_into(made)))
+    return all(map(_is_held, written_into(call)))
 
 
-def written_into(made: View) -> Iterator[View | None]:
+def written_into(call: View) -> Iterator[View | None]:
     """All that the function writes into a tensor, its fill value included; None for the unknown.
 
-    Ex) y of `made[0] = y` and `made[:2].copy_(y)`; None of `made.normal_()`
+    Ex) y of `buffer[0] = y` and `buffer[:2].copy_(y)`; None of `buffer.normal_()`
     """
-    if made.callee == "torch.full":
-        yield made.arg("fill_value", 1)
-    for part in reachable([made], lambda at: (e for e in taken_by(at) if _shares_memory(e, at))):
+    if call.callee == "torch.full":
+        yield call.arg("fill_value", 1)
+    for part in reachable([call], lambda at: (e for e in taken_by(at) if _shares_memory(e, at))):
         yield from _written_by(part)
 
 
@@ -58,7 +58,7 @@ def _shares_memory(at: View, buffer: View) -> bool:
 
 
 def _written_by(at: View) -> Iterable[View | None]:
-    """Ex) y of `made[0] = y` and made.copy_(y)"""
+    """Ex) y of `buffer[0] = y` and buffer.copy_(y)"""
     if at.op == "put":
         return (at.assigned,)
     if at.op != "call" or not at.method.endswith("_") or at.method in WRITE_BITS:

@@ -33,7 +33,7 @@ BUFFERS = frozenset({"buffers", "named_buffers", "_buffers", "_apply"})
 class CastModules(Fact):
     """The modules of the project that are cast to half, as a whole or with one that holds them."""
 
-    said = "the module is cast to half"
+    sentence = "the module is cast to half"
 
     def of_class(self, cls: str) -> tuple[str, Evidence] | None:
         """The dtype that instances of a class are cast to, and where; None where that is not seen,
@@ -52,15 +52,15 @@ class CastModules(Fact):
     @cached_property
     def _cast(self) -> dict[str, tuple[str, Evidence]]:
         """By class: the dtype, and the first cast to it."""
-        found: dict[str, tuple[str, Evidence]] = {}
+        by_class: dict[str, tuple[str, Evidence]] = {}
         for (function, number), kind, value in self._casts:
             words = self.inference.functions[function].words
             if kind in DTYPES and BUFFERS.isdisjoint(words):
                 text = f"cast to {DTYPES[kind]} here"
                 evidence = self.why(function, number, text, Shows.DTYPE)
-                for cls in self._held(classes_in(value)):
-                    found.setdefault(cls, (DTYPES[kind], evidence))
-        return found
+                for cls in self._with_parts(classes_in(value)):
+                    by_class.setdefault(cls, (DTYPES[kind], evidence))
+        return by_class
 
     @cached_property
     def _cast_otherwise(self) -> frozenset[str]:
@@ -71,12 +71,12 @@ class CastModules(Fact):
         }
         others = (value for _, kind, value in self._casts if kind not in DTYPES)
         parts = {cls for value in others for cls in classes_in(value) if cls not in wholes}
-        return frozenset(self._held(parts))
+        return frozenset(self._with_parts(parts))
 
     @cached_property
     def _casts(self) -> list[tuple[SiteId, TrainingEventKind, Value]]:
         """The casts of modules, but in tests and by methods of their own."""
-        found: list[tuple[SiteId, TrainingEventKind, Value]] = []
+        casts: list[tuple[SiteId, TrainingEventKind, Value]] = []
         infer = self.inference
         for function, state in sorted(infer.states.items()):
             facts = infer.functions[function]
@@ -86,13 +86,13 @@ class CastModules(Fact):
                 callee = state.graph.nodes[node.operands[0]] if node.op == ops.CALL else node
                 is_own = bool(infer.calls.edges.get((function, number)))
                 if callee.op == ops.ATTR and callee.data in MODULE_CASTS and callee is not node:
-                    seen = event(infer, state, number) if not is_own else None
-                    if seen is not None:
+                    cast = event(infer, state, number) if not is_own else None
+                    if cast is not None:
                         value = state.values[callee.operands[0]]
-                        found.append(((function, number), seen.kind, value))
-        return found
+                        casts.append(((function, number), cast.kind, value))
+        return casts
 
-    def _held(self, classes: Iterable[str]) -> Iterator[str]:
+    def _with_parts(self, classes: Iterable[str]) -> Iterator[str]:
         """Classes, and those of the modules that their instances hold, as far as a cast goes."""
         casting = (cls for cls in classes if self._is_cast_plainly(cls))
         return reachable(casting, self._parts)
@@ -105,10 +105,10 @@ class CastModules(Fact):
     @cached_property
     def _fields(self) -> dict[str, list[Value]]:
         """By class: the values of its fields."""
-        found: dict[str, list[Value]] = {}
+        by_class: dict[str, list[Value]] = {}
         for key, value in self.inference.store.written("field"):
-            found.setdefault(key.owner, []).append(value)
-        return found
+            by_class.setdefault(key.owner, []).append(value)
+        return by_class
 
     def _is_cast_plainly(self, cls: str) -> bool:
         infer = self.inference

@@ -24,7 +24,7 @@ class GivenToLayer(CallFact[bool]):
     Ex) x of `def encode(self, x): return self.conv(x)`, and where `self.body(x)` does so in turn
     """
 
-    said = "{it} passes its input to a layer as it is"
+    sentence = "{it} passes its input to a layer as it is"
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
@@ -59,8 +59,8 @@ def calls_given(graph: Graph, parameter: str) -> Iterator[int]:
         first = node.argument(0) if node.op == ops.CALL else -1
         blocks = (graph.blocks[each].kind for each in around(graph, node.block))
         if first >= 0 and all(kind in ("body", "with") for kind in blocks):
-            given = graph.nodes[graph.narrowed(first)]
-            if given.op == ops.PARAM and given.data == parameter:
+            argument = graph.nodes[graph.narrowed(first)]
+            if argument.op == ops.PARAM and argument.data == parameter:
                 yield number
 
 
@@ -73,6 +73,6 @@ def needs_own_dtype(layer: Atom | None) -> bool:
         return False
     if layer.type != "torch.nn.Sequential":
         return layer.type in EQUAL_DTYPES
-    types = [held.type if isinstance(held, Object) else "" for held in layer.holds]
+    types = [child.type if isinstance(child, Object) else "" for child in layer.holds]
     keep = all(each in MODULES and MODULES[each].dtype == "same" for each in types)
     return keep and not EQUAL_DTYPES.isdisjoint(types)

@@ -92,18 +92,18 @@ rule = Rule(
 @rule.on(calls(".type_as", ".to"))
 def check(call: View) -> Iterator[Finding]:
     target = cast_like(call)
-    made = built(call.receiver) if target is not None and call.receiver is not None else None
-    if target is None or made is None or not is_like(call, target) or not changes(made, target):
+    origin = built(call.receiver) if target is not None and call.receiver is not None else None
+    if target is None or origin is None or not is_like(call, target) or not changes(origin, target):
         return
-    host = made.call.arg("device") is None
-    if not host and not (made.shaped and made.alone):
+    host = origin.call.arg("device") is None
+    if not host and not (origin.shaped and origin.alone):
         return  # computed in one dtype where it is used, and then cast
     what = "on the CPU, then cast and moved" if host else "in one dtype, then cast"
-    message = f"`{made.call.operands[0].brief}(...)` is built {what} to match `{target.brief}`"
+    message = f"`{origin.call.operands[0].brief}(...)` is built {what} to match `{target.brief}`"
     # What was done to the values would be done in another dtype.
-    fix = build_like(call, made, target) if made.shaped and made.alone else None
-    if made.is_named:
-        yield made.call.finding(message, [call.related(f"made like `{target.brief}` here")], fix)
+    fix = build_like(call, origin, target) if origin.shaped and origin.alone else None
+    if origin.is_named:
+        yield origin.call.finding(message, [call.related(f"made like `{target.brief}` here")], fix)
     else:
         yield call.finding(message, fix=fix)
 
@@ -112,28 +112,28 @@ def check(call: View) -> Iterator[Finding]:
 def check_constant(call: View) -> Iterator[Finding]:
     """Ex) torch.tensor(0.0).to(x) -> torch.full((), 0.0, dtype=x.dtype, device=x.device)"""
     target, copy = cast_like(call), copy_by(call)
-    if target is None or copy is None or copy.move is None or copy.made.callee not in OF_DATA:
+    if target is None or copy is None or copy.move is None or copy.call.callee not in OF_DATA:
         return  # a legacy constructor decides the dtype, too (AMP504)
     constant = constant_of(copy.data) if is_like(call, target) else None
     if constant is None:
         return
-    made, fix = filling(copy, constant), None
-    if made is not None:
-        fix = Fix("Create the scalar on the device, in its dtype", made.edits, Safety.UNSAFE)
+    creation, fix = filling(copy, constant), None
+    if creation is not None:
+        fix = Fix("Create the scalar on the device, in its dtype", creation.edits, Safety.UNSAFE)
     what = f"is built on the CPU, then cast and moved to match `{target.brief}`"
-    yield copy.made.finding(f"`{copy.made.brief}` {what}", fix=fix)
+    yield copy.call.finding(f"`{copy.call.brief}` {what}", fix=fix)
 
 
 def cast_like(call: View) -> View | None:
     """The expression that a call would cast to the like of, if that is a tensor.
 
-    Ex) x of made.type_as(x), made.to(x), made.to(other=x, non_blocking=True)
+    Ex) x of mask.type_as(x), mask.to(x), mask.to(other=x, non_blocking=True)
     """
-    given = [*call.arguments]
-    if call.receiver is None or call.has_star or not given:
+    arguments = [*call.arguments]
+    if call.receiver is None or call.has_star or not arguments:
         return None
     target = call.arg("other", 0)
-    others = [keyword for _, keyword, argument in given if argument != target]
+    others = [keyword for _, keyword, argument in arguments if argument != target]
     if target is None or not MOVE_OPTIONS.issuperset(others):
         return None
     return target if call.method == "to" or not others else None
@@ -162,53 +162,53 @@ def is_name(atom: Atom) -> bool:
     return isinstance(atom, Host) and atom.kind in ("str", "int")
 
 
-def changes(made: Built, target: View) -> bool:
+def changes(origin: Built, target: View) -> bool:
     """Whether the cast is known to be one, or is from the CPU to where the other tensor may be."""
-    value, like = made.call.tensor, target.tensor or Tensor()
+    value, like = origin.call.tensor, target.tensor or Tensor()
     if value is None:
         return False
     unsure = {None, *CHOICES} & {value.dtype, like.dtype}
     recast = not unsure and value.dtype != like.dtype
-    if made.call.arg("device") is None and like.device.kind != "cpu":
+    if origin.call.arg("device") is None and like.device.kind != "cpu":
         return True
-    return recast and made.name in NEW
+    return recast and origin.name in NEW
 
 
-def build_like(call: View, made: Built, target: View) -> Fix | None:
+def build_like(call: View, origin: Built, target: View) -> Fix | None:
     """Build the tensor as it is to be, and take the cast away."""
-    src, factory, like = call.source, made.call.cst, target.text
-    if not is_dotted(target.cst) or not src.variables.same_meaning(target.cst, factory):
+    src, node, like = call.source, origin.call.cst, target.text
+    if not is_dotted(target.cst) or not src.variables.same_meaning(target.cst, node):
         return None  # evaluated up there, it might be something else
-    keywords = {keyword for _, keyword, _ in made.call.arguments if keyword is not None}
+    keywords = {keyword for _, keyword, _ in origin.call.arguments if keyword is not None}
     if not keywords <= KNOWN_ARGUMENTS:
         return None
-    if made.name in NEW:
-        gone = (src.keyword(factory, name) for name in ("dtype", "device"))
-        given = [arg for arg in gone if arg is not None]
-        edits = src.edits.remove_arguments(factory, given) if given else ()
-        new = src.edits.replace(factory.func, f"{like}.{NEW[made.name]}")
+    if origin.name in NEW:
+        options = (src.keyword(node, name) for name in ("dtype", "device"))
+        arguments = [arg for arg in options if arg is not None]
+        edits = src.edits.remove_arguments(node, arguments) if arguments else ()
+        new = src.edits.replace(node.func, f"{like}.{NEW[origin.name]}")
         edits = (*edits, new, without_move(call))
     elif "device" in keywords:
         return None
     else:
-        edits = (src.edits.add_argument(factory, f"device={like}.device"),)
-    return Fix.safe_if(title(made, like), edits, conditions(call, made, target))
+        edits = (src.edits.add_argument(node, f"device={like}.device"),)
+    return Fix.safe_if(title(origin, like), edits, conditions(call, origin, target))
 
 
-def title(made: Built, like: str) -> str:
-    if made.name in NEW:
-        return f"Build it with `{like}.{NEW[made.name]}`"
-    other = " (draws different random numbers)" if FACTORIES[made.name].values == "random" else ""
+def title(origin: Built, like: str) -> str:
+    if origin.name in NEW:
+        return f"Build it with `{like}.{NEW[origin.name]}`"
+    other = " (draws different random numbers)" if FACTORIES[origin.name].values == "random" else ""
     return f"Build it on the device of `{like}`{other}"
 
 
-def conditions(call: View, made: Built, target: View) -> dict[str, bool]:
+def conditions(call: View, origin: Built, target: View) -> dict[str, bool]:
     is_type_as = call.method == "type_as"
     return {
-        VALUES: same_numbers(made) and made.name not in ("torch.full", "torch.eye"),
-        OPERANDS: made.certain,
-        NOT_SHARED: not made.expanded,
-        WHOLE: not made.sliced,
+        VALUES: same_numbers(origin) and origin.name not in ("torch.full", "torch.eye"),
+        OPERANDS: origin.certain,
+        NOT_SHARED: not origin.expanded,
+        WHOLE: not origin.sliced,
         PLAIN: not has_own_classes(call),
         # `x.to(sparse)` makes a dense tensor, `new_zeros` a sparse one; of a nested one, it raises.
         DENSE: not has_other_layouts(call),

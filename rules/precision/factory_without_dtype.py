@@ -75,13 +75,13 @@ class Meeting:
 
 @rule.on(calls(*FACTORIES) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
-    made = call.tensor
+    tensor = call.tensor
     if call.callee not in FACTORIES or call.arg("dtype") is not None:
         return
-    if made is None or made.dtype != "float32" or made.rank == 0:
+    if tensor is None or tensor.dtype != "float32" or tensor.rank == 0:
         return
-    met = (meets_half(taker, buffer) for buffer in buffers(call) for taker in taken_by(buffer))
-    meetings = sorted((each for each in met if each is not None), key=lambda each: each.at.span)
+    uses = (meets_half(taker, buffer) for buffer in buffers(call) for taker in taken_by(buffer))
+    meetings = sorted((each for each in uses if each is not None), key=lambda each: each.at.span)
     if not meetings or may_default_to_half(call) or holds_float32(call):
         return
     meeting = meetings[0]
@@ -106,8 +106,8 @@ def meets_half(at: View, buffer: View) -> Meeting | None:
     """The use that an operation makes of the buffer that it takes."""
     if at.op == "binop":
         return met_by_operator(at, buffer)
-    found = joined(at) if at.callee in JOINS else given_to_strict(at)
-    others = [each for each in found if not each.is_same(buffer)]
+    operands = joined(at) if at.callee in JOINS else given_to_strict(at)
+    others = [each for each in operands if not each.is_same(buffer)]
     half = next((other for other in others if is_half(other)), None)
     if half is None:
         return None
@@ -149,8 +149,8 @@ def given_to_strict(call: View) -> tuple[View, ...]:
     name = call.callee
     if name not in STRICT and (name not in EQUAL_DTYPES or call.enabled_region is not None):
         return ()
-    found = operation(call)
-    return found.operands if found is not None else ()
+    op = operation(call)
+    return op.operands if op is not None else ()
 
 
 def is_half(at: View) -> bool:

@@ -67,17 +67,17 @@ def check(at: View) -> Iterator[Finding]:
     region = at.enabled_region
     if region is None:
         return
-    found = product(at)
-    if found is not None:
-        yield from in_product(found, region)
+    op = product(at)
+    if op is not None:
+        yield from in_product(op, region)
     elif at.op == "binop" and at.operator in ARITHMETIC:
         yield from in_arithmetic(at, region)
 
 
-def in_product(found: Operation, region: Region) -> Iterator[Finding]:
-    if policy(found.name, region.device) != "half" or not meets_others(found):
+def in_product(op: Operation, region: Region) -> Iterator[Finding]:
+    if policy(op.name, region.device) != "half" or not meets_others(op):
         return
-    for operand in found.operands:
+    for operand in op.operands:
         if is_double(operand, region):
             message = f"`{operand.brief}` is float64, which autocast does not cast: this raises"
             yield report(operand, message, region)
@@ -119,11 +119,11 @@ def is_double(operand: View, region: Region) -> bool:
     return tensor.device.kind != "cpu" or region.device in (None, "cpu")
 
 
-def meets_others(found: Operation) -> bool:
+def meets_others(op: Operation) -> bool:
     """Whether another operand, or the parameters of the layer, are known to be no float64."""
-    if found.module is not None:
-        return found.module.dtype in (None, "float32", *HALF)
-    return any(is_narrow(operand.tensor) for operand in found.operands)
+    if op.module is not None:
+        return op.module.dtype in (None, "float32", *HALF)
+    return any(is_narrow(operand.tensor) for operand in op.operands)
 
 
 def is_narrow(tensor: Tensor | None) -> bool:

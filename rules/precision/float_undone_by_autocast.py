@@ -67,15 +67,15 @@ rule = Rule(
 @rule.on((calls(*EQUAL_DTYPES) | nodes("binop")) & IN_REGION)
 def check(at: View) -> Iterator[Finding]:
     """Ex) linear(h.float()), which runs in half"""
-    found, region = cast_product(at), at.enabled_region
-    if found is None or region is None:
+    op, region = cast_product(at), at.enabled_region
+    if op is None or region is None:
         return
-    if region.device == "cpu" and found.name in CAST_WITHIN_ON_CPU:
+    if region.device == "cpu" and op.name in CAST_WITHIN_ON_CPU:
         return
-    casts = [(operand, upcast(operand)) for operand in found.operands if not is_text(operand)]
-    given = [cast.receiver for _, cast in casts if cast is not None and cast.receiver is not None]
+    casts = [(operand, upcast(operand)) for operand in op.operands if not is_text(operand)]
+    inputs = [cast.receiver for _, cast in casts if cast is not None and cast.receiver is not None]
     # Both sides surely are no integers if the region has made them, or what they are computed from.
-    is_meant = 1 < len(given) == len(casts) and all(map(is_of_region, given))
+    is_meant = 1 < len(inputs) == len(casts) and all(map(is_of_region, inputs))
     for operand, cast in casts:
         receiver = cast.receiver if cast is not None else None
         if cast is None or receiver is None or not (is_meant or is_half(receiver, region)):
@@ -89,14 +89,14 @@ def check(at: View) -> Iterator[Finding]:
 def upcast(operand: View) -> View | None:
     """The cast to float32 that the operand comes from, if it serves nothing else."""
     read = chain_root(operand, SAME_DTYPE)
-    made = read.origin
-    cast = chain_root(made, SAME_DTYPE)
+    origin = read.origin
+    cast = chain_root(origin, SAME_DTYPE)
     if dtype_of_cast(cast) != "float32" or cast.receiver is None or not is_hard_coded(cast):
         return None
     if read.op != READ:
         return cast
-    serves_products = all(is_cast_by(*use) for use in takers(made, SAME_DTYPE))
-    return cast if serves_products and not made.is_merged else None
+    serves_products = all(is_cast_by(*use) for use in takers(origin, SAME_DTYPE))
+    return cast if serves_products and not origin.is_merged else None
 
 
 def is_half(at: View, region: Region) -> bool:
@@ -110,8 +110,8 @@ def is_half(at: View, region: Region) -> bool:
 
 def is_of_region(at: View) -> bool:
     """Ex) a of `a = proj(x) * mask`"""
-    made = at.origin
-    computed = made.operands if made.op == "binop" and made.operator in ARITHMETIC else ()
+    origin = at.origin
+    computed = origin.operands if origin.op == "binop" and origin.operator in ARITHMETIC else ()
     tensors = [each.tensor for each in (at, *computed)]
     return any(tensor is not None and is_by_region(tensor) for tensor in tensors)
 

@@ -69,9 +69,9 @@ rule = Rule(
 
 @rule.on(calls(".register_buffer"))
 def check(call: View) -> Iterator[Finding]:
-    named, given, cls = call.arg("name", 0), call.arg("tensor", 1), call.cls
+    named, buffer, cls = call.arg("name", 0), call.arg("tensor", 1), call.cls
     name = constant(named.value) if named is not None else None
-    if given is None or cls is None or not isinstance(name, str) or not is_frequencies(given):
+    if buffer is None or cls is None or not isinstance(name, str) or not is_frequencies(buffer):
         return
     uses = any(call.fact(Classes).family_mentions(cls, word) for word in USES)
     modules = call.fact(CastModules)
@@ -79,13 +79,13 @@ def check(call: View) -> Iterator[Finding]:
     if cast is not None:
         dtype, evidence = cast
         harm = f"is rounded to {dtype} with its module: angles of far positions are wrong"
-        yield given.finding(f"`{name}` {harm}", (evidence,))
+        yield buffer.finding(f"`{name}` {harm}", (evidence,))
 
 
-def is_frequencies(given: View) -> bool:
+def is_frequencies(buffer: View) -> bool:
     """Ex) 10000 ** (-torch.arange(0, dim, 2) / dim)"""
-    made, tensor = given.origin, given.tensor
-    text = made.text if made.is_written else ""
+    origin, tensor = buffer.origin, buffer.tensor
+    text = origin.text if origin.is_written else ""
     is_wide = tensor is not None and tensor.dtype in WIDE_FLOATS
     is_power = POWER.search(text) is not None and COUNTED.search(text) is not None
     return is_wide and is_power and OTHERS.search(text) is None

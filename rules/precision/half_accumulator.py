@@ -128,8 +128,8 @@ def over_batches(node: cst.CSTNode | None, variable: View, tensor: Tensor) -> bo
     src = variable.source
     if isinstance(variable.cst, cst.Name):
         block: cst.CSTNode | None = loop_of_batches(variable)
-    elif isinstance(variable.cst, cst.Attribute) and (made := evidence_of(tensor.dtype_evidence)):
-        made_in = variable.fact(FunctionTexts).around(made.place)
+    elif isinstance(variable.cst, cst.Attribute) and (reason := evidence_of(tensor.dtype_evidence)):
+        made_in = variable.fact(FunctionTexts).around(reason.place)
         block = src.function(variable.cst) if made_in.lstrip().startswith(MAKES_LASTING) else None
     else:
         return False

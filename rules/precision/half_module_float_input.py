@@ -102,27 +102,27 @@ class KnownDtype(NamedTuple):
 
 @rule.on(calls_of(Function, Instance, Object) & WITH_HALF)
 def check(call: View) -> Iterator[Finding]:
-    module, given = module_of(call), [argument for _, _, argument in call.arguments]
-    if module is None or not given or may_be_in_region(call, module):
+    module, arguments = module_of(call), [argument for _, _, argument in call.arguments]
+    if module is None or not arguments or may_be_in_region(call, module):
         return
-    first, thing = dtype_given(given[0], call), only(module.value)
-    dtype, made = parameters_of(call, module) if first.dtype is not None else KnownDtype()
+    first, thing = dtype_given(arguments[0], call), only(module.value)
+    dtype, reasons = parameters_of(call, module) if first.dtype is not None else KnownDtype()
     if dtype in METHODS and differ(dtype, first.dtype):
         message = f"`{module.brief}` is {dtype} and its input is {first.dtype}: this raises"
-        edit = call.source.edits.append_call(given[0].cst, f"{METHODS[dtype]}()")
+        edit = call.source.edits.append_call(arguments[0].cst, f"{METHODS[dtype]}()")
         fix = Fix(f"Cast the input to {dtype}", (edit,), Safety.UNSAFE)
-        alone = len(given) == 1  # else others would have to be cast, too
-        yield given[0].finding(message, (*made, *first.because), fix if alone else None)
-    elif isinstance(thing, Object) and thing.type.startswith(RECURRENT) and len(given) == 2:
-        yield from state_of_another_dtype(*given)
+        alone = len(arguments) == 1  # else others would have to be cast, too
+        yield arguments[0].finding(message, (*reasons, *first.because), fix if alone else None)
+    elif isinstance(thing, Object) and thing.type.startswith(RECURRENT) and len(arguments) == 2:
+        yield from state_of_another_dtype(*arguments)
 
 
-def state_of_another_dtype(given: View, state: View) -> Iterator[Finding]:
+def state_of_another_dtype(argument: View, state: View) -> Iterator[Finding]:
     """Ex) lstm(x.half(), (h0, c0))"""
     for part in state.operands if state.op == "tuple" else (state,):
-        if given.tensor and part.tensor and differ(given.tensor.dtype, part.tensor.dtype):
-            dtypes = f"{part.tensor.dtype} and the input is {given.tensor.dtype}"
-            because = dtype_evidence(part.tensor, given.tensor)
+        if argument.tensor and part.tensor and differ(argument.tensor.dtype, part.tensor.dtype):
+            dtypes = f"{part.tensor.dtype} and the input is {argument.tensor.dtype}"
+            because = dtype_evidence(part.tensor, argument.tensor)
             yield part.finding(f"`{part.brief}` is {dtypes}: this raises", because)
             return
 
@@ -130,17 +130,17 @@ def state_of_another_dtype(given: View, state: View) -> Iterator[Finding]:
 @rule.on(nodes("call") & WITH_HALF)
 def check_by_device(call: View) -> Iterator[Finding]:
     """Ex) self.model(x.half()), where the constructor casts the model on CUDA alone"""
-    module, given = call.called, [argument for _, _, argument in call.arguments]
-    if module.op != "attr" or not given or may_be_in_region(call, module):
+    module, arguments = call.called, [argument for _, _, argument in call.arguments]
+    if module.op != "attr" or not arguments or may_be_in_region(call, module):
         return
-    cast, tests = last_cast(given[0].origin), (*tests_around(call), *tests_before(call))
+    cast, tests = last_cast(arguments[0].origin), (*tests_around(call), *tests_before(call))
     if cast is None or dtype_of_cast(cast) not in HALF or bool(call.ask(CalledTexts)):
         return
     asks = half_by_device(module)
     if asks is not None and not any(ASKS_DEVICE.search(test.text) for test in tests):
         test = ast.unparse(asks.test)
         message = f"`{module.brief}` is half only if `{test}`, but its input always is: this raises"
-        yield given[0].finding(message, (cast.related("half here, on any device"),))
+        yield arguments[0].finding(message, (cast.related("half here, on any device"),))
 
 
 def half_by_device(module: View) -> ast.If | None:
@@ -176,18 +176,18 @@ def last_cast(at: View) -> View | None:
     return at if dtype_of_cast(at) is not None else None
 
 
-def dtype_given(given: View, call: View) -> KnownDtype:
+def dtype_given(argument: View, call: View) -> KnownDtype:
     """The dtype of what a module is given first.
 
     What a layer is given is a tensor, so that a cast shows its dtype, whatever was cast.
     """
-    if given.tensor is not None:
-        return KnownDtype(given.tensor.dtype, dtype_evidence(given.tensor))
-    may_be_tensor = is_unknown(given.value) or isinstance(only(given.value), TensorTree)
-    dtype = dtype_of_cast(given.origin) if may_be_tensor and call.ask(GivenToLayer) else None
+    if argument.tensor is not None:
+        return KnownDtype(argument.tensor.dtype, dtype_evidence(argument.tensor))
+    may_be_tensor = is_unknown(argument.value) or isinstance(only(argument.value), TensorTree)
+    dtype = dtype_of_cast(argument.origin) if may_be_tensor and call.ask(GivenToLayer) else None
     if dtype is None:
         return KnownDtype()
-    return KnownDtype(dtype, (given.origin.related(f"cast to {dtype} here"),))
+    return KnownDtype(dtype, (argument.origin.related(f"cast to {dtype} here"),))
 
 
 def module_of(call: View) -> View | None:
@@ -222,13 +222,13 @@ def may_be_in_region(call: View, module: View) -> bool:
 def parameters_of(call: View, module: View) -> KnownDtype:
     """The dtype that the parameters certainly have where the module is called."""
     casts, thing = casts_of(call, module), only(module.value)
-    made = module.origin if module.op == READ and module.origin.op == "call" else None
+    origin = module.origin if module.op == READ and module.origin.op == "call" else None
     if casts is None or len(casts) > 1:
         return KnownDtype()
     if isinstance(thing, Object) and thing.dtype is not None and not casts:
-        because = () if made is None else (made.related(f"{thing.dtype} from here on"),)
+        because = () if origin is None else (origin.related(f"{thing.dtype} from here on"),)
         return KnownDtype(thing.dtype, because)
-    cast = casts[0] if casts else cast_where_made(made)
+    cast = casts[0] if casts else cast_where_made(origin)
     if cast is None or (isinstance(thing, Instance) and may_take_any(call, cast)):
         return KnownDtype()
     dtype = dtype_of_cast(cast)
@@ -244,27 +244,27 @@ def may_take_any(call: View, cast: View) -> bool:
 def casts_of(call: View, module: View) -> list[View] | None:
     """The statements above the call that cast the module; None where not all of them always do."""
     src, around = call.source, [*call.source.ancestors(call.cst)]
-    taken = taken_by(module) if module.op == READ else ()
-    above = [each for each in taken if each.span.start <= call.span.start]
+    takers = taken_by(module) if module.op == READ else ()
+    above = [each for each in takers if each.span.start <= call.span.start]
     casts = [each for each in above if is_receiver_of(module, each) and dtype_of_cast(each)]
     blocks = [src.parent(src.statement(each.cst)) for each in casts]
     always = all(any(each is block for each in around) for block in blocks)
     return casts if always and not any(src.layout.value_used(each.cst) for each in casts) else None
 
 
-def cast_where_made(made: View | None) -> View | None:
+def cast_where_made(origin: View | None) -> View | None:
     """The last cast of a module of the project in the expression that makes it, if nothing that is
     done with it may cast it again, or a part of it.
 
     Ex) Net().to("cuda", torch.float16).eval()
     """
-    cast = built = last_cast(made) if made is not None else None
+    cast = built = last_cast(origin) if origin is not None else None
     while built is not None and built.receiver is not None:
         built = built.receiver.origin
-    if made is None or built is None or built.op != "call" or made.is_merged:
+    if origin is None or built is None or built.op != "call" or origin.is_merged:
         return None
     is_own = isinstance(only(built.called.value), Class)
-    return cast if is_own and all(leaves_alone(use, made) for use in made.uses) else None
+    return cast if is_own and all(leaves_alone(use, origin) for use in origin.uses) else None
 
 
 def leaves_alone(use: View, module: View) -> bool:

@@ -81,7 +81,7 @@ def contradicted(dtype: str, region: Region) -> str | None:
 
 def uses_in_products(at: View) -> Iterator[View]:
     """The products in regions that take a value, perhaps in another shape."""
-    return (taker for taker, taken in takers(at, SAME_DTYPE) if is_cast_by(taker, taken))
+    return (taker for taker, operand in takers(at, SAME_DTYPE) if is_cast_by(taker, operand))
 
 
 def mixed(at: View, low: str) -> View | None:

@@ -84,8 +84,8 @@ def index_uses(at: View, through: Collection[str]) -> Iterator[tuple[View, View]
 
     Each with this index.
     """
-    for taker, taken in takers(at, through):
-        yield from ((taker, index) for index in indices_of(taker) if index.is_same(taken))
+    for taker, operand in takers(at, through):
+        yield from ((taker, index) for index in indices_of(taker) if index.is_same(operand))
 
 
 def indices_of(at: View) -> Iterator[View]:
@@ -118,8 +118,8 @@ def takes_rows(call: View) -> bool:
 
 def integer_entry(at: View) -> Tensor | None:
     """The integers among what the variable of a loop runs over, where no condition picks."""
-    made = at.origin if at.op == READ else at
-    element = made.operands[0].origin if made.op == "unpack" else made
+    origin = at.origin if at.op == READ else at
+    element = origin.operands[0].origin if origin.op == "unpack" else origin
     entry = integers_in(element.operands[0]) if element.op == "iter" else None
     return entry if entry is not None and not is_picked(at) else None
 
@@ -136,8 +136,8 @@ def integers_in(container: View) -> Tensor | None:
     elif isinstance(atom, Sequence):
         values = atom.items or ()
     entries = map(only, values)
-    found = (e for e in entries if isinstance(e, Tensor) and e.dtype in INTEGERS_BEYOND_HALF)
-    return next(found, None)
+    integers = (e for e in entries if isinstance(e, Tensor) and e.dtype in INTEGERS_BEYOND_HALF)
+    return next(integers, None)
 
 
 def is_picked(name: View) -> bool:

@@ -112,10 +112,10 @@ def write_of(call: View) -> tuple[View | None, View | None]:
     buffer, position = call.receiver, SAME_DTYPE_WRITES[name.removesuffix("_")]
     if call.callee == f"torch.{name}":
         buffer, position = call.arg("input", 0), position + 1
-    given = call.arg(SOURCE_NAMES[0], position)
+    source = call.arg(SOURCE_NAMES[0], position)
     for keyword in SOURCE_NAMES[1:]:
-        given = given or call.arg(keyword)
-    return buffer, given
+        source = source or call.arg(keyword)
+    return buffer, source
 
 
 def may_promote(call: View) -> bool:

@@ -148,7 +148,7 @@ def test_what_rules_ask_has_a_sentence() -> None:
         for name in re.findall(r"\b(?:ask|fact)\((\w+)", path.read_text(encoding="utf-8"))
     }
     every = reachable([Fact], lambda each: each.__subclasses__())
-    facts = {fact.__name__: fact.said for fact in every}
+    facts = {fact.__name__: fact.sentence for fact in every}
     assert len(asked & facts.keys()) > 40
     said = {name for name, sentence in facts.items() if sentence}
     assert said | question_text.SENTENCES.keys() >= asked & facts.keys()
