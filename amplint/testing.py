@@ -154,7 +154,7 @@ class Fixture:
         return program(self.folder, name)
 
     @cached_property
-    def found(self) -> Outcome:
+    def outcome(self) -> Outcome:
         """The findings in the bad program."""
         return self.lint(self.program("bad"))
 
@@ -173,8 +173,8 @@ class Fixture:
         writes it."""
         with tempfile.TemporaryDirectory() as directory:
             request = self.request(self.program("bad"), Path(directory))
-            files = single_round.RoundFiles(request, self.found.all_texts)
-            return single_round.without_orphans(path, self.found.texts[path], new, files)
+            files = single_round.RoundFiles(request, self.outcome.all_texts)
+            return single_round.without_orphans(path, self.outcome.texts[path], new, files)
 
     def request(
         self, files: Files, directory: Path, overlays: Mapping[str, str] | None = None
@@ -217,12 +217,12 @@ def fixed(request: Request, unsafe: bool) -> dict[str, bytes]:
 
 def markers(text: str, kind: str) -> list[Place]:
     """The rows and codes of the `# expect:` or `# miss:` comments, one for each code."""
-    found = []
+    marks = []
     for row, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         for match in MARKER.finditer(line):
             if match[1] == kind:
-                found += [(row, code) for code in match[2].split(", ")]
-    return found
+                marks += [(row, code) for code in match[2].split(", ")]
+    return marks
 
 
 def places(findings: Iterable[Finding], path: str) -> list[Place]:
@@ -256,32 +256,32 @@ def findings_equal_markers(fixture: Fixture, _: bool) -> None:
     unfound, unmarked = [], []
     for path, data in fixture.program("bad").items():
         expected = Counter(markers(data.decode(), "expect"))
-        found = Counter(places(fixture.found.findings, path))
+        actual = Counter(places(fixture.outcome.findings, path))
         lines = data.decode().splitlines()
         unfound += [
             f"{path}:{row} {code}: {lines[row - 1]}"
-            for row, code in sorted((expected - found).elements())
+            for row, code in sorted((expected - actual).elements())
         ]
         unmarked += [
             f"{path}:{row} {code}: {lines[row - 1]}"
-            for row, code in sorted((found - expected).elements())
+            for row, code in sorted((actual - expected).elements())
         ]
-    told = ["", "marked, but not found:", *unfound, "found, but not marked:", *unmarked]
-    demand(not unfound and not unmarked, *told)
+    report = ["", "marked, but not found:", *unfound, "found, but not marked:", *unmarked]
+    demand(not unfound and not unmarked, *report)
 
 
 def known_misses_are_still_missed(fixture: Fixture, _: bool) -> None:
     """`# miss: CODE` fails once it is found: make it an expectation then."""
     for path, data in fixture.program("bad").items():
-        found = set(places(fixture.found.findings, path)) & set(markers(data.decode(), "miss"))
-        demand(not found, f"{path}: no longer missed: {sorted(found)}")
+        hits = set(places(fixture.outcome.findings, path)) & set(markers(data.decode(), "miss"))
+        demand(not hits, f"{path}: no longer missed: {sorted(hits)}")
 
 
 def good_is_silent(fixture: Fixture, _: bool) -> None:
     """Nothing is found in good.py, and no marker there says otherwise."""
     files = fixture.program("good")
-    found = places(fixture.lint(files).findings, "good.py")
-    demand(not found, f"found in good.py: {found}")
+    findings = places(fixture.lint(files).findings, "good.py")
+    demand(not findings, f"found in good.py: {findings}")
     demand(not MARKER.search(files["good.py"].decode()), "good.py expects findings")
 
 
@@ -293,8 +293,8 @@ def good_is_not_changed(fixture: Fixture, _: bool) -> None:
 
 def findings_are_well_formed(fixture: Fixture, _: bool) -> None:
     """Spans lie in their files, and the words follow the conventions."""
-    for finding in fixture.found.findings:
-        complaint = complaint_about(finding, fixture.found, fixture.rules)
+    for finding in fixture.outcome.findings:
+        complaint = complaint_about(finding, fixture.outcome, fixture.rules)
         demand(complaint is None, f"{at(finding)}: {complaint}")
 
 
@@ -304,7 +304,7 @@ def each_fix_removes_its_finding(fixture: Fixture, _: bool) -> None:
     Findings that the fixed one superseded may take its place. The fixes of different functions are
     tried together: each run takes a part of a second, and a fixture has up to sixty of them.
     """
-    for group in tried_together(fixture.found):
+    for group in tried_together(fixture.outcome):
         demand_fixed(fixture, group)
 
 
@@ -348,47 +348,47 @@ def edits_of(one: Finding, other: Finding) -> Iterable[tuple[Edit, Edit]]:
 
 def demand_fixed(fixture: Fixture, group: Sequence[Finding]) -> None:
     """Raise AssertionError unless the fixes of some findings do what they are for."""
-    outcome = fixture.found
+    outcome = fixture.outcome
     supersedes = {rule.code: set(rule.supersedes) for rule in fixture.rules}
     before = {finding.path: outcome.texts[finding.path] for finding in group}
     after: dict[str, str] = {}
     for path, text in before.items():
         edits = [e for each in group if each.path == path and each.fix for e in each.fix.edits]
         after[path] = fixture.pruned(path, edited(text.text, edits))
-        shown = ", ".join(at(each) for each in group if each.path == path)
-        demand(after[path] != text.text, f"{shown}: the fix changes nothing")
+        label = ", ".join(at(each) for each in group if each.path == path)
+        demand(after[path] != text.text, f"{label}: the fix changes nothing")
         ast.parse(after[path])
         objection = applying.objection(text, after[path])
-        demand(objection is None, f"{shown}: {objection}")
-    found = fixture.lint(fixture.program("bad"), after).findings
+        demand(objection is None, f"{label}: {objection}")
+    findings = fixture.lint(fixture.program("bad"), after).findings
     counted = Counter(map(identity, outcome.findings))
-    left = Counter(map(identity, found))
+    remaining = Counter(map(identity, findings))
     for finding in group:
-        is_gone = left[identity(finding)] < counted[identity(finding)]
+        is_gone = remaining[identity(finding)] < counted[identity(finding)]
         demand(is_gone, f"{at(finding)}: it is still there after the fix")
     excused = {
         (*definition(finding), code) for finding in group for code in supersedes[finding.code]
     }
     new = [
         (path, code, scope)
-        for path, code, scope in left - counted
+        for path, code, scope in remaining - counted
         if (path, scope.partition(".")[0], code) not in excused
     ]
     where = ", ".join(map(at, group))
     demand(not new, f"{where}: the fix makes new findings: {new}")
-    brought = new_mistakes(outcome.findings, found, group, Edited(before, after), fixture.rules)
+    brought = new_mistakes(outcome.findings, findings, group, Edited(before, after), fixture.rules)
     demand(not brought, f"{where}: the fix brings mistakes:", *map(at, brought))
 
 
 def fixes_are_stable(fixture: Fixture, unsafe: bool) -> None:
-    wanted = APPLIED if unsafe else APPLIED[:1]
-    if not any(f.fix and f.fix.safety is wanted[-1] for f in fixture.found.findings):
+    safeties = APPLIED if unsafe else APPLIED[:1]
+    if not any(f.fix and f.fix.safety is safeties[-1] for f in fixture.outcome.findings):
         return
     once = fixture.fix(fixture.program("bad"), unsafe)
     for path, data in once.items():
         compile(data, path, "exec")
-    left = [f for f in fixture.lint(once).findings if f.fix and f.fix.safety in wanted]
-    demand(not left, "fixes are left:", *map(at, left))
+    remaining = [f for f in fixture.lint(once).findings if f.fix and f.fix.safety in safeties]
+    demand(not remaining, "fixes are left:", *map(at, remaining))
 
 
 def safe_fixes_are_stable(fixture: Fixture, _: bool) -> None:
@@ -404,7 +404,7 @@ def all_fixes_are_stable(fixture: Fixture, _: bool) -> None:
 def report_is_up_to_date(fixture: Fixture, update: bool) -> None:
     """report.txt is what amplint says, to be read by people; `update` writes it."""
     path = fixture.folder / REPORT
-    text = rendered(fixture.found)
+    text = rendered(fixture.outcome)
     if update:
         path.write_text(text, encoding="utf-8")
     demand(path.is_file(), f"{path} is not there: run pytest with --update, and read it")

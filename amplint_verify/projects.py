@@ -113,8 +113,8 @@ def as_fixed(found: ReportMaterial) -> FixOutcome:
         before={path: verified.first.texts[path] for path in verified.texts},
         after=verified.texts,
         applied=applied,
-        found=len(applied) + len(verified.outcome.findings),
-        left=len(verified.outcome.findings),
+        total=len(applied) + len(verified.outcome.findings),
+        rest=len(verified.outcome.findings),
     )
 
 

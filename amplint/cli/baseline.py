@@ -52,7 +52,7 @@ def baseline(update: bool, **given: Any) -> int:
         there = os.path.lexists(file)
         one = known.read(file) if there or update else known.Baseline(file, {})
         before |= dict.fromkeys(paths, one)
-    with progress.shown(sys.stderr) as shown:
+    with progress.terminal_progress(sys.stderr) as shown:
         outcome = engine.run(replace(request, progress=shown))
     tell_notices(outcome.notices)
     ledgers = known.Ledgers(outcome.root, before)

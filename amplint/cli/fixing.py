@@ -76,7 +76,7 @@ def make(request: Request, text: Text | None, known: Known, how: Fixing) -> Made
     from amplint.fix.project_fixes import fix_project, write_project
     from amplint.util import progress
 
-    with progress.shown(sys.stderr, wanted=not how.quiet) as shown:
+    with progress.terminal_progress(sys.stderr, is_on=not how.quiet) as shown:
         fixed = fix_project(replace(request, progress=shown), how.unsafe)
     problems: tuple[str, ...] = ()
     if how.write and text is None:

@@ -268,7 +268,7 @@ def check(
         if made.outcome.problems:
             return FAILED
         return FINDINGS if made.would_change and not adoption.exit_zero else CLEAN
-    with time_limit(timeout), progress.shown(sys.stderr, wanted=not quiet) as shown:
+    with time_limit(timeout), progress.terminal_progress(sys.stderr, is_on=not quiet) as shown:
         request = replace(request, progress=shown, jobs=jobs)
         outcome = adoption.run(request)
     show(outcome, request, outputs, quiet, sort, paths=given["paths"])

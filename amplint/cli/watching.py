@@ -157,7 +157,7 @@ class RepeatedCheck:
         """
         try:
             request, _ = make_request(**self.given)
-            with progress.shown(sys.stderr, wanted=not self.quiet) as shown:
+            with progress.terminal_progress(sys.stderr, is_on=not self.quiet) as shown:
                 request = replace(request, progress=shown, jobs=self.jobs)
                 outcome = self.adoption.run(self._with_memory(request))
         except Failure as error:

@@ -57,17 +57,17 @@ def apply_fixes(text: str, findings: Iterable[Finding], allow: frozenset[Safety]
     edits_of = [
         (finding, edits) for finding in findings if (edits := allowed_edits(finding, allow))
     ]
-    taken: list[Edit] = []
+    all_edits: list[Edit] = []
     applied: list[Finding] = []
     skipped: list[Finding] = []
     for finding, edits in sorted(edits_of, key=lambda pair: [edit.start for edit in pair[1]]):
-        new = [edit for edit in edits if not (_is_insertion(edit) and edit in taken)]
-        if overlap_within(edits) or any(_touch(edit, other) for edit in new for other in taken):
+        new = [edit for edit in edits if not (_is_insertion(edit) and edit in all_edits)]
+        if overlap_within(edits) or any(_touch(edit, other) for edit in new for other in all_edits):
             skipped.append(finding)
         else:
-            taken += new
+            all_edits += new
             applied.append(finding)
-    return Fixed(edited(text, taken), tuple(applied), tuple(skipped), tuple(taken))
+    return Fixed(edited(text, all_edits), tuple(applied), tuple(skipped), tuple(all_edits))
 
 
 def _is_insertion(edit: Edit) -> bool:

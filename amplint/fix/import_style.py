@@ -85,10 +85,10 @@ def _renamed(
     scopes, imports = Scopes(module), Imports(text, Scopes(after))
     unsure = _unsure(module)
     for name, long, replaced in wholly:
-        meant = imports.meaning(long)
-        statements = _statements(scopes, name, meant)
+        meaning = imports.meaning(long)
+        statements = _statements(scopes, name, meaning)
         if (
-            meant is not None
+            meaning is not None
             and statements
             and unsure.isdisjoint(statements)
             and not any(UNUSED_ON_PURPOSE.search(_lines(text, each)) for each in statements)
@@ -97,17 +97,17 @@ def _renamed(
             and not re.search(rf"(?<![\w.]){re.escape(long)}\b", text.text)
             and not (any(b.scope is module for b in scopes.bindings(name)) and is_taken(name))
         ):
-            yield Renamed(name, statements, long, meant.rpartition(".")[0], frozenset(replaced))
+            yield Renamed(name, statements, long, meaning.rpartition(".")[0], frozenset(replaced))
 
 
 def _by_name(text: Text, edits: Sequence[Edit]) -> Mapping[str, Mapping[int, Edit]]:
     """The edits that write a dotted name in the place of a name: by that one, and by place."""
-    found: dict[str, dict[int, Edit]] = defaultdict(dict)
+    by_name: dict[str, dict[int, Edit]] = defaultdict(dict)
     for edit in edits:
         name = re.match(r"\w+", text.text[edit.start : edit.end])
         if name is not None and DOTTED.fullmatch(_written(text, name.group(), edit)):
-            found[name.group()][edit.start] = edit
-    return found
+            by_name[name.group()][edit.start] = edit
+    return by_name
 
 
 def _replaced_wholly(
@@ -136,15 +136,15 @@ def _written(text: Text, name: str, edit: Edit) -> str:
     `amp.autocast`; empty where it does something else."""
     rest = text.text[edit.start + len(name) : edit.end]
     new = re.match(r"[\w.]*", edit.text)
-    found = new.group() if new is not None else ""
-    return found.removesuffix(rest) if re.fullmatch(r"(\.\w+)*", rest) and rest in found else ""
+    dotted = new.group() if new is not None else ""
+    return dotted.removesuffix(rest) if re.fullmatch(r"(\.\w+)*", rest) and rest in dotted else ""
 
 
-def _statements(scopes: Scopes, name: str, meant: str | None) -> tuple[Statement, ...]:
+def _statements(scopes: Scopes, name: str, meaning: str | None) -> tuple[Statement, ...]:
     """The imports of a name, if nothing else binds it, and if they import what has the same name
     as the new thing. `from x import y as y` is there for others."""
-    found: list[Statement] = []
-    last = (meant or "").rpartition(".")[2]
+    statements: list[Statement] = []
+    last = (meaning or "").rpartition(".")[2]
     for binding in scopes.bindings(name):
         statement = binding.node
         if (
@@ -158,9 +158,9 @@ def _statements(scopes: Scopes, name: str, meant: str | None) -> tuple[Statement
         if (_alias(statement, name).asname == last) is isinstance(statement, ast.ImportFrom):
             return ()
         if _reads(binding.scope, name):
-            found.append(statement)
+            statements.append(statement)
     targets = {binding.target for binding in scopes.bindings(name)}
-    return tuple(found) if len(targets) == 1 else ()
+    return tuple(statements) if len(targets) == 1 else ()
 
 
 def _reads(scope: ast.AST, name: str) -> bool:
@@ -177,7 +177,7 @@ def _unsure(module: ast.Module) -> set[ast.stmt]:
     `from helpers import *`, which may bind the same name once more, to what it meant before."""
     every = [node for node in ast.walk(module) if isinstance(node, ast.stmt)]
     all_names = max((each.lineno for each in every if _takes_all(each)), default=0)
-    found = {each for each in every if each.lineno < all_names}
+    statements = {each for each in every if each.lineno < all_names}
     for node in ast.walk(module):
         if isinstance(node, ast.If) and any(map(ASKS_WHAT_IS_THERE.search, words_in(node.test))):
             parts = [*node.body, *node.orelse]
@@ -185,10 +185,10 @@ def _unsure(module: ast.Module) -> set[ast.stmt]:
             parts = node.body
         else:
             continue
-        found.update(
+        statements.update(
             each for part in parts for each in ast.walk(part) if isinstance(each, ast.stmt)
         )
-    return found
+    return statements
 
 
 def _takes_all(statement: ast.stmt) -> bool:
@@ -225,10 +225,10 @@ def _imports(text: Text, renamed: Iterable[Renamed]) -> tuple[list[Edit], set[St
 def _changed(text: Text, statement: Statement, those: Sequence[Renamed]) -> list[Edit]:
     """One import, of the new module; or another one above it, if it has more names."""
     modules = sorted({each.module for each in those})
-    gone = [
+    cuts = [
         any(_alias(statement, each.name) is alias for each in those) for alias in statement.names
     ]
-    if all(gone) and len(modules) == 1:
+    if all(cuts) and len(modules) == 1:
         if isinstance(statement, ast.Import):
             return _replaced(
                 text, statement, statement.names[0].name, f"{modules[0]}.{those[0].name}"
@@ -236,7 +236,7 @@ def _changed(text: Text, statement: Statement, those: Sequence[Renamed]) -> list
         return _replaced(text, statement, statement.module or "", modules[0])
     above = text.start(statement.lineno)
     indent = text.text[above : text.offset(statement.lineno, statement.col_offset)]
-    removed = [] if all(gone) else removed_names(text, statement, gone)
+    removed = [] if all(cuts) else removed_names(text, statement, cuts)
     if indent.strip() or not removed or isinstance(statement, ast.Import):
         return []
     lines = [

@@ -54,19 +54,19 @@ class Edited:
 
     def place_before(self, path: str, row: int) -> EditedPlace:
         """The place of a row of the old text."""
-        known = self._of(path)
-        number = bisect_right(known, row - 1, key=lambda each: each[0]) - 1
-        if number >= 0 and row - 1 < known[number][1]:
-            return EditedPlace(path, known[number][0] + 1, True)
+        stretches = self._of(path)
+        number = bisect_right(stretches, row - 1, key=lambda each: each[0]) - 1
+        if number >= 0 and row - 1 < stretches[number][1]:
+            return EditedPlace(path, stretches[number][0] + 1, True)
         return EditedPlace(path, row, False)
 
     def place_after(self, path: str, row: int) -> EditedPlace:
         """The place of a row of the new text."""
-        known = self._of(path)
-        number = bisect_right(known, row - 1, key=lambda each: each[2]) - 1
+        stretches = self._of(path)
+        number = bisect_right(stretches, row - 1, key=lambda each: each[2]) - 1
         if number < 0:
             return EditedPlace(path, row, False)
-        first, end, _, new_end = known[number]
+        first, end, _, new_end = stretches[number]
         if row - 1 < new_end:
             return EditedPlace(path, first + 1, True)
         return EditedPlace(path, row - new_end + end, False)
@@ -97,18 +97,18 @@ def new_mistakes(
         edited: the files.
         rules: those that have found them.
     """
-    found: dict[tuple[EditedPlace, str], list[Finding]] = {}
+    later: dict[tuple[EditedPlace, str], list[Finding]] = {}
     for each in after:
         place = edited.place_after(each.path, each.span.start.row)
-        found.setdefault((place, each.code), []).append(each)
-    known: dict[tuple[EditedPlace, str], list[Finding]] = {}
+        later.setdefault((place, each.code), []).append(each)
+    earlier: dict[tuple[EditedPlace, str], list[Finding]] = {}
     for each in before:
         place = edited.place_before(each.path, each.span.start.row)
-        known.setdefault((place, each.code), []).append(each)
-    gone = Counter(
-        _function(each) for at, those in known.items() for each in those[len(found.get(at, ())) :]
+        earlier.setdefault((place, each.code), []).append(each)
+    losses = Counter(
+        _function(each) for at, those in earlier.items() for each in those[len(later.get(at, ())) :]
     )
-    gone.subtract(map(_function, fixed))
+    losses.subtract(map(_function, fixed))
     silences = {rule.code: rule.supersedes for rule in rules}
     silenced = {  # as in `filtering.without_superseded`
         (edited.place_before(path, span.start.row), code)
@@ -117,12 +117,12 @@ def new_mistakes(
         for path, span in ((each.path, each.span), *((of.path, of.span) for of in each.related))
     }
     new: list[Finding] = []
-    for (place, code), those in found.items():
-        for each in those[len(known.get((place, code), ())) :]:
+    for (place, code), those in later.items():
+        for each in those[len(earlier.get((place, code), ())) :]:
             if each.group not in SERIOUS:
                 continue
-            if gone[_function(each)] > 0:
-                gone[_function(each)] -= 1
+            if losses[_function(each)] > 0:
+                losses[_function(each)] -= 1
             elif (place, code) not in silenced:
                 new.append(each)
     return new

@@ -27,8 +27,8 @@ class FixOutcome:
         before: the texts of the changed files as they were read, by root-relative path.
         after: their new texts.
         applied: the findings that were fixed, placed in the text of their round.
-        found: how many findings there were before.
-        left: how many there are after.
+        total: how many findings there were before.
+        rest: how many there are after.
         withheld: sentences about the fixes that would bring a mistake.
     """
 
@@ -37,19 +37,19 @@ class FixOutcome:
     before: Mapping[str, Text]
     after: Mapping[str, str]
     applied: tuple[Finding, ...]
-    found: int
-    left: int
+    total: int
+    rest: int
     withheld: tuple[str, ...] = ()
 
     @property
     def fixed(self) -> int:
         """How many findings are gone because of the fixes: one fix may end several."""
-        return max(len(self.applied), self.found - self.left) if self.applied else 0
+        return max(len(self.applied), self.total - self.rest) if self.applied else 0
 
     @property
     def new(self) -> int:
         """How many of those that are left were not there before, so that the numbers add up."""
-        return self.left - (self.found - self.fixed)
+        return self.rest - (self.total - self.fixed)
 
 
 def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
@@ -59,9 +59,9 @@ def fix_project(request: Request, unsafe: bool = False) -> FixOutcome:
     that brings a mistake which was not there is withheld, and named.
     """
     rounds = Rounds(request, UNSAFE if unsafe else SAFE)
-    known = rounds.recall()
-    if known is not None:
-        return _finish(rounds.first, *known)
+    cached = rounds.recall()
+    if cached is not None:
+        return _finish(rounds.first, *cached)
     settled = rounds.run()
     while mistakes := rounds.brought(settled):
         rounds.withhold(settled, mistakes)
@@ -83,8 +83,8 @@ def write_project(
     outcome, problems = fixed.outcome, tuple[str, ...]()
     if written.paths != fixed.after.keys():
         outcome = engine.run(request)
-        told = (*fixed.outcome.problems, *outcome.problems)
-        outcome = replace(outcome, problems=tuple(dict.fromkeys(told)))
+        sentences = (*fixed.outcome.problems, *outcome.problems)
+        outcome = replace(outcome, problems=tuple(dict.fromkeys(sentences)))
         # A file that has changed may have been fixed, by another run for one.
         fixes = fixable(outcome.findings, UNSAFE if unsafe else SAFE)
         settled = written.changed - {finding.path for finding in fixes}
@@ -119,8 +119,8 @@ def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> 
         before={path: fixed.before[path] for path in fixed.before if path in paths},
         after={path: fixed.after[path] for path in fixed.after if path in paths},
         applied=applied,
-        found=len(applied) + len(outcome.findings),
-        left=len(outcome.findings),
+        total=len(applied) + len(outcome.findings),
+        rest=len(outcome.findings),
         withheld=fixed.withheld,
     )
 
@@ -134,7 +134,7 @@ def _finish(first: Outcome, settled: Settled, withheld: tuple[str, ...]) -> FixO
         before={path: first.texts[path] for path in changed},
         after={path: texts[path] for path in changed},
         applied=tuple(each.finding for path in changed for each in settled.applied[path]),
-        found=len(first.findings),
-        left=len(last.findings),
+        total=len(first.findings),
+        rest=len(last.findings),
         withheld=withheld,
     )

@@ -51,9 +51,9 @@ def _requoted(text: Text, edit: Edit) -> Edit:
     if any(IN_STRING.search(line) for line in lines):
         return edit
 
-    def single(found: re.Match[str]) -> str:
-        word = found["word"]
-        stays = word is None or any(found.group() in line for line in lines)
-        return found.group() if stays else f"'{word}'"
+    def single(match: re.Match[str]) -> str:
+        word = match["word"]
+        stays = word is None or any(match.group() in line for line in lines)
+        return match.group() if stays else f"'{word}'"
 
     return replace(edit, text=WRITTEN.sub(single, edit.text))

@@ -91,20 +91,20 @@ class Rounds:
     def recall(self) -> tuple[Settled, tuple[str, ...]] | None:
         """The end of the same rounds before, and what was withheld, where the cache knows."""
         cache = self._cache
-        known = cache.get(self._key, KeptFixes) if cache is not None else None
-        if known is None:
+        cached = cache.get(self._key, KeptFixes) if cache is not None else None
+        if cached is None:
             return None
-        outcome = engine.run(self._overlaid(known.texts)) if known.texts else self.first
-        return Settled(outcome, known.texts, known.applied, known.problems), known.withheld
+        outcome = engine.run(self._overlaid(cached.texts)) if cached.texts else self.first
+        return Settled(outcome, cached.texts, cached.applied, cached.problems), cached.withheld
 
     def keep(self, settled: Settled, withheld: tuple[str, ...]) -> None:
         """Keep what all rounds have come to."""
         if self._cache is not None and not settled.outcome.problems:
             texts, applied = dict(settled.texts), {**settled.applied}
-            kept = KeptFixes(
+            entry = KeptFixes(
                 texts, {p: [*of] for p, of in applied.items()}, [*settled.problems], withheld
             )
-            self._cache.put(self._key, kept)
+            self._cache.put(self._key, entry)
 
     @property
     def _cache(self) -> Cache | None:
@@ -148,8 +148,8 @@ class Rounds:
         Args:
             named: one of what may be fixed in the project as it is.
         """
-        chosen = replace(self.first, findings=(named.finding,))
-        changes = fix_round(chosen, self._overlaid({}), self._allow)
+        part = replace(self.first, findings=(named.finding,))
+        changes = fix_round(part, self._overlaid({}), self._allow)
         if not changes.fixed:
             return Settled(self.first, {}, {}, changes.problems)
         texts = {path: fixed.text for path, fixed in changes.fixed.items()}
@@ -165,16 +165,16 @@ class Rounds:
             for each in self.named(outcome)
             if each.identity not in self.withheld and each.identity not in without
         ]
-        chosen = replace(outcome, findings=tuple(each.finding for each in named))
-        changes = fix_round(chosen, self._overlaid(texts), self._allow)
+        part = replace(outcome, findings=tuple(each.finding for each in named))
+        changes = fix_round(part, self._overlaid(texts), self._allow)
         return changes, {id(each.finding): each for each in named}
 
     def named(self, outcome: Outcome) -> list[FixableFinding]:
         """The findings that have a fix which may be applied."""
-        left = [f for f in fixable(outcome.findings, self._allow) if f.path in outcome.texts]
+        findings = [f for f in fixable(outcome.findings, self._allow) if f.path in outcome.texts]
         return [
             FixableFinding(finding, identity, place_of(finding, outcome.texts[finding.path]))
-            for finding, identity in zip(left, identities(left, outcome.texts), strict=True)
+            for finding, identity in zip(findings, identities(findings, outcome.texts), strict=True)
         ]
 
     def _overlaid(self, texts: Mapping[str, str]) -> Request:
@@ -213,18 +213,18 @@ class Rounds:
         They are looked for among those of what is found in the project as it is. What these make
         room for is fixed whenever they are, and so goes with them.
         """
-        known = {each.identity for each in self.named(self.first)}
+        first_ids = {each.identity for each in self.named(self.first)}
         fixed = {each.identity: each for each in settled.fixed}
-        tried = [each for name, each in fixed.items() if name in known] or [*fixed.values()]
+        suspects = [each for name, each in fixed.items() if name in first_ids] or [*fixed.values()]
         before = len(self.withheld)
-        self._harmless([], tried, mistakes, {each.identity for each in tried})
+        self._harmless([], suspects, mistakes, {each.identity for each in suspects})
         if len(self.withheld) == before:  # the mistakes come of what is tried in no half
-            self._withhold(tried, mistakes)
+            self._withhold(suspects, mistakes)
 
     def _harmless(
         self,
         good: Sequence[FixableFinding],
-        tried: Sequence[FixableFinding],
+        suspects: Sequence[FixableFinding],
         mistakes: Sequence[str],
         every: AbstractSet[Identity],
     ) -> Sequence[FixableFinding]:
@@ -232,24 +232,24 @@ class Rounds:
 
         Args:
             good: those of which it is known.
-            tried: those that bring these mistakes together with the good ones.
+            suspects: those that bring these mistakes together with the good ones.
             every: all that are looked at.
         """
-        if len(tried) == 1:
-            self._withhold(tried, mistakes)
+        if len(suspects) == 1:
+            self._withhold(suspects, mistakes)
             return good
-        middle = len(tried) // 2
-        for half in tried[:middle], tried[middle:]:
-            found = self.brought(self.run(every - {each.identity for each in (*good, *half)}))
-            good = self._harmless(good, half, found, every) if found else [*good, *half]
+        middle = len(suspects) // 2
+        for half in suspects[:middle], suspects[middle:]:
+            of_half = self.brought(self.run(every - {each.identity for each in (*good, *half)}))
+            good = self._harmless(good, half, of_half, every) if of_half else [*good, *half]
         return good
 
     def _withhold(self, those: Iterable[FixableFinding], mistakes: Sequence[str]) -> None:
         for each in those:
-            said = (
+            sentence = (
                 f"{each.place}: {each.finding.code} not fixed: that would introduce {mistakes[0]}"
             )
-            self.withheld[each.identity] = said
+            self.withheld[each.identity] = sentence
 
 
 def watching(settings: Settings) -> Settings:

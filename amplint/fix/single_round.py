@@ -115,15 +115,15 @@ def _in_style(path: str, before: Text, fixed: Fixed, files: RoundFiles) -> str:
 
 def without_orphans(path: str, before: Text, new: str, files: RoundFiles) -> str:
     """The new text without the imports that the fixes have left unused."""
-    gone = [
+    leftovers = [
         orphan
         for orphan in orphans(parsed(before.text), parsed(new))
         if not (orphan.at_top and _is_for_others(path, before, orphan.names, files))
     ]
-    if not gone:
+    if not leftovers:
         return new
     text = replace(before, text=new)
-    pruned = without(text, gone)
+    pruned = without(text, leftovers)
     return new if objection(text, pruned) else pruned
 
 
@@ -141,12 +141,12 @@ def _names_one_of(text: str, names: Iterable[str]) -> bool:
     return bool(text) and any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
 
 
-def _is_taken(path: str, name: str, files: RoundFiles, seen: frozenset[str] = frozenset()) -> bool:
+def _is_taken(path: str, name: str, files: RoundFiles, trail: frozenset[str] = frozenset()) -> bool:
     """Whether another file of the project may take the name from the file at `path`, by itself or
     by a star, to use it or to hand it on."""
     word, by_name, by_star = stem(path), exported(path, name), starred(path)
     for other, text in files.beside(path):
-        if other in seen or word not in text:
+        if other in trail or word not in text:
             continue
         try:
             if by_name.search(text):
@@ -158,7 +158,7 @@ def _is_taken(path: str, name: str, files: RoundFiles, seen: frozenset[str] = fr
                     return True
         except Exception:  # what cannot be read imports nothing
             continue
-        if by_star.search(text) and _is_taken(other, name, files, seen | {path}):
+        if by_star.search(text) and _is_taken(other, name, files, trail | {path}):
             return True
     return False
 

@@ -36,12 +36,12 @@ def newly_unbound(before: ast.Module, after: ast.Module) -> frozenset[str]:
 @lru_cache(maxsize=4)  # of one file the old text is asked for with each of the new ones
 def unbound_reads(module: ast.Module) -> frozenset[tuple[str, str]]:
     """The scopes of a module, by their names, with what they read where it may be unbound."""
-    found: set[tuple[str, str]] = set()
+    reads: set[tuple[str, str]] = set()
     names, _ = names_of(module.body)
     declared = (node.names for node in ast.walk(module) if isinstance(node, ast.Global))
     outer = None if "*" in names else frozenset(names).union(*declared)  # a star may bind any
-    deeply(lambda: _Paths(module, "", outer, found).run(module))
-    return frozenset(found)
+    deeply(lambda: _Paths(module, "", outer, reads).run(module))
+    return frozenset(reads)
 
 
 class _Paths(Builder):
@@ -52,23 +52,23 @@ class _Paths(Builder):
         name: of it, with those around it.
         outer: the names that the scopes around it have, at whatever time, and of a module its own;
             None where any may be there.
-        found: takes what may be unbound, also in the scopes within.
+        reads: takes what may be unbound, also in the scopes within.
     """
 
     def __init__(
-        self, scope: Scope, name: str, outer: Names | None, found: set[tuple[str, str]]
+        self, scope: Scope, name: str, outer: Names | None, reads: set[tuple[str, str]]
     ) -> None:
         kind = KINDS.get(type(scope), "function")
-        given = () if isinstance(scope, ast.Module | ast.ClassDef) else tuple(params(scope.args))
+        args = () if isinstance(scope, ast.Module | ast.ClassDef) else tuple(params(scope.args))
         place = (1, 0, 1, 0) if isinstance(scope, ast.Module) else where(scope)
         super().__init__(
             FunctionFacts(
-                name, "", "", name, kind, None, None, given, (), False, frozenset(), place
+                name, "", "", name, kind, None, None, args, (), False, frozenset(), place
             ),
             self._look_into,
         )
         self._outer = outer
-        self._found = found
+        self._reads = reads
         self._type_parameters = {each.name for each in getattr(scope, "type_params", ())}
 
     def _look_into(self, scope: ast.AST, _: FunctionFacts) -> str:
@@ -79,7 +79,7 @@ class _Paths(Builder):
         outer = self._outer
         if outer is not None and self.facts.kind in ("function", "lambda"):
             outer |= self.locals
-        _Paths(scope, name, outer, self._found).run(scope)
+        _Paths(scope, name, outer, self._reads).run(scope)
         return name
 
     def load(self, name: str, place: Location) -> int:
@@ -89,7 +89,7 @@ class _Paths(Builder):
             is_own = name in self.locals and kind in ("function", "lambda")
             is_there = self._outer is None or (name in self._outer and kind != "module")
             if is_own or not (is_there or name in GIVEN or name in self._type_parameters):
-                self._found.add((self.facts.qualname, name))
+                self._reads.add((self.facts.qualname, name))
         return super().load(name, place)
 
     def merge(self, environments: Sequence[Env | None], place: Location) -> Env | None:

@@ -53,14 +53,14 @@ def orphans(before: ast.Module, after: ast.Module) -> Iterator[Orphan]:
             yield from _orphans_of(earlier[key], scope)
 
 
-def without(text: Text, gone: Iterable[Orphan]) -> str:
+def without(text: Text, leftovers: Iterable[Orphan]) -> str:
     """The text without these imports.
 
     An import that says `noqa`, or that cannot go without a comment, stays. One that is all of its
     block goes with the `if` of that block, or stays.
     """
     by_statement: dict[ast.Import | ast.ImportFrom, list[Orphan]] = defaultdict(list)
-    for orphan in gone:
+    for orphan in leftovers:
         by_statement[orphan.statement].append(orphan)
     edits: set[Edit] = set()
     for those in by_statement.values():
@@ -155,13 +155,13 @@ def _orphans_of(before: ast.AST, after: ast.Module | Function) -> Iterator[Orpha
     ]
     if not imports or (isinstance(after, Function) and _shares_names(after)):
         return
-    lost = _used_names(before) - (left := _used_names(after))
+    lost = _used_names(before) - (remaining := _used_names(after))
     at_top = isinstance(after, ast.Module)
     for statement, block, branch in imports:
         for alias in statement.names:
             names = _bound(statement, alias)
             # `from x import y as y` is there for others
-            if names & lost and not names & left and alias.asname != alias.name:
+            if names & lost and not names & remaining and alias.asname != alias.name:
                 yield Orphan(names, at_top, block, statement, alias, branch)
 
 
@@ -194,14 +194,14 @@ def _shares_names(function: Function) -> bool:
     return any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(function))
 
 
-Gone = Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
+ByStatement = Mapping[ast.Import | ast.ImportFrom, Sequence[Orphan]]
 
 
-def _is_done_with(block: Sequence[ast.stmt], gone: Gone) -> bool:
+def _is_done_with(block: Sequence[ast.stmt], by_statement: ByStatement) -> bool:
     """Whether nothing would stay in a block but what takes the place of the imports."""
-    names = {name for those in gone.values() for each in those for name in each.names}
+    names = {name for those in by_statement.values() for each in those for name in each.names}
     return all(
-        len(gone.get(each, ())) == len(each.names)
+        len(by_statement.get(each, ())) == len(each.names)
         if isinstance(each, (ast.Import, ast.ImportFrom))
         else _sets_one_of(names, each)
         for each in block
@@ -217,34 +217,34 @@ def _sets_one_of(names: set[str], statement: ast.stmt) -> bool:
     )
 
 
-def _is_needless(branch: ast.If, gone: Gone) -> bool:
+def _is_needless(branch: ast.If, by_statement: ByStatement) -> bool:
     """Ex) `if self.args.fp16: from torch.cuda import amp`, or with `else: amp = None`"""
     return all(isinstance(node, PURE) for node in ast.walk(branch.test)) and _is_done_with(
-        branch.orelse, gone
+        branch.orelse, by_statement
     )
 
 
 def _removals(text: Text, those: Sequence[Orphan]) -> list[Edit]:
     """How to remove some of the names of a statement, or all of it."""
     statement, block = those[0].statement, those[0].block
-    gone = [any(alias is orphan.alias for orphan in those) for alias in statement.names]
-    if all(gone):
+    cuts = [any(alias is orphan.alias for orphan in those) for alias in statement.names]
+    if all(cuts):
         return _whole_lines(text, statement, block)
-    return removed_names(text, statement, gone)
+    return removed_names(text, statement, cuts)
 
 
 def removed_names(
-    text: Text, statement: ast.Import | ast.ImportFrom, gone: Sequence[bool]
+    text: Text, statement: ast.Import | ast.ImportFrom, cuts: Sequence[bool]
 ) -> list[Edit]:
     """How to remove some of the names of a statement, but not all; not at all with a comment."""
     if any("#" in text.line(row) for row in _rows(statement)):
         return []
-    kept = max(index for index, removed in enumerate(gone) if not removed)
+    last = max(index for index, removed in enumerate(cuts) if not removed)
     starts = [text.offset(each.lineno, each.col_offset) for each in statement.names]
-    edits = [Edit(starts[i], starts[i + 1], "") for i in range(kept) if gone[i]]
-    if kept + 1 < len(gone):
+    edits = [Edit(starts[i], starts[i + 1], "") for i in range(last) if cuts[i]]
+    if last + 1 < len(cuts):
         edits.append(
-            Edit(end_of(text, statement.names[kept]), end_of(text, statement.names[-1]), "")
+            Edit(end_of(text, statement.names[last]), end_of(text, statement.names[-1]), "")
         )
     return edits
 

@@ -45,7 +45,7 @@ class ConfiguredValue(NamedTuple):
     span: Span | None = None
 
 
-def told(models: Models, texts: Mapping[str, str]) -> tuple[StatedPrecision, ...]:
+def stated_precisions(models: Models, texts: Mapping[str, str]) -> tuple[StatedPrecision, ...]:
     """The precisions that configuration files ask of the frameworks which the project names.
 
     Args:
@@ -58,15 +58,15 @@ def told(models: Models, texts: Mapping[str, str]) -> tuple[StatedPrecision, ...
         rows = [each for each in models.settings if may_hold(each[1], path, texts[path])]
         if rows:
             fitting[path] = rows
-    asked = {framework for rows in fitting.values() for framework, _ in rows}
-    named = {framework for framework in asked if models.is_named(framework, texts.values())}
-    found: list[StatedPrecision] = []
+    frameworks = {framework for rows in fitting.values() for framework, _ in rows}
+    named = {framework for framework in frameworks if models.is_named(framework, texts.values())}
+    precisions: list[StatedPrecision] = []
     for path in [*fitting][:MOST_FILES]:
         rows = [each for each in fitting[path] if each[0] in named]
         document = read(path, texts[path]) if rows else None
         if document is not None:
-            found += in_document(rows, document, path)
-    return tuple(found)
+            precisions += in_document(rows, document, path)
+    return tuple(precisions)
 
 
 def may_hold(row: Setting, path: str, text: str) -> bool:
@@ -94,7 +94,7 @@ def in_document(
         value = document.value(row.key)
         if framework in heard or value is None:
             continue
-        if any(not fits(wanted, document.value(key)) for key, wanted in row.also.items()):
+        if any(not fits(text, document.value(key)) for key, text in row.also.items()):
             continue
         dtype = dtype_of(row, value)
         if dtype is not None:
@@ -104,14 +104,14 @@ def in_document(
 
 def dtype_of(row: Setting, value: ConfiguredValue) -> str | None:
     """The dtype of the region that a value opens, "" for a cast; None where the row has it not."""
-    for known, dtype in row.values.items():
-        if fits(known, value):
+    for text, dtype in row.values.items():
+        if fits(text, value):
             return dtype
-    return "" if any(fits(known, value) for known in row.casts) else None
+    return "" if any(fits(text, value) for text in row.casts) else None
 
 
-def fits(wanted: str, value: ConfiguredValue | None) -> bool:
-    return value is not None and wanted in (value.written, ANY)
+def fits(text: str, value: ConfiguredValue | None) -> bool:
+    return value is not None and text in (value.written, ANY)
 
 
 class ConfigurationFile:
@@ -127,14 +127,14 @@ class ConfigurationFile:
 
     def value(self, key: str) -> ConfiguredValue | None:
         """The value of a key, `a.b` for `b` of `a`; None where it has none, None included."""
-        found: object = self._values
+        value: object = self._values
         for part in (key,) if key in self._values else key.split("."):
-            found = item(found, part)
-        if isinstance(found, ast.expr):
-            word = last_word(found)
-            span = found.lineno, found.col_offset, found.end_lineno or 0, found.end_col_offset or 0
+            value = item(value, part)
+        if isinstance(value, ast.expr):
+            word = last_word(value)
+            span = value.lineno, value.col_offset, value.end_lineno or 0, value.end_col_offset or 0
             return ConfiguredValue(word, span) if word is not None else None
-        return ConfiguredValue(written(found)) if found is not None and found is not False else None
+        return ConfiguredValue(written(value)) if value is not None and value is not False else None
 
 
 def item(of: object, name: str) -> object:

@@ -56,7 +56,7 @@ def model_of(text: str) -> Model:
 def validation_message(error: str, document: object) -> str:
     """An error of msgspec, whose place is given as the rows are counted by people, with a name."""
     what, _, where = error.rpartition(" - at `$") if " - at `$" in error else (error, "", "")
-    what = UNKNOWN_FIELD.sub(lambda field: shown(field[1]), VALUE.sub("", what))
+    what = UNKNOWN_FIELD.sub(lambda field: in_message(field[1]), VALUE.sub("", what))
     steps = STEP.findall(where)
     if not steps:
         return what
@@ -74,10 +74,10 @@ def called(row: object) -> str:
     """The first name of a row, if it is one."""
     names = row.get("names") if isinstance(row, dict) else None
     first = names[0] if isinstance(names, list) and names else None
-    return f" ({shown(first)})" if isinstance(first, str) and is_name(first) else ""
+    return f" ({in_message(first)})" if isinstance(first, str) and is_name(first) else ""
 
 
-def shown(name: str) -> str:
+def in_message(name: str) -> str:
     """A name in a message, if it is one that can be shown."""
     return f"`{name}`" if is_name(name) else "with an invalid name"
 
@@ -104,8 +104,8 @@ def check(model: Model) -> None:
         raise ModelError(f"it has more than {MOST_SETTINGS} settings")
     if len(model.packages) > MOST_PACKAGES:
         raise ModelError(f"it has more than {MOST_PACKAGES} packages")
-    asked = [m.asks for cls in model.classes for m in cls.methods if m.asks is not None]
-    if not all(map(DTYPE.fullmatch, asked)):
+    dtypes = [m.asks for cls in model.classes for m in cls.methods if m.asks is not None]
+    if not all(map(DTYPE.fullmatch, dtypes)):
         raise ModelError("a method asks for an invalid dtype; write for example `float16`")
     check_dtypes("precision", model.precision)
     check_dtypes("setting", model.settings)

@@ -25,8 +25,8 @@ def text_of(name: str) -> str:
     for model, text in zip(bundled(), bundled_texts(), strict=True):
         if name in (model.name, *model.packages):
             return text
-    known = ", ".join(model.name for model in bundled())
-    raise ModelError(f"there is no model `{name}`: there are {known}, and your own files")
+    names = ", ".join(model.name for model in bundled())
+    raise ModelError(f"there is no model `{name}`: there are {names}, and your own files")
 
 
 def read(file: Path) -> str:

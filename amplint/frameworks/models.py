@@ -35,7 +35,7 @@ class Names(Generic[Named]):
         self._exact: dict[str, list[Named]] = {}
         self._patterns: list[tuple[str, Named]] = []
         # Each call of a library asks for its name: without this, recbole takes a tenth longer.
-        self._known: dict[str, tuple[Named, ...]] = {}
+        self._rows: dict[str, tuple[Named, ...]] = {}
         for name, row in rows:
             if ANY in name:
                 self._patterns.append((name, row))
@@ -44,10 +44,10 @@ class Names(Generic[Named]):
 
     def of(self, name: str) -> tuple[Named, ...]:
         """The rows that a name means, exact ones first."""
-        if name not in self._known:
+        if name not in self._rows:
             fitting = (row for pattern, row in self._patterns if fits(pattern, name))
-            self._known[name] = (*self._exact.get(name, ()), *fitting)
-        return self._known[name]
+            self._rows[name] = (*self._exact.get(name, ()), *fitting)
+        return self._rows[name]
 
 
 def fits(pattern: str, name: str) -> bool:
@@ -211,8 +211,8 @@ class Models:
             names: the dotted names of its bases. A class of the project itself is known by its name
                 alone, as `.Name`: only a row of `*.Name` means it, too.
         """
-        found = [row for name in names for row in self._classes.of(name)]
-        return tuple({id(row): row for row in found}.values())
+        rows = [row for name in names for row in self._classes.of(name)]
+        return tuple({id(row): row for row in rows}.values())
 
     def method(self, classes: tuple[ClassRow, ...], name: str) -> MethodRow | None:
         """The row of a method of what derives from some classes."""
@@ -245,25 +245,25 @@ class Models:
         return self.classes([type_]) if type_ != UNKNOWN_TYPE else self._of_kind.get(kind, ())
 
     def precision(
-        self, name: str, given: Callable[[str, int | None], object]
+        self, name: str, constant_of: Callable[[str, int | None], object]
     ) -> ChosenPrecision | None:
         """The precision that a call of this dotted name asks for; None where it says none.
 
         Args:
-            given: the constant that the call has for an argument, by name and position; None
+            constant_of: the constant that the call has for an argument, by name and position; None
                 where it has none, and UNSURE for what is no constant.
         """
-        found = None
+        choice = None
         for row in self._precision.of(name):
-            constant = given(row.argument, row.position)
-            instead = given(row.unless, None) if row.unless is not None else None
+            constant = constant_of(row.argument, row.position)
+            instead = constant_of(row.unless, None) if row.unless is not None else None
             if UNSURE in (constant, instead):
-                found = ChosenPrecision(self.framework_of(row), None, sure=False)
+                choice = ChosenPrecision(self.framework_of(row), None, sure=False)
             elif instead is None and written(constant) in row.values:
                 return ChosenPrecision(self.framework_of(row), row.values[written(constant)])
-            elif constant is not None and (found is None or found.sure):
-                found = ChosenPrecision(self.framework_of(row), None)
-        return found
+            elif constant is not None and (choice is None or choice.sure):
+                choice = ChosenPrecision(self.framework_of(row), None)
+        return choice
 
     def takes_precision(self, name: str) -> bool:
         """Whether a call of this dotted name can ask for a precision."""
@@ -313,9 +313,9 @@ def written(value: object) -> str:
 def bundled_texts() -> tuple[str, ...]:
     """The texts of the models that come with amplint."""
     folder = files("amplint.frameworks")
-    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
-    found.sort(key=OTHERS.__eq__)  # which speaks where no framework does
-    return tuple(folder.joinpath(name).read_text("utf-8") for name in found)
+    names = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
+    names.sort(key=OTHERS.__eq__)  # which speaks where no framework does
+    return tuple(folder.joinpath(name).read_text("utf-8") for name in names)
 
 
 @cache

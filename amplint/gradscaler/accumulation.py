@@ -98,11 +98,11 @@ def precisions_of(inference: Inference, function: str) -> Iterator[str | None]:
     own = list(makers_in(inference, inference.states[function]))
     states = inference.states.values() if not own else ()
     for state, node, name in own or (m for s in states for m in makers_in(inference, s)):
-        chosen = chosen_by(inference, state, node, name)
-        if chosen is None or not is_gathering(inference, state, node, name):
+        precision = chosen_by(inference, state, node, name)
+        if precision is None or not is_gathering(inference, state, node, name):
             yield ""
         else:
-            yield chosen.dtype or "" if chosen.sure else None
+            yield precision.dtype or "" if precision.sure else None
 
 
 def makers_in(inference: Inference, state: State) -> Iterator[tuple[State, Node, str]]:
@@ -119,23 +119,23 @@ def makers_in(inference: Inference, state: State) -> Iterator[tuple[State, Node,
 def chosen_by(inference: Inference, state: State, node: Node, name: str) -> ChosenPrecision | None:
     """The precision that a call asks for; None where it says none."""
 
-    def given(argument: str, position: int | None) -> object:
+    def constant_of(argument: str, position: int | None) -> object:
         at = node.argument(position, argument)
-        return told(state.values[at]) if at >= 0 else None
+        return constant_or_unsure(state.values[at]) if at >= 0 else None
 
-    return inference.files.models.precision(name, given)
+    return inference.files.models.precision(name, constant_of)
 
 
 def is_gathering(inference: Inference, state: State, node: Node, name: str) -> bool:
     """Whether a call asks for more than one batch to be gathered."""
     maker = inference.files.models.maker(name)
-    given = (node.argument(None, each) for each in maker.gathering) if maker is not None else ()
-    return any(told(state.values[at]) not in (None, 1) for at in given if at >= 0)
+    arguments = (node.argument(None, each) for each in maker.gathering) if maker is not None else ()
+    return any(constant_or_unsure(state.values[at]) not in (None, 1) for at in arguments if at >= 0)
 
 
-def told(value: Value) -> object:
+def constant_or_unsure(value: Value) -> object:
     """The constant that a value is; None for None, and UNSURE for what is none."""
     if value == frozenset({NONE}):
         return None
-    known = constant(value)
-    return UNSURE if known is None else known
+    literal = constant(value)
+    return UNSURE if literal is None else literal

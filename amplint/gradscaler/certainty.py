@@ -73,19 +73,19 @@ class Certainty:
         self.is_complete = trace.is_complete
         self.guarded: dict[StepCall, set[Decision]] = {}  # by call, the tests that it is made under
         self.outcomes = Outcomes(trace.symbols)
-        self._tried: dict[object, Trial] = {}
-        self._taken: dict[tuple[int, Situation, Scalers | None], Taken] = {}
+        self._trials: dict[object, Trial] = {}
+        self._effects: dict[tuple[int, Situation, Scalers | None], StepEffect] = {}
 
     def certain_pairs(self) -> dict[CertainPair, str]:
         """The mistakes that are certain, each with the text of the exception."""
-        possible = self.tried(NOTHING_DECIDED).possible
+        possible = self.trial(NOTHING_DECIDED).possible
         faults: dict[CertainPair, list[Fault]] = {}
         for fault in in_order(possible):
             faults.setdefault(self.pair(fault), []).append(fault)
         return {
-            pair: made[0].raises
-            for pair, made in faults.items()
-            if not any(map(self.has_remedy, made)) and self.is_certain(pair, made)
+            pair: ways[0].raises
+            for pair, ways in faults.items()
+            if not any(map(self.has_remedy, ways)) and self.is_certain(pair, ways)
         }
 
     def is_certain(self, pair: CertainPair, faults: list[Fault]) -> bool:
@@ -103,14 +103,14 @@ class Certainty:
             before = [each for each in first if each < step]
             if before:
                 ends.setdefault(step, self.ends(before[-1], step))
-        trials = {step: self.tried(decisions) for step, decisions in ends.items()}
+        trials = {step: self.trial(decisions) for step, decisions in ends.items()}
         wrong = any(not trials[step].certain.isdisjoint(faults) for step in trials)
         # What is so in one iteration may be otherwise in the next one.
         varies = any(map(self.varying, ends.values()))
         if wrong and not (varies and any(step in trials[step].right for step in trials)):
             return True
         return any(
-            fault in self.tried(decisions, free, outcome).certain
+            fault in self.trial(decisions, free, outcome).certain
             for fault in faults
             for decisions in (self.ends(fault.here, fault.there),)
             for free in self.free
@@ -142,15 +142,15 @@ class Certainty:
     @cached_property
     def free(self) -> list[frozenset[Symbolic]]:
         """The tests on a remainder, each with those that it is asked with."""
-        asked = [self.outcomes.atoms(tests) for tests in self.trace.tests.values()]
-        periodic = filter(self.trace.symbols.is_periodic, frozenset[Symbolic]().union(*asked))
+        atoms = [self.outcomes.atoms(tests) for tests in self.trace.tests.values()]
+        periodic = filter(self.trace.symbols.is_periodic, frozenset[Symbolic]().union(*atoms))
         groups = (
-            frozenset[Symbolic]().union(*(tests for tests in asked if test in tests))
+            frozenset[Symbolic]().union(*(tests for tests in atoms if test in tests))
             for test in sorted(periodic)
         )
         return list(dict.fromkeys(groups))
 
-    def tried(
+    def trial(
         self,
         decisions: frozenset[Decision],
         free: frozenset[Symbolic] = frozenset(),
@@ -162,16 +162,16 @@ class Certainty:
             free: other tests, which all have the same outcome.
         """
         key = decisions, free, outcome
-        if key not in self._tried:
-            if len(self._tried) > LIMITS["trials"]:
+        if key not in self._trials:
+            if len(self._trials) > LIMITS["trials"]:
                 self.is_complete = False
                 return UNTRIED
             outcomes = Outcomes(self.trace.symbols, decisions)
             for test in free:
                 if outcomes.of(test) is None:
                     outcomes.decide(test, outcome)
-            self._tried[key] = self.check(outcomes) if outcomes.is_possible else UNTRIED
-        return self._tried[key]
+            self._trials[key] = self.check(outcomes) if outcomes.is_possible else UNTRIED
+        return self._trials[key]
 
     def check(self, outcomes: Outcomes) -> Trial:
         """Pass all that happens, where tests have these outcomes, to the automaton."""
@@ -195,15 +195,17 @@ class Certainty:
             )
             if step.event is not None:
                 scalers = self.around.scalers_of(step.event, outcomes)
-                taken = [self.take(number, each, of) for each in situations for of in scalers]
-                faults = {fault for each in taken for fault in each.faults}
+                effects = [self.take(number, each, of) for each in situations for of in scalers]
+                faults = {fault for each in effects for fault in each.faults}
                 possible |= faults
-                always = set.intersection(*(each.violations for each in taken)) if faults else set()
+                always = (
+                    set.intersection(*(each.violations for each in effects)) if faults else set()
+                )
                 certain |= {fault for fault in faults if fault.violation in always}
-                if taken and not always:
+                if effects and not always:
                     right.add(number)
                 situations = dict.fromkeys(
-                    each.situation for each in taken if each.situation is not None
+                    each.situation for each in effects if each.situation is not None
                 )
             if len(situations) > LIMITS["situations"]:
                 self.is_complete = False
@@ -211,18 +213,18 @@ class Certainty:
             after.append(situations)
         return Trial(frozenset(possible), frozenset(certain), frozenset(right))
 
-    def take(self, number: int, situation: Situation, scalers: Scalers | None) -> Taken:
+    def take(self, number: int, situation: Situation, scalers: Scalers | None) -> StepEffect:
         """Make a step in a situation."""
         key = number, situation, scalers
-        if key not in self._taken:
+        if key not in self._effects:
             event = self.trace.steps[number].event
             assert event is not None
             turn = SituatedEvent(self.around, number, situation)
             faults = tuple(turn.take(event, scalers))
             for call in turn.calls:
                 self.guarded.setdefault(call, set()).update(event.guards)
-            self._taken[key] = Taken(faults, turn.situation())
-        return self._taken[key]
+            self._effects[key] = StepEffect(faults, turn.situation())
+        return self._effects[key]
 
     def event(self, step: int) -> Occurrence:
         event = self.trace.steps[step].event
@@ -237,18 +239,18 @@ class Certainty:
         """Whether the same test keeps the mistake and the right call apart: then it may well be the
         test that says whether the scaler is enabled. Not where the scaler itself was asked for, as
         in `if scaler is not None`: no other test is needed then."""
-        wanted = REMEDIES.get(fault.violation)
+        remedy = REMEDIES.get(fault.violation)
         roles = self.trace.roles
         guards = self.event(fault.here).guards
         decided = Outcomes(self.trace.symbols, guards)
-        if wanted is None or any(
+        if remedy is None or any(
             outcome and roles.get(test) is Role.SCALER for test, outcome in decided.decided.items()
         ):
             return False
-        asked = self.outcomes.atoms(test for test, _ in guards)
+        atoms = self.outcomes.atoms(test for test, _ in guards)
         return any(
-            decided.of(test) is not outcome and not asked.isdisjoint(self.outcomes.atoms([test]))
-            for test, outcome in self.guarded.get(wanted, ())
+            decided.of(test) is not outcome and not atoms.isdisjoint(self.outcomes.atoms([test]))
+            for test, outcome in self.guarded.get(remedy, ())
         )
 
     @cached_property
@@ -288,7 +290,7 @@ class Trial(NamedTuple):
 UNTRIED = Trial(frozenset(), frozenset(), frozenset())
 
 
-class Taken(NamedTuple):
+class StepEffect(NamedTuple):
     """The effect of a step in a situation: its mistakes, and the situation after it, if any."""
 
     faults: tuple[Fault, ...]

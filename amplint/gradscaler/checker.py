@@ -61,7 +61,7 @@ class Misuses:
     """The misuses of all scalers of a project; found when the first question comes.
 
     Args:
-        sites, known: see `EventIndex`.
+        sites, events: see `EventIndex`.
 
     Attributes:
         events: what was found of each function.
@@ -71,11 +71,11 @@ class Misuses:
         self,
         inference: Inference,
         sites: Mapping[str, Sequence[SiteId]],
-        known: Mapping[str, FunctionEvents] | None = None,
+        events: Mapping[str, FunctionEvents] | None = None,
     ) -> None:
         self._inference = inference
         self._sites = sites
-        self.events: Mapping[str, FunctionEvents] = known or {}
+        self.events: Mapping[str, FunctionEvents] = events or {}
         self.widened: list[str] = []  # functions of which not all could be looked at
 
     @cached_property
@@ -102,27 +102,27 @@ class Misuses:
             checked.append(checker)
             if not checker.is_complete:
                 self.widened.append(function)
-        found: dict[SiteId, dict[Violation, Misuse]] = {}
+        by_site: dict[SiteId, dict[Violation, Misuse]] = {}
         for pair, raises in sorted(claims.items(), key=lambda claim: claim[0].key):
             placed = innermost(pair, claims, checked)
             misuse = self._misuse(placed, raises)
-            found.setdefault(placed.here[0], {}).setdefault(pair.violation, misuse)
-        told = {pair.here[-1] for pair in claims} | {pair.there[-1] for pair in claims}
+            by_site.setdefault(placed.here[0], {}).setdefault(pair.violation, misuse)
+        ends = {pair.here[-1] for pair in claims} | {pair.there[-1] for pair in claims}
         for violation, here, there in Incompletes(self._inference, index).find():
-            if told.isdisjoint((here, there)):
+            if ends.isdisjoint((here, there)):
                 misuse = self._misused(violation, there)
-                found.setdefault(here, {}).setdefault(violation, misuse)
+                by_site.setdefault(here, {}).setdefault(violation, misuse)
         lost, unsaved = Violation.CLEARED_BEFORE_STEP, Violation.STATE_NOT_SAVED
         for zero, step in find_cleared(index):
-            if told.isdisjoint((zero, step)):
-                found.setdefault(zero, {}).setdefault(lost, self._misused(lost, step))
+            if ends.isdisjoint((zero, step)):
+                by_site.setdefault(zero, {}).setdefault(lost, self._misused(lost, step))
         micro = Violation.UNSCALED_EVERY_MICRO_BATCH
         for here, there, is_refused in unscaled_each_batch(self._inference):
             raises = UNSCALED_TWICE if is_refused else ""
-            found.setdefault(here, {}).setdefault(micro, self._misused(micro, there, (), raises))
+            by_site.setdefault(here, {}).setdefault(micro, self._misused(micro, there, (), raises))
         for site, step in Unsaved(self._inference, index).find():
-            found.setdefault(site, {}).setdefault(unsaved, self._misused(unsaved, step))
-        return {site: list(misuses.values()) for site, misuses in found.items()}
+            by_site.setdefault(site, {}).setdefault(unsaved, self._misused(unsaved, step))
+        return {site: list(misuses.values()) for site, misuses in by_site.items()}
 
     def _is_entry(self, index: EventIndex, function: str) -> bool:
         """Whether more comes together in a function than one call of another says already."""

@@ -56,10 +56,10 @@ class Unsaved:
         with the step of a scaler."""
         if not self._index.leading[TrainingPart.SCALES] or not self._is_resumed():
             return
-        found: dict[SiteId, SiteId] = {}
+        steps: dict[SiteId, SiteId] = {}
         for site, optimizer in self._checkpoints():
-            found.update(self._leaving_out(site, optimizer))
-        yield from found.items()
+            steps.update(self._leaving_out(site, optimizer))
+        yield from steps.items()
 
     def _leaving_out(self, site: SiteId, optimizer: int) -> Iterator[tuple[SiteId, SiteId]]:
         """A call that saves, with the step of a scaler; where nothing is wrong with it, the calls
@@ -72,12 +72,12 @@ class Unsaved:
         pending = [(site, optimizer)]
         for _ in range(CALLERS):
             following: list[tuple[SiteId, int]] = []
-            for each, given in pending:
+            for each, number in pending:
                 step = self._step_of(each[0])
                 if step is not None and not self._is_saved(each, step):
                     yield each, step
                 else:
-                    following += self._handing(each[0], given)
+                    following += self._handing(each[0], number)
             pending = following
 
     def _is_saved(self, site: SiteId, step: SiteId) -> bool:
@@ -92,10 +92,10 @@ class Unsaved:
 
     @cached_property
     def _callees(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        by_caller: dict[str, set[str]] = {}
         for (caller, _), callees in self._inference.calls.edges.items():
-            found.setdefault(caller, set()).update(callees)
-        return found
+            by_caller.setdefault(caller, set()).update(callees)
+        return by_caller
 
     # -- the program that a file is part of
 
@@ -115,8 +115,8 @@ class Unsaved:
             path = self._path(function)
             for node in state.graph.nodes:
                 if node.op == ops.IMPORT:
-                    found = self._inference.names.imported_files(path, node.data)
-                    imported.setdefault(path, set()).update(found)
+                    files = self._inference.names.imported_files(path, node.data)
+                    imported.setdefault(path, set()).update(files)
         return imported
 
     @cached_property
@@ -152,17 +152,17 @@ class Unsaved:
                 if node.op != ops.CALL:
                     continue
                 for operand in self._saved(function, number, node, state):
-                    held = self._optimizer_in(function, operand) if operand not in saved else None
-                    if held is not None:
+                    call = self._optimizer_in(function, operand) if operand not in saved else None
+                    if call is not None:
                         saved.add(operand)
                         is_here = encloses(node, state.graph.nodes[operand])
-                        yield (function, number if is_here else held), owner_of(state, held)
+                        yield (function, number if is_here else call), owner_of(state, call)
                         break
             if self._gives_state(function):
                 for number in state.graph.returns:
-                    held = self._optimizer_in(function, number)
-                    if held is not None:
-                        yield (function, held), owner_of(state, held)
+                    call = self._optimizer_in(function, number)
+                    if call is not None:
+                        yield (function, call), owner_of(state, call)
 
     def _gives_state(self, function: str) -> bool:
         """Whether a function is the `state_dict` of a class that can take such a state up again."""
@@ -182,18 +182,18 @@ class Unsaved:
     def _saved_parameters(self, function: str) -> list[tuple[int, str]]:
         """The parameters that a function saves: their positions in a call, and their names."""
         if function not in self._saved_by:
-            found = self._saved_by[function] = []
+            parameters = self._saved_by[function] = []
             state = self._inference.states.get(function)
             names = self._inference.functions[function].places
             for node in state.graph.nodes if state is not None else ():
                 if state is None or node.op != ops.CALL:
                     continue
                 saves = self._saves(state.values[node.operands[0]])
-                given = node.argument(0, "obj") if saves else -1
-                kept = state.graph.nodes[given] if given >= 0 else None
-                if kept is not None and kept.op == ops.PARAM:
-                    position = names.index(kept.data) if kept.data in names else len(names)
-                    found.append((position, kept.data))
+                argument = node.argument(0, "obj") if saves else -1
+                param = state.graph.nodes[argument] if argument >= 0 else None
+                if param is not None and param.op == ops.PARAM:
+                    position = names.index(param.data) if param.data in names else len(names)
+                    parameters.append((position, param.data))
         return self._saved_by[function]
 
     def _saves(self, callee: Value) -> bool:
@@ -211,8 +211,8 @@ class Unsaved:
             if node.op in (ops.PUT, ops.ADD):
                 return (node.operands[0], node.operands[-1])
             holds = node.op in COLLECTIONS | JOINS | {ops.RETURN} or node.operator == "BitOr"
-            given = node.operands if holds else ()
-            return tuple(each for each in given if each >= 0)
+            operands = node.operands if holds else ()
+            return tuple(each for each in operands if each >= 0)
 
         return next(
             (n for n in reachable([number], parts) if self._is_state_of_optimizer(function, n)),
@@ -246,9 +246,9 @@ class Unsaved:
         position = names.index(parameter.data) if parameter.data in names else len(names)
         for caller, call in self._index.sites(function):
             node = self._inference.states[caller].graph.nodes[call]
-            given = node.argument(position, parameter.data)
-            if given >= 0:
-                yield (caller, call), given
+            argument = node.argument(position, parameter.data)
+            if argument >= 0:
+                yield (caller, call), argument
 
     # -- who trains
 
@@ -280,14 +280,14 @@ class Unsaved:
         graph = self._inference.states[stepping].graph
         values = self._inference.states[stepping].values
         stored = {node.second for node in graph.nodes if node.op == ops.STORE}
-        made = any(
+        makes_scaler = any(
             node.op == ops.CALL
             and number not in stored
             and any(isinstance(a, Object) and a.kind == "scaler" for a in values[number])
             and symbols(values[node.operands[0]])
             for number, node in enumerate(graph.nodes)
         )
-        return not made or saving in self._called_by([stepping])
+        return not makes_scaler or saving in self._called_by([stepping])
 
     def _steps(self, functions: Iterable[str]) -> Iterator[tuple[SiteId, bool]]:
         """The steps that functions make, and whether each is one of a scaler."""
@@ -325,30 +325,30 @@ class Unsaved:
     def _holders(self, states: Collection[State]) -> frozenset[str] | None:
         """The classes of objects that hold a scaler, themselves or in what they hold; None where
         something else does."""
-        held: set[str] = set()
+        holders: set[str] = set()
         for _ in range(CALLERS):
-            before = set(held)
+            before = set(holders)
             for state in states:
                 for node in state.graph.nodes:
                     if node.op != ops.STORE:
                         continue
                     owners, value = (state.values[operand] for operand in node.operands)
-                    if not self._contains(value, held):
+                    if not self._contains(value, holders):
                         continue
                     if not owners or not all(isinstance(atom, Instance) for atom in owners):
                         return None
-                    held |= {atom.cls for atom in owners if isinstance(atom, Instance)}
-            if held == before:
+                    holders |= {atom.cls for atom in owners if isinstance(atom, Instance)}
+            if holders == before:
                 break
         hierarchy = self._inference.hierarchy
-        for cls in list(held):
-            held |= {*hierarchy.mro(cls), *hierarchy.subclasses(cls)}
-        for cls in held:
+        for cls in list(holders):
+            holders |= {*hierarchy.mro(cls), *hierarchy.subclasses(cls)}
+        for cls in holders:
             if "__getstate__" in self._inference.classes[cls].methods:
                 return None
             if hierarchy.library_bases(cls) - {"torch.nn.Module", "builtins.object"}:
                 return None
-        return frozenset(held)
+        return frozenset(holders)
 
     def _contains(self, value: Value, holders: frozenset[str] | set[str], depth: int = 0) -> bool:
         """Whether a value is a scaler, or holds one."""
@@ -371,12 +371,12 @@ class Unsaved:
         for number, node in enumerate(state.graph.nodes):
             keeps = node.op in (ops.DICT, ops.LIST, ops.SET, ops.PUT, ops.ADD, ops.YIELD)
             if keeps or (node.op == ops.ATTR and node.data == "__dict__"):
-                given = node.operands
+                operands = node.operands
             elif node.op == ops.CALL and not self._is_followed(function, number, node, state):
-                given = node.arguments
+                operands = node.arguments
             else:
                 continue
-            if any(op >= 0 and self._contains(state.values[op], holders) for op in given):
+            if any(op >= 0 and self._contains(state.values[op], holders) for op in operands):
                 return True
         return False
 
@@ -399,11 +399,11 @@ class Unsaved:
             value = state.values[node.operands[0]] if state is not None else frozenset()
             if any(role_of(atom, self._inference) in SCALERS for atom in value):
                 return True
-            known = bool(value) and not any(isinstance(atom, Unknown) for atom in value)
+            is_known = bool(value) and not any(isinstance(atom, Unknown) for atom in value)
             row, column, end_row, end_column = node.location
             line = file.lines[row - 1].encode()
             text = line[column:end_column].decode() if row == end_row else ""
-            if not known and not HAS_STATE.search(text.removesuffix(".state_dict")):
+            if not is_known and not HAS_STATE.search(text.removesuffix(".state_dict")):
                 return True
         return False
 

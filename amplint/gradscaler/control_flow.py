@@ -60,9 +60,9 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
     carried: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
         site = (function, number)
-        found = index.of[function].get(number)
+        event = index.of[function].get(number)
         if (
-            found is not None
+            event is not None
             or node.op in EXITS
             or index.callees(site)
             or (node.op == ops.CALL and index.role(site)[0] in (Role.SCALER, Role.DISABLED))
@@ -73,12 +73,12 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
         if is_carried(graph, number):
             carried.setdefault(node.block, []).append(number)
         callees = index.inference.calls.edges.get(site, set())
-        each = found if found is not None and found.kind is TrainingEventKind.BACKWARD else None
+        each = event if event is not None and event.kind is TrainingEventKind.BACKWARD else None
         if callees & index.leading[TrainingPart.BACKWARD] or each is not None:
             add_ancestors(training, graph, block_of_backward(index, site, each))
         if callees & index.leading[TrainingPart.STEPS] or (
-            found is not None
-            and is_scaler_step(index.inference, index.inference.states[function], found)
+            event is not None
+            and is_scaler_step(index.inference, index.inference.states[function], event)
         ):
             add_ancestors(stepping, graph, node.block)
     begins: dict[int, list[int]] = {}
@@ -109,18 +109,18 @@ def control_flow(index: EventIndex, function: str) -> ControlFlow:
     )
 
 
-def block_of_backward(index: EventIndex, site: SiteId, found: TrainingEvent | None) -> int:
+def block_of_backward(index: EventIndex, site: SiteId, backward: TrainingEvent | None) -> int:
     """The block of a backward pass, or the one around the loops that do not compute its loss.
 
     Args:
         site: the call.
-        found: the backward pass itself; None for a call that leads to one.
+        backward: the backward pass itself; None for a call that leads to one.
     """
     function, number = site
     state = index.inference.states[function]
     graph = state.graph
     block = graph.nodes[number].block
-    losses = {found.object} if found is not None else handed_losses(index, site)
+    losses = {backward.object} if backward is not None else handed_losses(index, site)
     loop = loop_around(graph, block)
     while losses and loop >= 0 and not is_computed_within(index, function, losses, loop):
         block = graph.blocks[loop].parent

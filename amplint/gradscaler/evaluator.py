@@ -109,8 +109,8 @@ class Evaluator:
             return next(iter(guards))
         if not guards or any(map(self.symbols.is_deep, guards)):
             return self.symbols.of("result", frame.key, place, iterations)
-        chosen = tuple(guards.values())
-        return self.symbols.of("choice", frame.key, place, iterations, chosen, *guards)
+        conditions = tuple(guards.values())
+        return self.symbols.of("choice", frame.key, place, iterations, conditions, *guards)
 
     def at(self, frame: Activation, number: int) -> Symbolic:
         """The value of a node; unknown if it was not run."""
@@ -123,15 +123,15 @@ class Evaluator:
 
     def value(self, frame: Activation, number: int) -> Symbolic:
         """The value of a node that calls nothing, from those of its operands."""
-        found = self._evaluate(frame, number, frame.graph.nodes[number])
-        return self.unique(frame, number) if self.symbols.is_deep(found) else found
+        symbol = self._evaluate(frame, number, frame.graph.nodes[number])
+        return self.unique(frame, number) if self.symbols.is_deep(symbol) else symbol
 
     def joined(self, frame: Activation, number: int) -> Symbolic:
         """The value of a name where what several branches have put into it meets."""
-        held = [each for each in frame.graph.nodes[number].operands if each in frame.values]
-        later = [operand for operand in held if operand > number]  # left by the last iteration
+        operands = [each for each in frame.graph.nodes[number].operands if each in frame.values]
+        later = [operand for operand in operands if operand > number]  # left by the last iteration
         values: dict[Guards, Symbolic] = {}
-        for each in sorted(later or held):
+        for each in sorted(later or operands):
             under = frame.under[each] - self.guards
             if self.outcomes.allow(under):
                 values[under] = frame.values[each]
@@ -152,10 +152,10 @@ class Evaluator:
         node = frame.graph.nodes[number]
         operands = (self.at(frame, operand) for operand in node.operands)
         term = "call", node.data.keywords, frame.all_iterations, *operands
-        found = self.made_of(frame, number, *term)
+        symbol = self.made_of(frame, number, *term)
         if self.index.is_of_remainder((frame.function, number)):
-            self.symbols.note_periodic(found)
-        return found
+            self.symbols.note_periodic(symbol)
+        return symbol
 
     def made_of(self, frame: Activation, number: int, *term: object) -> Symbolic:
         """The value of a term; unknown if that is too deep."""
@@ -168,17 +168,17 @@ class Evaluator:
         if number < 0:
             return Role.OTHER
         roles = self.trace.roles
-        found, may_be_off = self.index.role((frame.function, number))
+        role, may_be_off = self.index.role((frame.function, number))
         symbol = self.at(frame, number)
         if may_be_off:
             self.trace.may_be_off.add(symbol)
-        if found is Role.UNKNOWN:
-            return roles.get(symbol, found)
-        if roles.get(symbol) is Role.DISABLED and found is Role.SCALER:
+        if role is Role.UNKNOWN:
+            return roles.get(symbol, role)
+        if roles.get(symbol) is Role.DISABLED and role is Role.SCALER:
             return Role.DISABLED  # others pass one that is enabled to the same function
-        if found is not Role.OTHER or symbol not in roles:
-            roles[symbol] = found
-        return found
+        if role is not Role.OTHER or symbol not in roles:
+            roles[symbol] = role
+        return role
 
     # -- arguments
 
@@ -188,22 +188,22 @@ class Evaluator:
         """The values of the parameters of a function that is called, as far as they are known."""
         facts = self.inference.functions[function]
         names = [p.name for p in facts.positional]
-        given: dict[str, Symbolic] = {}
+        arguments: dict[str, Symbolic] = {}
         receiver = self._receiver(frame, number, node, function)
         if receiver is not None and names:
-            given[names.pop(0)] = receiver
+            arguments[names.pop(0)] = receiver
         if not node.data.stars:
-            given.update(
+            arguments.update(
                 (name, self.at(frame, operand))
                 for name, operand in zip(names, node.positional, strict=False)
             )
             for p in facts.params:
                 if p.constant_default:
-                    given.setdefault(p.name, self.symbols.constant(p.default))
+                    arguments.setdefault(p.name, self.symbols.constant(p.default))
         for name, operand in node.named:
             if name != "**":
-                given[name] = self.at(frame, operand)
-        return given
+                arguments[name] = self.at(frame, operand)
+        return arguments
 
     def _receiver(
         self, frame: Activation, number: int, node: Node, function: str
@@ -260,8 +260,8 @@ class Evaluator:
                 return self.unique(frame, number)
 
     def _attribute(self, thing: Symbolic, node: Node) -> Symbolic:
-        found = self.here.fields.get((thing, node.data)) if self.here is not None else None
-        return found if found is not None else self.symbols.of("attr", thing, node.data)
+        content = self.here.fields.get((thing, node.data)) if self.here is not None else None
+        return content if content is not None else self.symbols.of("attr", thing, node.data)
 
     def _unpacked(self, whole: Symbolic, data: tuple[int, int, bool]) -> Symbolic:
         index, count, starred = data
@@ -284,9 +284,9 @@ class Evaluator:
     def _bound(self, frame: Activation, scope: str, name: str) -> Symbolic:
         for running in frame.chain:
             if running.function == scope:
-                held = [each for each in running.graph.bindings[name] if each in running.values]
-                if held:
-                    return running.values[max(held)]
+                bindings = [each for each in running.graph.bindings[name] if each in running.values]
+                if bindings:
+                    return running.values[max(bindings)]
                 break
         return self.symbols.of("free", scope, name)
 

@@ -65,7 +65,7 @@ class EventIndex:
 
     Args:
         sites: by function, the calls that may run it.
-        known: of functions, what an earlier index has found, if it is still so.
+        events: of functions, what an earlier index has found, if it is still so.
 
     Attributes:
         functions: by function, what is found of it.
@@ -77,16 +77,16 @@ class EventIndex:
         self,
         inference: Inference,
         sites: Mapping[str, Sequence[SiteId]],
-        known: Mapping[str, FunctionEvents] | None = None,
+        events: Mapping[str, FunctionEvents] | None = None,
     ) -> None:
         self.inference = inference
         self._sites = sites
-        known = known or {}
+        events = events or {}
         self.functions = {
-            function: known.get(function) or self._found(function, state)
+            function: events.get(function) or self._function_events(function, state)
             for function, state in inference.states.items()
         }
-        self.of = {function: found.events for function, found in self.functions.items()}
+        self.of = {function: each.events for function, each in self.functions.items()}
         self._roles: dict[SiteId, tuple[Role, bool]] = {}
         self._stored: dict[str, frozenset[str]] = {}
         self._stored_in: dict[tuple[str, int], frozenset[str]] = {}
@@ -103,7 +103,7 @@ class EventIndex:
 
     def _leading_to(self, part: TrainingPart) -> frozenset[str]:
         """The functions that have a part, and those that call them, directly or by others."""
-        having = (each for each, found in self.functions.items() if part in found.parts)
+        having = (each for each, events in self.functions.items() if part in events.parts)
         return frozenset(reachable(having, self.callers))
 
     def role(self, site: SiteId) -> tuple[Role, bool]:
@@ -131,10 +131,10 @@ class EventIndex:
         """Whether a function returns what depends on a remainder, by its own test or that of what
         it calls for it."""
         if function not in self._telling:
-            found = islice(reachable(self._told_by(function), self._parts), MOST_PARTS)
+            parts = islice(reachable(self._told_by(function), self._parts), MOST_PARTS)
             self._telling[function] = any(
                 is_remainder(self.inference.states[each].graph.nodes[number])
-                for each, number in found
+                for each, number in parts
             )
         return self._telling[function]
 
@@ -185,16 +185,16 @@ class EventIndex:
             self._stored[function] = frozenset(n.data for n in nodes if n.op == ops.STORE)
         return self._stored[function]
 
-    def _found(self, function: str, state: State) -> FunctionEvents:
+    def _function_events(self, function: str, state: State) -> FunctionEvents:
         events = dict(self._events(function, state))
-        parts = {PARTS[found.kind] for found in events.values() if found.kind in PARTS}
-        for number, found in events.items():
+        parts = {PARTS[each.kind] for each in events.values() if each.kind in PARTS}
+        for number, each in events.items():
             parts.add(TrainingPart.TRAINS)
-            if found.kind is TrainingEventKind.SCALED_BACKWARD or acts_as_scaler(
-                self.inference, state, number, found
+            if each.kind is TrainingEventKind.SCALED_BACKWARD or acts_as_scaler(
+                self.inference, state, number, each
             ):
                 parts.add(TrainingPart.SCALES)
-            if is_scaler_step(self.inference, state, found):
+            if is_scaler_step(self.inference, state, each):
                 parts.add(TrainingPart.STEPS)
         for number in calls(state):
             if divides_by_zero(state, number):
@@ -205,19 +205,19 @@ class EventIndex:
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):
-            found = event(self.inference, state, number)
-            if found is None:
+            each = event(self.inference, state, number)
+            if each is None:
                 continue
             callees = self.inference.calls.edges.get((function, number), set())
-            plain = found.kind is TrainingEventKind.STEP and all(map(self._is_plain_step, callees))
+            plain = each.kind is TrainingEventKind.STEP and all(map(self._is_plain_step, callees))
             if callees and not plain:
                 continue
-            if found.kind in (
+            if each.kind in (
                 TrainingEventKind.READ,
                 TrainingEventKind.CLIP,
             ) and self._is_of_optimizer(function):
                 continue  # the mistake is the step that the optimizer makes with scaled gradients
-            yield number, found
+            yield number, each
 
     def _is_plain_step(self, function: str) -> bool:
         """Whether a function is the step of an optimizer of the project, which has no scaler, and

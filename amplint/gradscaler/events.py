@@ -121,12 +121,12 @@ NAMES = METHODS | {name.rpartition(".")[2] for name in libraries.CLIPPING}
 def role(value: Value, inference: Inference) -> Role:
     """The role of an object, leaving None aside, and what is unknown where something is known."""
     roles = {role_of(atom, inference) for atom in value if atom != NONE}
-    known = roles - {Role.UNKNOWN}
-    if len(known) == 1:
-        return known.pop()
-    if known == {Role.SCALER, Role.DISABLED}:
+    sure_roles = roles - {Role.UNKNOWN}
+    if len(sure_roles) == 1:
+        return sure_roles.pop()
+    if sure_roles == {Role.SCALER, Role.DISABLED}:
         return Role.SCALER
-    if known <= {Role.SCALER, Role.DISABLED, Role.OPTIMIZER}:
+    if sure_roles <= {Role.SCALER, Role.DISABLED, Role.OPTIMIZER}:
         return Role.UNKNOWN  # one function returns both; what is called on it shows which it is
     return Role.OTHER
 
@@ -262,10 +262,10 @@ def is_handed_out(inference: Inference, state: State, number: int) -> bool:
     """
     nodes = state.graph.nodes
     for each in origins(state.graph, number):
-        made = nodes[each]
-        if made.op in (ops.UNPACK, ops.SUBSCRIPT):
-            made = nodes[made.operands[0]]
-        method, receiver = method_called(state.graph, made)
+        call = nodes[each]
+        if call.op in (ops.UNPACK, ops.SUBSCRIPT):
+            call = nodes[call.operands[0]]
+        method, receiver = method_called(state.graph, call)
         owner = only(state.values[receiver]) if method else None
         if isinstance(owner, Instance):
             classes = inference.hierarchy.models_of(owner.cls)
@@ -361,13 +361,13 @@ def cast_by(state: State, node: Node, method: str) -> TrainingEventKind | None:
     """The event of a method that casts the parameters of a module; None where it moves them."""
     if method not in ("to", "type"):
         return OF_CAST.get(method, TrainingEventKind.CAST)
-    found = cast_to(dtypes(state, node))
+    cast = cast_to(dtypes(state, node))
     moved = all(
         isinstance(atom, Device | Host)
         for operand in node.arguments
         for atom in state.values[operand]
     )
-    return found or (None if moved else TrainingEventKind.CAST)
+    return cast or (None if moved else TrainingEventKind.CAST)
 
 
 def cast_to(dtypes: set[str]) -> TrainingEventKind | None:
@@ -376,17 +376,17 @@ def cast_to(dtypes: set[str]) -> TrainingEventKind | None:
     return TrainingEventKind.CAST if len(kinds) > 1 else next(iter(kinds), None)
 
 
-def may_recast(state: State, number: int, known: set[str]) -> list[int]:
+def may_recast(state: State, number: int, callees: set[str]) -> list[int]:
     """The modules whose parameters a call may cast, for all that its text says.
 
     Args:
-        known: the functions of the project that it runs.
+        callees: the functions of the project that it runs.
     """
     node = state.graph.nodes[number]
     method, receiver = method_called(state.graph, node)
-    given = list(node.arguments)
-    if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not known:
-        given = []
+    operands = list(node.arguments)
+    if all(is_harmless(atom) for atom in state.values[node.operands[0]]) and not callees:
+        operands = []
     if method in VISITS:
         if method in EACH_PARAMETER:
             visited = not are_only_collected(state, number)
@@ -395,13 +395,13 @@ def may_recast(state: State, number: int, known: set[str]) -> list[int]:
                 state.graph.nodes[user].op == ops.ITER for user in state.users[number]
             )
         return [receiver] if visited else []
-    return [*given, receiver] if method and known else given
+    return [*operands, receiver] if method and callees else operands
 
 
 def dtypes(state: State, node: Node) -> set[str]:
     """The dtypes that a call is given."""
-    given = (atom for operand in node.arguments for atom in state.values[operand])
-    return {atom.name for atom in given if isinstance(atom, DType)}
+    atoms = (atom for operand in node.arguments for atom in state.values[operand])
+    return {atom.name for atom in atoms if isinstance(atom, DType)}
 
 
 def divides_by_zero(state: State, number: int) -> bool:
@@ -416,8 +416,8 @@ def divides_by_zero(state: State, number: int) -> bool:
     if node.data.stars or OTHERWISE & set(node.data.keywords):
         return False
     position, default = EPSILONS[atom.type]
-    given = node.argument(position, "eps")
-    epsilon = constant(state.values[given]) if given >= 0 else default
+    argument = node.argument(position, "eps")
+    epsilon = constant(state.values[argument]) if argument >= 0 else default
     return isinstance(epsilon, float) and 0 < epsilon <= HALF_OF_LEAST
 
 
@@ -427,37 +427,37 @@ def is_adam(value: Value) -> bool:
     return isinstance(atom, Object) and atom.type in ADAMS
 
 
-def surely_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
+def surely_scaler(inference: Inference, state: State, number: int, event: TrainingEvent) -> bool:
     """Whether a call is one of a scaler, by its value or by what only a scaler has."""
-    if found.kind not in (
+    if event.kind not in (
         TrainingEventKind.SCALE,
         TrainingEventKind.UNSCALE,
         TrainingEventKind.STEP,
         TrainingEventKind.UPDATE,
     ):
         return False
-    owner = role(state.values[found.object], inference)
-    if owner is Role.UNKNOWN and found.kind is TrainingEventKind.SCALE:
+    owner = role(state.values[event.object], inference)
+    if owner is Role.UNKNOWN and event.kind is TrainingEventKind.SCALE:
         return is_backpropagated(state, number)
     return owner is Role.SCALER or (
-        owner is Role.UNKNOWN and found.kind is TrainingEventKind.UNSCALE
+        owner is Role.UNKNOWN and event.kind is TrainingEventKind.UNSCALE
     )
 
 
-def acts_as_scaler(inference: Inference, state: State, number: int, found: TrainingEvent) -> bool:
+def acts_as_scaler(inference: Inference, state: State, number: int, event: TrainingEvent) -> bool:
     """Whether a call is one of a scaler, by its value, its name or what else is called on it.
 
     Ex) self.loss_scaler.step(optimizer) beside self.loss_scaler.update()
     """
-    if surely_scaler(inference, state, number, found):
+    if surely_scaler(inference, state, number, event):
         return True
-    if found.kind not in (TrainingEventKind.STEP, TrainingEventKind.UPDATE):
+    if event.kind not in (TrainingEventKind.STEP, TrainingEventKind.UPDATE):
         return False
-    name = written(state.graph, found.object)
+    name = written(state.graph, event.object)
     return (
         name is not None
         and SCALER.search(name) is not None
-        and role(state.values[found.object], inference) is Role.UNKNOWN
+        and role(state.values[event.object], inference) is Role.UNKNOWN
         and {("step", 1), ("update", 0)} <= set(called_on(state, name))
     )
 
@@ -481,10 +481,10 @@ def written(graph: Graph, number: int) -> str | None:
     return path_of(graph, number)
 
 
-def is_scaler_step(inference: Inference, state: State, found: TrainingEvent) -> bool:
+def is_scaler_step(inference: Inference, state: State, event: TrainingEvent) -> bool:
     return (
-        found.kind is TrainingEventKind.STEP
-        and role(state.values[found.object], inference) is Role.SCALER
+        event.kind is TrainingEventKind.STEP
+        and role(state.values[event.object], inference) is Role.SCALER
     )
 
 
@@ -506,13 +506,13 @@ def unknown_event(state: State, number: int, roles: set[Role]) -> TrainingEventK
     """
     node = state.graph.nodes[number]
     value = state.values[node.operands[0]]
-    known = [atom for atom in value if not isinstance(atom, Unknown)]
-    if known and all(is_harmless(atom) for atom in known):
+    atoms = [atom for atom in value if not isinstance(atom, Unknown)]
+    if atoms and all(is_harmless(atom) for atom in atoms):
         return None
     if roles & {Role.SCALER, Role.OPTIMIZER}:
         return TrainingEventKind.ELSEWHERE
     method, _ = method_called(state.graph, node)
-    if known or not method:
+    if atoms or not method:
         return None
     if HOOK.search(method):
         return TrainingEventKind.HOOK

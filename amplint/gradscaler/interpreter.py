@@ -104,13 +104,13 @@ class Interpreter(Evaluator):
         """All that may happen in a function."""
         key = self.symbols.of("function", function)
         for _ in range(LIMITS["runs"]):
-            known = dict(self.trace.roles)
+            roles = dict(self.trace.roles)
             self.trace.steps, self.trace.is_complete = [TraceStep(())], True
             self.outcomes, self.half, self.ran = Outcomes(self.symbols), set(), 0
             self.here = Whereabouts(0, {})
             self.run(self.activation(function, key))
             self.trace.ends = (self.here.step,) if self.here is not None else ()
-            if self.trace.roles == known:
+            if self.trace.roles == roles:
                 break
         self.trace.steps = [
             step if self.is_concerned(step.event) else step._replace(event=None)
@@ -216,9 +216,9 @@ class Interpreter(Evaluator):
     def side(self, frame: Activation, block: int, end: int) -> OpenBlock | None:
         """Begin one side of a test, unless it is left out."""
         facts, flow = frame.graph.blocks[block], frame.flow
-        wanted, raises = SIDES[facts.kind], block in flow.raising
+        outcome, raises = SIDES[facts.kind], block in flow.raising
         if raises or block in flow.sure:
-            decision = self.at(frame, facts.node), wanted is not raises
+            decision = self.at(frame, facts.node), outcome is not raises
             self.outcomes.decide(*decision)
             self.here = self.here and self.assume(self.here, decision)
             return None if raises else OpenBlock(block, end)
@@ -226,14 +226,14 @@ class Interpreter(Evaluator):
             return OpenBlock(block, end, is_aside=facts.kind != "after")
         test = self.at(frame, facts.node)
         self.trace.tests.setdefault((frame.function, facts.node), set()).add(test)
-        known, other = self.outcomes.of(test), None
-        if known is (not wanted) or self.here is None:
+        actual, other = self.outcomes.of(test), None
+        if actual is (not outcome) or self.here is None:
             return None
-        if known is None:
+        if actual is None:
             before = self.here
-            other = self.assume(before._replace(fields=dict(before.fields)), (test, not wanted))
-            self.here = self.assume(before, (test, wanted))
-        return self.begin_side(block, end, (test, wanted), other)
+            other = self.assume(before._replace(fields=dict(before.fields)), (test, not outcome))
+            self.here = self.assume(before, (test, outcome))
+        return self.begin_side(block, end, (test, outcome), other)
 
     def assume(self, here: Whereabouts, decision: Decision) -> Whereabouts:
         """The place, with one outcome of a test alone."""
@@ -336,28 +336,28 @@ class Interpreter(Evaluator):
 
     def call(self, frame: Activation, number: int, node: Node) -> Symbolic:
         """Run a call; its result."""
-        found = self.index.of[frame.function].get(number)
-        if found is not None:
-            return self.event(frame, number, found)
+        event = self.index.of[frame.function].get(number)
+        if event is not None:
+            return self.event(frame, number, event)
         site = (frame.function, number)
         callees = self.index.callees(site)
         if callees:
             return self.run_callees(frame, number, node, callees)
-        known = self.inference.calls.edges.get(site, set())
+        functions = self.inference.calls.edges.get(site, set())
         itself = self.chained(frame, node)
         if itself is not None:
             return itself
         if self.half:
-            for other in may_recast(frame.state, number, known):
+            for other in may_recast(frame.state, number, functions):
                 self.cast(frame, number, self.at(frame, other))
         roles = {self.role(frame, operand) for operand in node.arguments}
-        if known and roles & {Role.SCALER, Role.OPTIMIZER}:
-            return self.run_constructor(frame, number, node, known)
-        kind = None if known else unknown_event(frame.state, number, roles)
+        if functions and roles & {Role.SCALER, Role.OPTIMIZER}:
+            return self.run_constructor(frame, number, node, functions)
+        kind = None if functions else unknown_event(frame.state, number, roles)
         if kind is not None:
             self.note(frame, number, kind)
         if is_object(frame.state, number):
-            return self.made(frame, number)
+            return self.new_object(frame, number)
         result = self.result(frame, number)
         if self.trace.modules and hands_on(self.inference, frame.state.values[node.operands[0]]):
             self.hand_on(frame, node, result)
@@ -367,24 +367,24 @@ class Interpreter(Evaluator):
         """The optimizers among the results of a call have the parameters of those that it is
         given."""
         modules = self.trace.modules
-        given = [self.at(frame, operand) for operand in node.positional]
-        for index, optimizer in enumerate(given):
-            of = self.symbols.of("unpack", result, index) if len(given) > 1 else result
+        arguments = [self.at(frame, operand) for operand in node.positional]
+        for index, optimizer in enumerate(arguments):
+            of = self.symbols.of("unpack", result, index) if len(arguments) > 1 else result
             if optimizer in modules and not node.data.stars:
                 modules[of] = modules[optimizer]
 
-    def made(self, frame: Activation, number: int) -> Symbolic:
+    def new_object(self, frame: Activation, number: int) -> Symbolic:
         """A new object."""
-        made = self.unique(frame, number)
-        self.symbols.note_object(made)
+        symbol = self.unique(frame, number)
+        self.symbols.note_object(symbol)
         if self.role(frame, number) is Role.OPTIMIZER:
-            given = modules_of(self.inference, frame.function, number)
-            self.trace.modules[made] = [self.at(frame, module) for module in given]
+            modules = modules_of(self.inference, frame.function, number)
+            self.trace.modules[symbol] = [self.at(frame, module) for module in modules]
             if divides_by_zero(frame.state, number):
-                self.trace.dividing.add(made)
+                self.trace.dividing.add(symbol)
             if is_adam(frame.state.values[number]):
-                self.trace.adams.add(made)
-        return made
+                self.trace.adams.add(symbol)
+        return symbol
 
     def chained(self, frame: Activation, node: Node) -> Symbolic | None:
         """The module that one of its own methods returns."""
@@ -393,29 +393,29 @@ class Interpreter(Evaluator):
             return None
         return self.at(frame, owner)
 
-    def event(self, frame: Activation, number: int, found: TrainingEvent) -> Symbolic:
+    def event(self, frame: Activation, number: int, event: TrainingEvent) -> Symbolic:
         """The result of an event, which is noted if it changes anything."""
-        kind, roles = found.kind, self.trace.roles
-        thing, given = self.at(frame, found.object), self.at(frame, found.argument)
-        if acts_as_scaler(self.inference, frame.state, number, found):
+        kind, roles = event.kind, self.trace.roles
+        thing, argument = self.at(frame, event.object), self.at(frame, event.argument)
+        if acts_as_scaler(self.inference, frame.state, number, event):
             roles.setdefault(thing, Role.SCALER)
-            if kind in (TrainingEventKind.UNSCALE, TrainingEventKind.STEP) and given >= 0:
+            if kind in (TrainingEventKind.UNSCALE, TrainingEventKind.STEP) and argument >= 0:
                 # Of whatever class it is: `optimizer_class(parameters)`.
-                roles.setdefault(given, Role.OPTIMIZER)
-        self.role(frame, found.object)
+                roles.setdefault(argument, Role.OPTIMIZER)
+        self.role(frame, event.object)
         if kind is not TrainingEventKind.IS_ENABLED:
-            self.role(frame, found.argument)
-        closure = self.symbols[given] if given >= 0 else ()
+            self.role(frame, event.argument)
+        closure = self.symbols[argument] if argument >= 0 else ()
         if kind is TrainingEventKind.STEP and closure[:1] == ("def",):
             # `optimizer.step(closure)` runs the closure first.
             if closure[1] in self.inference.states:
                 self.run_function(frame, number, str(closure[1]), {})
-            given = NOTHING
+            argument = NOTHING
         match kind:
             case TrainingEventKind.IS_ENABLED:
                 return self.symbols.constant(True)
             case TrainingEventKind.SCALE:
-                return self.made_of(frame, number, "scaled", thing, given)
+                return self.made_of(frame, number, "scaled", thing, argument)
             case TrainingEventKind.HALF | TrainingEventKind.BFLOAT16:
                 self.half.add(thing)
                 self.note(frame, number, kind, thing)
@@ -424,12 +424,12 @@ class Interpreter(Evaluator):
                 self.cast(frame, number, thing)
                 return thing
             case _:
-                self.note(frame, number, kind, thing, given)
-        made = self.unique(frame, number)
+                self.note(frame, number, kind, thing, argument)
+        result = self.unique(frame, number)
         if kind is TrainingEventKind.CLIP:
-            self.symbols.note_periodic(made)  # `if norm < limit` has either outcome
-            self.symbols.note_object(made)  # `if norm is not None` asks whether it was clipped
-        return made
+            self.symbols.note_periodic(result)  # `if norm < limit` has either outcome
+            self.symbols.note_object(result)  # `if norm is not None` asks whether it was clipped
+        return result
 
     def cast(self, frame: Activation, number: int, thing: Symbolic) -> None:
         """A cast of parameters that may be 16-bit to something else, which is noted."""
@@ -442,14 +442,14 @@ class Interpreter(Evaluator):
         number: int,
         kind: TrainingEventKind,
         thing: Symbolic = NOTHING,
-        given: Symbolic = NOTHING,
+        argument: Symbolic = NOTHING,
     ) -> None:
         """Add an event to the trace."""
         if self.here is None:
             return
         calls = [(inner.around.function, inner.call) for inner in frame.chain if inner.around]
         site = (*reversed(calls), (frame.function, number))
-        event = Occurrence(kind, site, thing, given, self.guards)
+        event = Occurrence(kind, site, thing, argument, self.guards)
         self.here = self.here._replace(step=self.trace.add(TraceStep((self.here.step,), event)))
 
     def run_constructor(
@@ -469,8 +469,8 @@ class Interpreter(Evaluator):
             (function,) = callees
             state = self.inference.states.get(function)
             if state is not None and not state.graph.yields:
-                given = self.arguments(frame, number, node, function)
-                result = self.run_function(frame, number, function, given)
+                arguments = self.arguments(frame, number, node, function)
+                result = self.run_function(frame, number, function, arguments)
                 is_made = self.inference.functions[function].name == "__init__"
                 return self.unique(frame, number) if is_made else result
         return self.elsewhere(frame, number)

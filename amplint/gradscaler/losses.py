@@ -24,28 +24,28 @@ MOST = 8  # possibilities that are kept apart
 def scalers_of(loss: Symbolic, trace: TrainingTrace, outcomes: Outcomes) -> Possible:
     """The scalers that may have scaled a loss, where tests have these outcomes."""
     symbols = trace.symbols
-    found: dict[Symbolic, Possible] = {}
+    scalers: dict[Symbolic, Possible] = {}
     # A term comes after those that it is made of.
     for value in sorted(reachable([loss], lambda each: operands_of(symbols[each]))):
         term = symbols[value]
         if term[0] == "choice":
             alternatives = zip(term[4], operands_of(term), strict=True)
-            chosen = [found[each] for guards, each in alternatives if outcomes.allow(guards)]
-            found[value] = frozenset[Scalers | None]().union(*chosen)
+            possible = [scalers[each] for guards, each in alternatives if outcomes.allow(guards)]
+            scalers[value] = frozenset[Scalers | None]().union(*possible)
         else:
             operands = operands_of(term)
-            ways = product(*(found[each] for each in operands))
-            found[value] = frozenset(
+            ways = product(*(scalers[each] for each in operands))
+            scalers[value] = frozenset(
                 combined(term, dict(zip(operands, way, strict=True)), trace)
                 for way in islice(ways, MOST + 1)
             )
-        if not 0 < len(found[value]) <= MOST:
-            found[value] = frozenset({None})
-    return found[loss]
+        if not 0 < len(scalers[value]) <= MOST:
+            scalers[value] = frozenset({None})
+    return scalers[loss]
 
 
 def combined(
-    term: Term, found: dict[Symbolic, Scalers | None], trace: TrainingTrace
+    term: Term, scalers: dict[Symbolic, Scalers | None], trace: TrainingTrace
 ) -> Scalers | None:
     """The scalers of a term, from those of what it is made of."""
     match term[0]:
@@ -53,26 +53,26 @@ def combined(
             role = trace.roles.get(term[1])
             if role is Role.SCALER:
                 return frozenset({term[1]})
-            return found[term[2]] if role is Role.DISABLED else None
+            return scalers[term[2]] if role is Role.DISABLED else None
         case "op" if term[2] == "Div":
-            return found[term[3]]  # nobody divides by a loss
+            return scalers[term[3]]  # nobody divides by a loss
         case "op":
             parts = [
-                found[each]
+                scalers[each]
                 for each in operands_of(term)
                 if not (term[2] == "Mult" and is_weight(trace.symbols[each]))
             ]
-            known = [each for each in parts if each is not None]
-            return frozenset().union(*known) if len(known) == len(parts) else None
+            scaler_sets = [each for each in parts if each is not None]
+            return frozenset().union(*scaler_sets) if len(scaler_sets) == len(parts) else None
         case "attr" | "unpack":
-            return found[term[1]]
+            return scalers[term[1]]
         case "call":
             if may_scale(term, trace.symbols) or adds_up_appended(term, trace.symbols):
                 return None
-            if found[term[3]] is None and is_of_result(term, trace.symbols):
+            if scalers[term[3]] is None and is_of_result(term, trace.symbols):
                 return None  # the sum of losses, of which its mean is taken
             # Ex) scaler.scale(loss).mean()
-            return frozenset().union(*(found[each] or () for each in operands_of(term)))
+            return frozenset().union(*(scalers[each] or () for each in operands_of(term)))
         case "const" | "each":
             return frozenset()
         case _:
@@ -102,7 +102,7 @@ def adds_up_appended(call: Term, symbols: SymbolicValues) -> bool:
     Ex) sum(losses), torch.stack(losses)
     """
     adds_up = symbols[call[3]][-1] in ("sum", "stack", "cat")
-    return adds_up and any(is_left_by_loop(symbols[given]) for given in call[4:])
+    return adds_up and any(is_left_by_loop(symbols[argument]) for argument in call[4:])
 
 
 def is_left_by_loop(term: Term) -> bool:
@@ -112,8 +112,8 @@ def is_left_by_loop(term: Term) -> bool:
 
 def may_scale(call: Term, symbols: SymbolicValues) -> bool:
     """Whether a function, by its name or by what it is given, may return a scaled loss."""
-    given = (symbols[part][0] == "scaled" for part in call[4:])
-    return scales(str(symbols[call[3]][-1])) or any(given)
+    are_scaled = (symbols[part][0] == "scaled" for part in call[4:])
+    return scales(str(symbols[call[3]][-1])) or any(are_scaled)
 
 
 def scales(name: str) -> bool:

@@ -83,11 +83,11 @@ class Incompletes:
             missing = [method for method in NEEDED if method not in calls]
             if len(missing) != 1 or self._may_call(field, missing[0]):
                 continue
-            for found in self._wrong(missing[0], calls):
+            for incomplete in self._wrong(missing[0], calls):
                 # Whether others share the scaler is asked last: all calls of the project answer it.
-                whole = self._is_whole_step(found.here, calls.get("scale", ()))
+                whole = self._is_whole_step(incomplete.here, calls.get("scale", ()))
                 if whole or not self._is_shared(field):
-                    yield found
+                    yield incomplete
 
     def _wrong(self, missing: str, calls: Calls) -> Iterator[Incomplete]:
         """The calls that cannot be right without another one, which nobody makes."""
@@ -135,9 +135,9 @@ class Incompletes:
             state = self._inference.states[function]
             if TEST_PATH.search(self._inference.functions[function].path):
                 continue
-            for number, found in self._index.of[function].items():
-                if surely_scaler(self._inference, state, number, found):
-                    for origin in origins(state.graph, found.object):
+            for number, event in self._index.of[function].items():
+                if surely_scaler(self._inference, state, number, event):
+                    for origin in origins(state.graph, event.object):
                         node = state.graph.nodes[origin]
                         owners = node.op == ops.ATTR and classes(state.values[node.operands[0]])
                         if owners:
@@ -150,15 +150,15 @@ class Incompletes:
 
     def _family(self, cls: str) -> frozenset[str]:
         """A class, those that it derives from, those that derive from it, and their bases."""
-        found = {cls, *self._inference.hierarchy.mro(cls)}
+        family = {cls, *self._inference.hierarchy.mro(cls)}
         for other in self._inference.hierarchy.subclasses(cls):
-            found.update((other, *self._inference.hierarchy.mro(other)))
-        return frozenset(found)
+            family.update((other, *self._inference.hierarchy.mro(other)))
+        return frozenset(family)
 
     def _fields(self, name: str) -> Mapping[str, Sequence[SiteId]]:
         """Where fields of a name are read and stored, by class; no class where it is not known."""
         if name not in self._found_fields:
-            found = self._found_fields[name] = {}
+            fields = self._found_fields[name] = {}
             paths = frozenset(self._inference.files.holding(name))
             for function, state in self._inference.states.items():  # sorted, once solved
                 facts = self._inference.functions[function]
@@ -172,7 +172,7 @@ class Incompletes:
                     if value and all(isinstance(atom, Symbol | Module) for atom in value):
                         continue  # `torch.amp`
                     for owner in classes(value) or ("",):
-                        found.setdefault(owner, []).append((function, number))
+                        fields.setdefault(owner, []).append((function, number))
         return self._found_fields[name]
 
     # -- all that is done with one
@@ -233,7 +233,7 @@ class Incompletes:
     @cached_property
     def _handed_on(self) -> frozenset[str]:
         """The classes of objects that are given to functions that nobody knows."""
-        given: set[Value] = set()
+        values: set[Value] = set()
         harmless: dict[Value, bool] = {BOTTOM: False}  # many calls are of the same
         for function, state in self._inference.states.items():
             for number, node in enumerate(state.graph.nodes):
@@ -243,8 +243,8 @@ class Incompletes:
                 if callee not in harmless:
                     harmless[callee] = all(map(is_harmless, callee))
                 if not harmless[callee]:
-                    given.update(state.values[operand] for operand in node.arguments)
-        return frozenset(a.cls for value in given for a in value if isinstance(a, Instance))
+                    values.update(state.values[operand] for operand in node.arguments)
+        return frozenset(a.cls for value in values for a in value if isinstance(a, Instance))
 
     def _may_call(self, field: Field, method: str) -> bool:
         """Whether a function that speaks of the field, and of a method, may call that of it."""
@@ -284,17 +284,17 @@ class Incompletes:
     @cached_property
     def _defined_in(self) -> dict[str, list[str]]:
         """By function or class body, what is defined right in it."""
-        found: dict[str, list[str]] = {}
+        definitions: dict[str, list[str]] = {}
         for function, facts in self._inference.functions.items():
             if facts.parent is not None:
-                found.setdefault(facts.parent, []).append(function)
-        return found
+                definitions.setdefault(facts.parent, []).append(function)
+        return definitions
 
 
 def classes(value: Value) -> frozenset[str]:
     """The classes of objects of the project; none where there may be others."""
-    found = frozenset(atom.cls for atom in value if isinstance(atom, Instance))
-    return found if len(found) == len(value) else frozenset()
+    names = frozenset(atom.cls for atom in value if isinstance(atom, Instance))
+    return names if len(names) == len(value) else frozenset()
 
 
 def follow(function: str, state: State, number: int, calls: Calls) -> bool:

@@ -48,12 +48,12 @@ class Outcomes:
                     waiting += [(part, outcome) for part in term[3:]]
             elif term[0] == "choice":
                 # It is one of those values that have this outcome.
-                chosen = [
+                alternatives = [
                     guards
                     for guards, value in zip(term[4], operands_of(term), strict=True)
                     if self.of(value) is not (not outcome)
                 ]
-                waiting += frozenset.intersection(*chosen) if chosen else ()
+                waiting += frozenset.intersection(*alternatives) if alternatives else ()
             else:
                 atom, negated = self.atom(test)
                 waiting.append((atom, outcome is not negated))
@@ -69,10 +69,10 @@ class Outcomes:
 
     def of(self, test: Symbolic) -> bool | None:
         """The outcome of a test; None if it may have either."""
-        found: dict[Symbolic, bool | None] = {}
-        for each in sorted(reachable([test], self._asked)):  # a term comes after its parts
-            found[each] = self._outcome(each, found)
-        return found[test]
+        by_test: dict[Symbolic, bool | None] = {}
+        for each in sorted(reachable([test], self._dependencies)):  # a term comes after its parts
+            by_test[each] = self._outcome(each, by_test)
+        return by_test[test]
 
     def parts(self, test: Symbolic) -> tuple[Symbolic, ...]:
         """The tests that a test is made of."""
@@ -84,7 +84,7 @@ class Outcomes:
         parts = reachable(tests, self.parts)
         return frozenset(self.atom(each)[0] for each in parts if not self.parts(each))
 
-    def _asked(self, test: Symbolic) -> tuple[Symbolic, ...]:
+    def _dependencies(self, test: Symbolic) -> tuple[Symbolic, ...]:
         """The tests on which the outcome of a test depends."""
         term = self._symbols[test]
         if term[0] == "choice":
@@ -92,33 +92,33 @@ class Outcomes:
         atom, _ = self.atom(test)
         return (atom,) if atom < test else self.parts(test)
 
-    def _outcome(self, test: Symbolic, found: dict[Symbolic, bool | None]) -> bool | None:
+    def _outcome(self, test: Symbolic, by_test: dict[Symbolic, bool | None]) -> bool | None:
         """The outcome of a test by those that it depends on; None if it may have either.
 
         Args:
-            found: the outcomes of the tests that it depends on.
+            by_test: the outcomes of the tests that it depends on.
         """
         symbols, term = self._symbols, self._symbols[test]
         if term[0] == "choice":
             values = {
-                found[value]
+                by_test[value]
                 for guards, value in zip(term[4], operands_of(term), strict=True)
-                if all(found[each] is not (not outcome) for each, outcome in guards)
+                if all(by_test[each] is not (not outcome) for each, outcome in guards)
             }
             if len(values) == 1 and None not in values:
                 return values.pop()
         if test in self.decided:
             return self.decided[test]
         if term[:3] == ("op", ops.UNARY, "Not"):
-            part = found[term[3]]
+            part = by_test[term[3]]
             return None if part is None else not part
         if term[:2] == ("op", ops.BOOL):
             stops = term[2] == "Or"
-            outcomes = {found[each] for each in term[3:]}
+            outcomes = {by_test[each] for each in term[3:]}
             return stops if stops in outcomes else None if None in outcomes else not stops
         atom, negated = self.atom(test)
-        known = found[atom] if atom < test else self.decided.get(atom, symbols.truth(atom))
-        return None if known is None else known is not negated
+        truth = by_test[atom] if atom < test else self.decided.get(atom, symbols.truth(atom))
+        return None if truth is None else truth is not negated
 
     def atom(self, test: Symbolic) -> tuple[Symbolic, bool]:
         """The test that a comparison amounts to, and whether it is the opposite of that."""

@@ -140,8 +140,8 @@ def kept_in(state: State, number: int, is_start: bool) -> Iterator[int]:
 
 def are_named(graph: Graph, element: Node) -> bool:
     """Whether a node is a pair of `named_parameters()`."""
-    made = graph.nodes[element.operands[0]] if element.op == ops.ITER else element
-    return method_called(graph, made)[0] == "named_parameters"
+    call = graph.nodes[element.operands[0]] if element.op == ops.ITER else element
+    return method_called(graph, call)[0] == "named_parameters"
 
 
 def kept_by(state: State, number: int, call: int, is_start: bool) -> Iterator[int]:

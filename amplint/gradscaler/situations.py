@@ -152,8 +152,8 @@ class TraceFacts:
     def _tests_a_norm(self) -> bool:
         looks = {event.site[-1][1] for event in self.trace.events if event.kind in LOOKS}
         symbols = self.trace.symbols
-        asked = frozenset[Symbolic]().union(*self.trace.tests.values())
-        tested = reachable(asked, lambda each: operands_of(symbols[each]))
+        tests = frozenset[Symbolic]().union(*self.trace.tests.values())
+        tested = reachable(tests, lambda each: operands_of(symbols[each]))
         return any(symbols[each][0] == "result" and symbols[each][2] in looks for each in tested)
 
     @cached_property
@@ -233,7 +233,7 @@ class SituatedEvent:
             scalers: of a backward pass, those that have scaled the loss; None where nobody knows.
         """
         only = self.around.only
-        kind, thing, given = event.kind, event.object, event.argument
+        kind, thing, argument = event.kind, event.object, event.argument
         role = self.trace.roles.get(thing, Role.UNKNOWN)
         if kind is TrainingEventKind.ELSEWHERE:
             self.reset_gradients()
@@ -244,7 +244,7 @@ class SituatedEvent:
         elif kind in LOOKS:
             yield from self.call(event, LOOKS[kind], ALL if only is None else only)
         elif kind is TrainingEventKind.ZERO:
-            self.zero(thing, given)
+            self.zero(thing, argument)
         elif kind is TrainingEventKind.UPDATE and role is Role.SCALER:
             yield from self.update(event)
         elif kind in CASTS:
@@ -254,23 +254,23 @@ class SituatedEvent:
                 self.last[kind, thing] = self.number
         elif self.is_refused(event):
             self.raised = True
-            yield Fault(Violation.HALF_PARAMETERS, self.number, self.cast(given), HALF_GRADIENTS)
+            yield Fault(Violation.HALF_PARAMETERS, self.number, self.cast(argument), HALF_GRADIENTS)
         elif kind is TrainingEventKind.UNSCALE and role is Role.SCALER:
             self.checked = True
-            self.meet(given, thing)
-            yield from self.mix(given)
-            yield from self.call(event, StepCall.UNSCALE, given)
-        elif kind is TrainingEventKind.STEP and role is Role.SCALER and given >= 0:
+            self.meet(argument, thing)
+            yield from self.mix(argument)
+            yield from self.call(event, StepCall.UNSCALE, argument)
+        elif kind is TrainingEventKind.STEP and role is Role.SCALER and argument >= 0:
             self.checked = True
-            self.meet(given, thing)
-            yield from self.lose(given)
-            yield from self.call(event, StepCall.STEP, given)
+            self.meet(argument, thing)
+            yield from self.lose(argument)
+            yield from self.call(event, StepCall.STEP, argument)
             self.last[StepCall.STEP, thing] = self.number
-            self.last[Mark.STEPPED, given] = self.number
-        elif kind is TrainingEventKind.STEP and role is Role.DISABLED and given >= 0:
-            yield from self.divide(given)
-            yield from self.lose(given)
-            yield from self.call(event, StepCall.PLAIN_STEP, given)
+            self.last[Mark.STEPPED, argument] = self.number
+        elif kind is TrainingEventKind.STEP and role is Role.DISABLED and argument >= 0:
+            yield from self.divide(argument)
+            yield from self.lose(argument)
+            yield from self.call(event, StepCall.PLAIN_STEP, argument)
         elif kind is TrainingEventKind.STEP and role is Role.SCHEDULER:
             if only is not None and self.when(Mark.TRAINED) >= 0:
                 self.last[Mark.SCHEDULED, ALL] = self.number

@@ -49,15 +49,15 @@ class SymbolicValues:
 
     def of(self, *term: Any) -> Symbolic:
         """The value of a term."""
-        found = self._numbers.get(term)
-        if found is None:
-            found = self._numbers[term] = len(self._terms)
+        number = self._numbers.get(term)
+        if number is None:
+            number = self._numbers[term] = len(self._terms)
             self._terms.append(term)
             operands = operands_of(term)
             self._depths.append(1 + max((self._depths[each] for each in operands), default=0))
             self._varying.append(self._varies(term, operands))
             self._periodic.append(self._depends_on_remainder(term, operands))
-        return found
+        return number
 
     def constant(self, value: object) -> Symbolic:
         return self.of("const", type(value).__name__, value)

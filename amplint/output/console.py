@@ -96,8 +96,8 @@ def say_next(outcome: Outcome, request: Request, paths: Sequence[str]) -> None:
     """Print what can be done next, where there is something."""
     from amplint.output.next_steps import hint
 
-    if said := hint(outcome, request, paths):
-        click.echo(click.style(printable_lines(said), dim=True))
+    if text := hint(outcome, request, paths):
+        click.echo(click.style(printable_lines(text), dim=True))
 
 
 def is_counted(output: Output) -> bool:
@@ -129,9 +129,9 @@ def styled() -> bool | None:
 
 def columns() -> int | None:
     """The columns that the environment or the terminal has; None without either."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        return int(given)
+    setting = os.environ.get("COLUMNS", "")
+    if setting.isdecimal() and int(setting):
+        return int(setting)
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -145,21 +145,21 @@ def preview(fixed: FixOutcome, request: Request, quiet: bool, unsafe: bool, writ
 
     exact = not (sys.stdout.isatty() or styled())  # it may go to a file, for `git apply`
     for path, text in fixed.after.items():
-        shown = path_from(Path.cwd(), request.selection.root, path)
+        name = path_from(Path.cwd(), request.selection.root, path)
         before = fixed.before[path]
         for line in needs(fixed, path):
             click.echo(line)  # `git apply` and `patch` skip what stands before a diff
         if exact:
-            for label, *parts in before.changed_bytes(shown, text):
+            for label, *parts in before.changed_bytes(name, text):
                 click.echo(diff.patch(label, *parts), nl=False)
         else:
-            for label, *texts in before.changes(shown, text):
+            for label, *texts in before.changes(name, text):
                 click.echo(diff.for_terminal(label, *texts), nl=False)
-    left = len(fixed.outcome.findings)
+    remaining = len(fixed.outcome.findings)
     if not quiet:
         would = f"would fix {counts(fixed)}; {writes} writes the fixes"
         verdict = would if fixed.after else nothing(fixed, unsafe)
-        verdict += f"; {left} left, see `amplint check`" if left else ""
+        verdict += f"; {remaining} left, see `amplint check`" if remaining else ""
         click.echo(verdict + ("" if unsafe else of_unsafe(fixed)), err=True)
     tell(fixed.outcome.problems)
 
@@ -172,18 +172,18 @@ def write_to_stdout(fixed: FixOutcome, text: Text, request: Request, quiet: bool
     sys.stdout.buffer.write(text.encode(fixed.after.get(path, text.text)))
     sys.stdout.flush()
     report = Report(fixed.outcome, request.rules, Path.cwd(), with_summary=not quiet)
-    if said := render("text", report):
-        click.echo(said, err=True)
+    if output := render("text", report):
+        click.echo(output, err=True)
     tell(fixed.outcome.problems)
 
 
 def needs(fixed: FixOutcome, path: str) -> list[str]:
     """A line for each version of torch that the fixes of a file need, and may not have."""
-    wanted: dict[str, set[str]] = {}
+    codes: dict[str, set[str]] = {}
     for one in fixed.applied:
         if one.path == path and one.fix is not None and one.fix.needs_torch is not None:
-            wanted.setdefault(one.fix.needs_torch, set()).add(one.code)
-    return [f"# {', '.join(sorted(wanted[each]))}: needs torch {each}" for each in sorted(wanted)]
+            codes.setdefault(one.fix.needs_torch, set()).add(one.code)
+    return [f"# {', '.join(sorted(codes[each]))}: needs torch {each}" for each in sorted(codes)]
 
 
 def counts(fixed: FixOutcome) -> str:
@@ -205,16 +205,16 @@ def nothing(fixed: FixOutcome, unsafe: bool, unwritten: Collection[str] = ()) ->
 
     if unwritten:
         return f"fixed nothing: {len(unwritten)} file{'s' * (len(unwritten) != 1)} not written"
-    left = fixable(fixed.outcome.findings, UNSAFE if unsafe else SAFE)
-    return "no fix can be made" if left else "nothing to fix"
+    fixes = fixable(fixed.outcome.findings, UNSAFE if unsafe else SAFE)
+    return "no fix can be made" if fixes else "nothing to fix"
 
 
 def of_unsafe(fixed: FixOutcome) -> str:
     """Ex) ; --unsafe would fix 2 more (1 waits for `target-torch`)"""
     from amplint.findings.finding import Safety
 
-    found = fixed.outcome.findings
-    unsafe = [one.fix for one in found if one.fix and one.fix.safety is Safety.UNSAFE]
+    findings = fixed.outcome.findings
+    unsafe = [one.fix for one in findings if one.fix and one.fix.safety is Safety.UNSAFE]
     waiting = sum(fix.needs_torch is not None for fix in unsafe)
     waits = f" ({waiting} wait{'s' * (waiting == 1)} for `target-torch`)" if waiting else ""
     return f"; --unsafe would fix {len(unsafe)} more{waits}" if unsafe else ""

@@ -18,9 +18,9 @@ NEAREST = 2  # of the rules that are silent, that many are named
 
 
 def render(
-    seen: Inspection,
+    inspection: Inspection,
     reading: Reading,
-    shown: Callable[[str], str] = str,
+    path_of: Callable[[str], str] = str,
     every: bool = False,
 ) -> str:
     """The whole page, for people.
@@ -28,47 +28,49 @@ def render(
     Args:
         every: all rules that are silent, and not only the nearest ones.
         reading: has the texts of the project.
-        shown: a path of the project as the reader would write it.
+        path_of: a path of the project as the reader would write it.
     """
 
     def where(path: str, row: int) -> str:
         try:
             part = reading.text(path).part(row)
         except (KeyError, UndecodableError):
-            return f"{shown(path)}:{row}"
-        return f"{part.of(shown(path))}:{row - part.above}"
+            return f"{path_of(path)}:{row}"
+        return f"{part.of(path_of(path))}:{row - part.above}"
 
-    return "\n".join(map(printable, lines(seen, where, every))) + "\n"
+    return "\n".join(map(printable, lines(inspection, where, every))) + "\n"
 
 
-def lines(seen: Inspection, where: Where, every: bool) -> Iterator[str]:
-    yield f"{where(seen.path, seen.row)}: {seen.line}"
-    for notice in seen.notices:
+def lines(inspection: Inspection, where: Where, every: bool) -> Iterator[str]:
+    yield f"{where(inspection.path, inspection.row)}: {inspection.line}"
+    for notice in inspection.notices:
         yield f"  not checked: {notice}"
-    if seen.notices and not seen.expressions:
+    if inspection.notices and not inspection.expressions:
         return
     yield ""
     yield "values"
-    yield from indented(of_values(seen.expressions, where)) if seen.expressions else ["  none"]
+    yield from (
+        indented(of_values(inspection.expressions, where)) if inspection.expressions else ["  none"]
+    )
     yield ""
     yield "runs"
-    yield from indented(of_heat(heat_of(seen.expressions), where))
+    yield from indented(of_heat(heat_of(inspection.expressions), where))
     yield ""
     yield "region"
-    yield from indented(of_region(region_of(seen.expressions), where))
+    yield from indented(of_region(region_of(inspection.expressions), where))
     yield ""
     yield "rules"
-    yield from indented(of_verdicts(seen.verdicts, where, every))
+    yield from indented(of_verdicts(inspection.verdicts, where, every))
 
 
-def indented(found: Iterable[str]) -> Iterator[str]:
-    return (f"  {line}" for line in found)
+def indented(texts: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in texts)
 
 
 def heat_of(expressions: Iterable[Expression]) -> Heat | None:
     """Of several places in a line, the hottest: a comprehension may be one that is hot."""
-    found = [each.heat for each in expressions if each.heat is not None]
-    return min(found, key=lambda heat: heat.temperature != "training", default=None)
+    heats = [each.heat for each in expressions if each.heat is not None]
+    return min(heats, key=lambda heat: heat.temperature != "training", default=None)
 
 
 def region_of(expressions: Iterable[Expression]) -> Region | None:
@@ -157,9 +159,9 @@ def of_verdict(verdict: RuleVerdict, where: Where) -> Iterator[str]:
     if not verdict.is_silent:
         return
     about = f" about `{verdict.about}`" * bool(verdict.about)
-    known = (*verdict.lacking, *(sentence(asked, where) for asked in verdict.asked))
-    yield f"{head(verdict)}: silent{about}" if known else f"{head(verdict)}: looks at nothing here"
-    yield from (f"    {each}" for each in known)
+    texts = (*verdict.lacking, *(sentence(question, where) for question in verdict.asked))
+    yield f"{head(verdict)}: silent{about}" if texts else f"{head(verdict)}: looks at nothing here"
+    yield from (f"    {each}" for each in texts)
 
 
 def head(verdict: RuleVerdict) -> str:

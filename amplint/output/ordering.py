@@ -40,8 +40,8 @@ def ordered(
     """
     if order != FIRST_SCREEN:
         return tuple(sorted(findings, key=ORDERS[order]))
-    known = texts or {}
-    lines = {path: known[path].text.splitlines() for path in {f.path for f in findings} & {*known}}
+    files = texts or {}
+    lines = {path: files[path].text.splitlines() for path in {f.path for f in findings} & {*files}}
 
     def place(finding: Finding) -> tuple[object, ...]:
         inner = -loops_within_step(finding, lines.get(finding.path, ()))
@@ -62,7 +62,7 @@ def loops_within_step(finding: Finding, lines: Sequence[str]) -> int:
     row = finding.span.start.row
     leads = (each for each in finding.related if each.leads and each.path == finding.path)
     step = max((each.span.start.row for each in leads if each.span.start.row <= row), default=0)
-    found = 0
+    count = 0
     margin = indentation(lines[row - 1])
     for number in range(row - 1, step, -1):
         line = lines[number - 1]
@@ -71,8 +71,8 @@ def loops_within_step(finding: Finding, lines: Sequence[str]) -> int:
         margin = indentation(line)
         if FUNCTION.match(line.lstrip()):
             break
-        found += LOOP.match(line.lstrip()) is not None
-    return found
+        count += LOOP.match(line.lstrip()) is not None
+    return count
 
 
 def indentation(line: str) -> int:

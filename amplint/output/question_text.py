@@ -33,27 +33,27 @@ SENTENCES: dict[str, str] = {
 }
 
 
-def sentence(asked: AskedQuestion, where: Where) -> str:
+def sentence(question: AskedQuestion, where: Where) -> str:
     """Ex) amplint does not see that `x` is built on the host"""
-    it = f"`{shortened(asked.about, LONGEST_CODE)}`" if asked.about else "this"
-    name, found = asked.fact.__name__, asked.answer
-    holds = SENTENCES.get(name) or asked.fact.sentence
+    it = f"`{shortened(question.about, LONGEST_CODE)}`" if question.about else "this"
+    name, answer = question.fact.__name__, question.answer
+    holds = SENTENCES.get(name) or question.fact.sentence
     if not holds:  # a fact of a rule package
-        return f"{name} of {it}: {'yes' if found else 'no'}"
-    value = value_in_words(found) if name == "Values" and isinstance(found, frozenset) else ""
-    said = holds.format(it=it, value=value)
-    if not found or value == UNKNOWN:
-        lacks = f"amplint does not see that {said}"
+        return f"{name} of {it}: {'yes' if answer else 'no'}"
+    value = value_in_words(answer) if name == "Values" and isinstance(answer, frozenset) else ""
+    text = holds.format(it=it, value=value)
+    if not answer or value == UNKNOWN:
+        lacks = f"amplint does not see that {text}"
         return f"nothing is known of {it}" if name == "Values" else lacks
-    return shortened(said + shown(found, where), LONGEST)
+    return shortened(text + place_of_answer(answer, where), LONGEST)
 
 
-def shown(found: object, where: Where) -> str:
+def place_of_answer(answer: object, where: Where) -> str:
     """Where the answer is seen, behind the sentence.
 
     Ex) : train.py:12: `loader` is a loader
     """
-    if isinstance(found, Heat):
-        found = found.chain
-    last = found[-1] if isinstance(found, tuple) and found else found
+    if isinstance(answer, Heat):
+        answer = answer.chain
+    last = answer[-1] if isinstance(answer, tuple) and answer else answer
     return f": {placed(last, where)}" if isinstance(last, Evidence) else ""

@@ -40,15 +40,15 @@ def entries(findings: Iterable[Finding]) -> list[Entry]:
     time has the shown places of its chain in place of the message, as three losses that are read in
     one loop. Two crashes of one rule may have two causes, and only their messages differ.
     """
-    found: dict[tuple[object, ...], Entry] = {}
+    by_key: dict[tuple[object, ...], Entry] = {}
     on_row: dict[tuple[str, int], list[Entry]] = {}
     for finding in findings:
         fix = finding.fix and (finding.fix.title, finding.fix.safety)
         chain = [(each.path, each.span.start) for each in finding.related[:LINKS]]
         same = (finding.group is Group.PERFORMANCE and tuple(chain)) or finding.message
         key = (finding.path, finding.code, same, finding.help, fix, is_brief(finding))
-        if key in found:
-            found[key].again.append(finding)
+        if key in by_key:
+            by_key[key].again.append(finding)
             continue
         row = on_row.setdefault((finding.path, finding.span.start.row), [])
         for entry in row:
@@ -56,9 +56,9 @@ def entries(findings: Iterable[Finding]) -> list[Entry]:
                 entry.also.append(finding)
                 break
         else:
-            found[key] = entry = Entry(finding)
+            by_key[key] = entry = Entry(finding)
             row.append(entry)
-    return list(found.values())
+    return list(by_key.values())
 
 
 def is_brief(finding: Finding) -> bool:

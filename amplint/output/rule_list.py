@@ -17,12 +17,12 @@ def lines(rules: Sequence[Rule]) -> str:
     code = max(len(rule.code) for rule in rules)
     groups = {rule: f"{rule.group.value}{state_of(rule)}" for rule in rules}
     group = max(map(len, groups.values()))
-    found = []
+    text_lines = []
     for rule in rules:
         package = f" (of {rule.package})" if rule.package else ""
         start = f"{rule.code:{code}}  {rule.name:{width}}  {groups[rule]:{group}}"
-        found.append(f"{start}  {rule.summary}{package}")
-    return "\n".join(found)
+        text_lines.append(f"{start}  {rule.summary}{package}")
+    return "\n".join(text_lines)
 
 
 def state_of(rule: Rule) -> str:

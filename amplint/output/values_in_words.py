@@ -59,7 +59,7 @@ def placed(evidence: Evidence, where: Where) -> str:
 
 def reasons_of(value: Value, where: Where) -> Iterator[str]:
     """The evidence for devices and dtypes, each once."""
-    found: dict[str, None] = {}
+    places: dict[str, None] = {}
     for atom in ordered(value):
         for reason in (
             getattr(getattr(atom, "device", None), "evidence", None),
@@ -67,8 +67,8 @@ def reasons_of(value: Value, where: Where) -> Iterator[str]:
         ):
             evidence = evidence_of(reason)
             if evidence is not None:
-                found[placed(evidence, where)] = None
-    yield from found
+                places[placed(evidence, where)] = None
+    yield from places
 
 
 def dtype_reason(atom: Atom) -> Reason | None:
@@ -79,8 +79,8 @@ def value_in_words(value: Value, depth: int = 0) -> str:
     """Ex) a float32 tensor on the accelerator, 0-dim, with a graph; or None"""
     if not value:
         return "never reached"
-    told = [atom_in_words(atom, depth) for atom in ordered(value)]
-    return shortened("; or ".join(dict.fromkeys(told)), LONGEST)
+    words = [atom_in_words(atom, depth) for atom in ordered(value)]
+    return shortened("; or ".join(dict.fromkeys(words)), LONGEST)
 
 
 def atom_in_words(atom: Atom, depth: int = 0) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from amplint.facts.limits import Limited, united
 from amplint.findings.finding import Finding
-from amplint.frameworks.configuration import StatedPrecision, told
+from amplint.frameworks.configuration import StatedPrecision, stated_precisions
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
 from amplint.ir.file_set import QUESTIONS
@@ -249,7 +249,7 @@ def stated_in(
     by_path = {path: text.text for path, text in texts.items() if not TEST_PATH.search(path)}
     if models.reads_json(by_path.values()):
         by_path |= configurations.texts(project.directory)
-    return told(models, by_path)
+    return stated_precisions(models, by_path)
 
 
 @dataclass(frozen=True)

@@ -102,10 +102,10 @@ class Looker:
         except SupersededError:
             done = []
         except Failure as error:
-            yield told(look, error.message, True)
+            yield log_line(look, error.message, True)
         except Exception as error:
             self._group = None  # what is kept may be the reason
-            yield told(look, f"amplint failed on {look.uri}: {describe(error)}", True)
+            yield log_line(look, f"amplint failed on {look.uri}: {describe(error)}", True)
         yield LookEnded(look.number, done)
 
     def _looked(self, look: Look) -> Iterator[Answer]:
@@ -160,25 +160,25 @@ class Looker:
         """Judge the text that was asked for, then all others."""
         reported = run.selection.reported
         cells = {name: look.opened[uri].cells for name, uri in uris.items()}
-        in_cells = {name: found for name, found in cells.items() if found is not None}
+        in_cells = {name: each for name, each in cells.items() if each is not None}
         first = frozenset(name for name in reported if uris[name] == look.uri)
-        for asked in (first, reported - first):
-            if not asked:
+        for names in (first, reported - first):
+            if not names:
                 continue
             self.check()
-            part = replace(run, selection=replace(run.selection, reported=asked))
+            part = replace(run, selection=replace(run.selection, reported=names))
             outcome = engine.run(part)
             showing = Showing(look.number, outcome, part, uris, in_cells, look.encoding)
-            for name in sorted(asked):
+            for name in sorted(names):
                 yield showing.judged(name)
-            yield from (told(look, one, True) for one in outcome.problems)
-            yield from (told(look, one, False) for one in outcome.notices)
-            for name in sorted(asked):
+            yield from (log_line(look, one, True) for one in outcome.problems)
+            yield from (log_line(look, one, False) for one in outcome.notices)
+            for name in sorted(names):
                 self.check()
                 yield showing.repaired(name)
 
 
-def told(look: Look, text: str, is_error: bool) -> LogLine:
+def log_line(look: Look, text: str, is_error: bool) -> LogLine:
     """A sentence for the log. Names of files may hold what no message carries."""
     return LogLine(look.number, lines_without_controls(text), is_error)
 
@@ -234,7 +234,7 @@ def overlays_of(selection: Selection, texts: Mapping[str, str]) -> dict[str, str
 def is_on_disk(selection: Selection, name: str, text: str) -> bool:
     """Whether a file holds this text."""
     try:
-        found = text_of(name, selection.root, {})
-        return (found.document if isinstance(found, Notebook) else found.text) == text
+        on_disk = text_of(name, selection.root, {})
+        return (on_disk.document if isinstance(on_disk, Notebook) else on_disk.text) == text
     except (OSError, UndecodableError):
         return False

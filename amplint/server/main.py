@@ -96,7 +96,7 @@ class EditorSession(LanguageServer):
             "amplint", __version__, protocol_cls=LanguageProtocol, notebook_document_sync=CELLS
         )
         self.documents: dict[str, OpenText | OpenNotebook] = {}
-        self.found: dict[str, KnownText] = {}
+        self.known_texts: dict[str, KnownText] = {}
         self.schedule = Schedule()
         self.analyst = Analyst(self.answered, self.analyst_ended)
         self.explainer = Explainer(self.explained, self.explainer_ended)
@@ -105,7 +105,7 @@ class EditorSession(LanguageServer):
         self.timer: asyncio.TimerHandle | None = None
         self.sending: set[asyncio.Task[None]] = set()
         self.news = asyncio.Event()  # set, and replaced, whenever `settled` may know more
-        self.told = ""  # the last sentence of a look, until one finds something
+        self.last_sentence = ""  # the last sentence of a look, until one finds something
 
     @property
     def encoding(self) -> Encoding:
@@ -132,30 +132,30 @@ class EditorSession(LanguageServer):
             self.tell(f"{document.uri!a} is not an address, or has a cell without one")
             return
         before = self.documents.get(document.uri)
-        gone = before.versions.keys() - document.versions.keys() if before is not None else ()
+        old_uris = before.versions.keys() - document.versions.keys() if before is not None else ()
         self.documents[document.uri] = document
-        for uri in gone:
+        for uri in old_uris:
             self.clear(uri)
         self.touch(document.uri)
 
     def drop(self, uri: str) -> None:
         """Forget a text that is no longer open; what rests on it rests on its file now."""
-        shown = self.documents.pop(uri).versions
-        self.found.pop(uri, None)
+        versions = self.documents.pop(uri).versions
+        self.known_texts.pop(uri, None)
         self.schedule.forget(uri)
         self.wake()
-        for each in shown:
+        for each in versions:
             self.clear(each)
         self.touch_all()
 
     def document_of(self, uri: str) -> OpenText | OpenNotebook | None:
         """The open text or notebook that is shown under an address."""
-        found = self.documents.get(uri)
-        if found is not None:
-            return found
+        document = self.documents.get(uri)
+        if document is not None:
+            return document
         return next((each for each in self.documents.values() if uri in each.versions), None)
 
-    def gone(self, old: Iterable[str]) -> None:
+    def forget_files(self, old: Iterable[str]) -> None:
         """Take back what was said of files that have another name, or are no more."""
         for uri in old:
             if uri not in self.documents:  # else the editor closes it
@@ -191,15 +191,15 @@ class EditorSession(LanguageServer):
     def answered(self, answer: Answer) -> None:
         """Show an answer, if the text is still the one that it is about."""
         if isinstance(answer, LogLine):
-            if answer.text != self.told:  # a wrong setting is met once for each open text
+            if answer.text != self.last_sentence:  # a wrong setting is met once for each open text
                 self.tell(answer.text, answer.is_error)
-            self.told = answer.text
+            self.last_sentence = answer.text
         elif isinstance(answer, LookEnded):
             self.schedule.done(answer.number, answer.uris)
             self.wake()
             self.look()
         elif isinstance(answer, JudgedText | Repaired) and self.is_current(answer.uri):
-            self.told = ""
+            self.last_sentence = ""
             if isinstance(answer, JudgedText):
                 self.show(answer)
             else:
@@ -211,22 +211,22 @@ class EditorSession(LanguageServer):
 
     def show(self, judged: JudgedText) -> None:
         document = self.documents[judged.uri]
-        found = KnownText(
+        facts = KnownText(
             judged.uri, document.version, document.versions, judged.items, judged.pages
         )
-        self.found[judged.uri] = found
-        for uri, version in found.versions.items():
+        self.known_texts[judged.uri] = facts
+        for uri, version in facts.versions.items():
             self.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(
-                    uri, presentation.diagnostics(found, uri), version=version
+                    uri, presentation.diagnostics(facts, uri), version=version
                 )
             )
 
     def offer(self, repaired: Repaired) -> None:
-        known = self.found.get(repaired.uri)
-        if known is not None and known.version == self.documents[repaired.uri].version:
-            self.found[repaired.uri] = replace(
-                known, repairs=repaired.repairs, all_safe=repaired.all_safe, is_complete=True
+        facts = self.known_texts.get(repaired.uri)
+        if facts is not None and facts.version == self.documents[repaired.uri].version:
+            self.known_texts[repaired.uri] = replace(
+                facts, repairs=repaired.repairs, all_safe=repaired.all_safe, is_complete=True
             )
         self.wake()
 
@@ -272,20 +272,20 @@ class EditorSession(LanguageServer):
         kind = types.MessageType.Error if is_error else types.MessageType.Info
         self.window_log_message(types.LogMessageParams(kind, text))
 
-    def known(self, uri: str) -> KnownText | None:
+    def known_text(self, uri: str) -> KnownText | None:
         """The findings in a text as it is now; None where it was not looked at since it changed."""
         document = self.document_of(uri)
-        found = self.found.get(document.uri) if document is not None else None
-        if found is None or document is None or found.version != document.version:
+        facts = self.known_texts.get(document.uri) if document is not None else None
+        if facts is None or document is None or facts.version != document.version:
             return None
-        return found
+        return facts
 
     def is_settled(self, uri: str) -> bool:
         """Whether the fixes of a text are known, or no look will find any."""
         if self.document_of(uri) is None or not self.schedule.is_waited_for:
             return True
-        found = self.known(uri)
-        return found is not None and found.is_complete
+        facts = self.known_text(uri)
+        return facts is not None and facts.is_complete
 
     async def settled(self, uri: str, patience: float) -> KnownText | None:
         """The findings in a text and their fixes, once they are known.
@@ -295,12 +295,12 @@ class EditorSession(LanguageServer):
         """
         deadline = asyncio.get_running_loop().time() + patience
         while not self.is_settled(uri):
-            left = deadline - asyncio.get_running_loop().time()
+            remaining = deadline - asyncio.get_running_loop().time()
             try:
-                await asyncio.wait_for(self.news.wait(), left)
+                await asyncio.wait_for(self.news.wait(), remaining)
             except asyncio.TimeoutError:
                 break
-        return self.known(uri)
+        return self.known_text(uri)
 
 
 def create() -> EditorSession:
@@ -409,11 +409,11 @@ def files(server: EditorSession) -> None:
 
     @server.feature(types.WORKSPACE_DID_RENAME_FILES, of_files)
     def did_rename(params: types.RenameFilesParams) -> None:
-        server.gone(file.old_uri for file in params.files)
+        server.forget_files(file.old_uri for file in params.files)
 
     @server.feature(types.WORKSPACE_DID_DELETE_FILES, of_files)
     def did_delete(params: types.DeleteFilesParams) -> None:
-        server.gone(file.uri for file in params.files)
+        server.forget_files(file.uri for file in params.files)
 
 
 def questions(server: EditorSession) -> None:
@@ -429,15 +429,15 @@ def questions(server: EditorSession) -> None:
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(kinds))
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri, only = params.text_document.uri, params.context.only
-        asked = [str(getattr(kind, "value", kind)) for kind in only] if only is not None else None
+        names = [str(getattr(kind, "value", kind)) for kind in only] if only is not None else None
         of_source = ("source", "notebook.source")
-        saves = bool(asked) and all(kind.startswith(of_source) for kind in asked or ())
-        found = await server.settled(uri, SAVE_PATIENCE if saves else PATIENCE)
+        saves = bool(names) and all(kind.startswith(of_source) for kind in names or ())
+        facts = await server.settled(uri, SAVE_PATIENCE if saves else PATIENCE)
         at = own_range(params.range)
-        fixes = presentation.actions(found, uri, at, asked) if found is not None else []
+        fixes = presentation.actions(facts, uri, at, names) if facts is not None else []
         document = server.document_of(uri)
         text = document.text_in(uri) if document is not None else None
-        return [*fixes, *presentation.explanations(text, uri, at, asked)]
+        return [*fixes, *presentation.explanations(text, uri, at, names)]
 
     @server.command(presentation.EXPLAIN)
     def explain(uri: str, line: int) -> None:
@@ -446,8 +446,8 @@ def questions(server: EditorSession) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
         uri = params.text_document.uri
-        found = server.known(uri)
-        return presentation.hover(found, uri, own_place(params.position)) if found else None
+        facts = server.known_text(uri)
+        return presentation.hover(facts, uri, own_place(params.position)) if facts else None
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: None) -> None:

@@ -62,10 +62,10 @@ class OpenNotebook:
                 another language is closed first.
         """
         order = (*self.order[:start], *added, *self.order[start + removed :])
-        left = {uri: text for uri, text in self.texts.items() if uri not in closed}
-        texts = {**left, **{each.uri: each for each in opened}}
-        kept = {uri: text for uri, text in texts.items() if uri in order}
-        return OpenNotebook(self.uri, self.version + 1, order, kept)
+        remaining = {uri: text for uri, text in self.texts.items() if uri not in closed}
+        texts = {**remaining, **{each.uri: each for each in opened}}
+        cells = {uri: text for uri, text in texts.items() if uri in order}
+        return OpenNotebook(self.uri, self.version + 1, order, cells)
 
     def changed(
         self, cell: str, version: int, changes: Iterable[TextChange], encoding: Encoding

@@ -44,9 +44,9 @@ class KnownText:
     is_complete: bool = False
 
 
-def diagnostics(found: KnownText, uri: str) -> list[types.Diagnostic]:
+def diagnostics(facts: KnownText, uri: str) -> list[types.Diagnostic]:
     """The findings in one text as diagnostics."""
-    return [diagnostic(item, found.pages.get(item.code)) for item in found.items if item.uri == uri]
+    return [diagnostic(item, facts.pages.get(item.code)) for item in facts.items if item.uri == uri]
 
 
 def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
@@ -72,48 +72,48 @@ def diagnostic(item: Item, page: Page | None) -> types.Diagnostic:
 
 
 def actions(
-    found: KnownText, uri: str, at: Range, only: Sequence[str] | None
+    facts: KnownText, uri: str, at: Range, only: Sequence[str] | None
 ) -> list[types.CodeAction]:
     """The actions for the findings in a range, and for all of the text.
 
     Args:
-        found: of the text as it is now.
+        facts: of the text as it is now.
         uri: of the text, or of the cell.
         at: the range.
         only: the kinds of actions that are asked for; None for all.
     """
-    offered = [*quick_fixes(found, uri, at), *fix_all(found, uri)]
+    offered = [*quick_fixes(facts, uri, at), *fix_all(facts, uri)]
     return [action for action in offered if is_asked_for(str(action.kind), only)]
 
 
-def quick_fixes(found: KnownText, uri: str, at: Range) -> Iterator[types.CodeAction]:
+def quick_fixes(facts: KnownText, uri: str, at: Range) -> Iterator[types.CodeAction]:
     """The fixes of the findings in a range: each says whether it is safe."""
-    for number, repair in found.repairs.items():
-        item = found.items[number]
+    for number, repair in facts.repairs.items():
+        item = facts.items[number]
         if item.uri == uri and overlap(item.range, at):
             yield types.CodeAction(
                 title=f"{repair.title} ({item.code}, {SAFETY[repair.safety]})",
                 kind=QUICK_FIX,
-                diagnostics=[diagnostic(item, found.pages.get(item.code))],
+                diagnostics=[diagnostic(item, facts.pages.get(item.code))],
                 is_preferred=repair.safety == "safe",
-                edit=workspace_edit(found, repair.edits),
+                edit=workspace_edit(facts, repair.edits),
             )
 
 
-def fix_all(found: KnownText, uri: str) -> Iterator[types.CodeAction]:
+def fix_all(facts: KnownText, uri: str) -> Iterator[types.CodeAction]:
     """The actions that apply all safe fixes of a text; or of a cell, and of its notebook."""
     title = "Fix all safe amplint problems"
-    if uri == found.uri:
+    if uri == facts.uri:
         offered = [(title, FIX_ALL, uri)]
     else:
         offered = [
             (f"{title} of the cell", FIX_ALL, uri),
-            (f"{title} of the notebook", NOTEBOOK_FIX_ALL, found.uri),
+            (f"{title} of the notebook", NOTEBOOK_FIX_ALL, facts.uri),
         ]
     for title, kind, about in offered:
-        edits = found.all_safe.get(about)
+        edits = facts.all_safe.get(about)
         if edits:
-            yield types.CodeAction(title=title, kind=kind, edit=workspace_edit(found, edits))
+            yield types.CodeAction(title=title, kind=kind, edit=workspace_edit(facts, edits))
 
 
 def explanations(
@@ -130,10 +130,10 @@ def explanations(
 
 def is_asked_for(kind: str, only: Iterable[str] | None) -> bool:
     """Whether a kind of action is one of those asked for, or below one."""
-    return only is None or any(f"{kind}.".startswith(f"{asked}.") for asked in only)
+    return only is None or any(f"{kind}.".startswith(f"{each}.") for each in only)
 
 
-def workspace_edit(found: KnownText, edits: Iterable[TextEdit]) -> types.WorkspaceEdit:
+def workspace_edit(facts: KnownText, edits: Iterable[TextEdit]) -> types.WorkspaceEdit:
     """Edits of texts, for the versions that they were made for alone."""
     by_text: dict[str, list[types.TextEdit]] = {}
     for edit in edits:
@@ -141,23 +141,23 @@ def workspace_edit(found: KnownText, edits: Iterable[TextEdit]) -> types.Workspa
     return types.WorkspaceEdit(
         document_changes=[
             types.TextDocumentEdit(
-                types.OptionalVersionedTextDocumentIdentifier(uri, found.versions[uri]), changes
+                types.OptionalVersionedTextDocumentIdentifier(uri, facts.versions[uri]), changes
             )
             for uri, changes in by_text.items()
         ]
     )
 
 
-def hover(found: KnownText, uri: str, at: EditorPlace) -> types.Hover | None:
+def hover(facts: KnownText, uri: str, at: EditorPlace) -> types.Hover | None:
     """The pages of the rules of the findings at a place of a text, and what to consider there.
 
     Without the messages: an editor that shows diagnostics on hover would show them twice.
     """
-    here = [item for item in found.items if item.uri == uri and overlap(item.range, Range(at, at))]
+    here = [item for item in facts.items if item.uri == uri and overlap(item.range, Range(at, at))]
     if not here:
         return None
     advice = [f"**{item.code}** Consider: {item.advice}." for item in here if item.advice]
-    pages = [found.pages[item.code].text for item in here if item.code in found.pages]
+    pages = [facts.pages[item.code].text for item in here if item.code in facts.pages]
     value = "\n\n---\n\n".join(dict.fromkeys([*advice, *pages]))
     return types.Hover(
         types.MarkupContent(types.MarkupKind.Markdown, value), lsp_range(here[0].range)

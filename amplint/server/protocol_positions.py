@@ -42,10 +42,10 @@ def characters(text: str, count: int, encoding: Encoding) -> int:
     """How many characters of the text the first code units are; one that is cut does not count."""
     if encoding == "utf-32" or text[:count].isascii():
         return min(count, len(text))
-    taken = 0
+    size = 0
     for number, character in enumerate(text):
-        taken += units(character, encoding)
-        if taken > count:
+        size += units(character, encoding)
+        if size > count:
             return number
     return len(text)
 

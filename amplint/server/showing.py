@@ -101,8 +101,8 @@ class Showing:
         if cells and isinstance(text, Notebook):
             part = text.part(span.start.row)
             start, end = map(part.place, span)
-            shown = Span(Position(max(start.row, 1), start.column), end)  # no marker has a place
-            return cells[(part.cell or 1) - 1], range_of(part.text, shown, self.encoding)
+            in_cell = Span(Position(max(start.row, 1), start.column), end)  # no marker has a place
+            return cells[(part.cell or 1) - 1], range_of(part.text, in_cell, self.encoding)
         file = Text(text.document) if isinstance(text, Notebook) else text
         return self._uri(path), range_of(file, Span(*map(text.in_file, span)), self.encoding)
 
@@ -113,8 +113,8 @@ class Showing:
             return Text("")
 
     def _uri(self, path: str) -> str:
-        known = self.uris.get(path)
-        return known if known is not None else uri_of(self.outcome.root / path)
+        uri = self.uris.get(path)
+        return uri if uri is not None else uri_of(self.outcome.root / path)
 
     def _edits(
         self, findings: Sequence[Finding], path: str, allow: frozenset[Safety]

@@ -73,12 +73,12 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
 
     looker = Looker(check)
     timeout: float | None = None
-    looks, kept = 0, 0
+    looks, blocks = 0, 0
     while True:
         try:
             request = inbox.take(timeout)
         except queue.Empty:
-            kept = cleaned_up()
+            blocks = cleaned_up()
             timeout, looks = None, 0
             continue
         if request is None:
@@ -90,9 +90,9 @@ def serve(inbox: Inbox, answers: BinaryIO) -> None:
             answers.flush()
         gc.disable()  # a run has enabled it
         looks += 1
-        kept = kept or sys.getallocatedblocks()
-        if sys.getallocatedblocks() > ROOM * kept:
-            kept, looks = cleaned_up(), 0
+        blocks = blocks or sys.getallocatedblocks()
+        if sys.getallocatedblocks() > ROOM * blocks:
+            blocks, looks = cleaned_up(), 0
         timeout = IDLE if looks >= LOOKS else None
 
 

@@ -101,22 +101,22 @@ class Layout:
 
     def innermost(self, node: cst.CSTNode, kinds: Kinds) -> cst.CSTNode | None:
         """The innermost node of some kinds around a node, remembered for all that stands in it."""
-        known = self._innermost.setdefault(kinds, {})
+        memo = self._innermost.setdefault(kinds, {})
         passed: list[int] = []
         current: cst.CSTNode | None = node
-        while current is not None and id(current) not in known:
+        while current is not None and id(current) not in memo:
             passed.append(id(current))
             current = self._parents.get(id(current))
             if isinstance(current, kinds):
                 break
         else:
-            current = known[id(current)] if current is not None else None
-        known.update(dict.fromkeys(passed, current))
+            current = memo[id(current)] if current is not None else None
+        memo.update(dict.fromkeys(passed, current))
         return current
 
     def _definition(self, node: cst.CSTNode) -> Definition | None:
-        found = self.innermost(node, DEFINITIONS)
-        return found if isinstance(found, Definition) else None
+        definition = self.innermost(node, DEFINITIONS)
+        return definition if isinstance(definition, Definition) else None
 
     def _walked(self, node: cst.CSTNode) -> cst.CSTNode:
         """The node, or its parent for one that is not walked: the name of a function."""
@@ -224,9 +224,9 @@ class Layout:
 
         None also where a `*` argument stands before it: then nobody knows which one it is.
         """
-        found = self.keyword(call, name)
-        if found is not None or position is None or position >= len(call.args):
-            return found
+        by_keyword = self.keyword(call, name)
+        if by_keyword is not None or position is None or position >= len(call.args):
+            return by_keyword
         before = call.args[: position + 1]
         if any(arg.star or arg.keyword is not None for arg in before):
             return None
@@ -321,9 +321,9 @@ class Layout:
             tree = self.open(self.units.around(thing))
         except RefusedUnitError:
             return None
-        found = tree.by_ast.get(id(thing))
-        if found is not None or not isinstance(thing, ast.Constant):
-            return found
+        counterpart = tree.by_ast.get(id(thing))
+        if counterpart is not None or not isinstance(thing, ast.Constant):
+            return counterpart
         literals = (node for node in tree.nodes if isinstance(node, LITERALS))
         at = place(self.content, thing)
         return next((node for node in literals if tree.spans.of(node) == at), None)
@@ -337,9 +337,9 @@ class Layout:
         return tree.unit if tree is not None else None
 
     def _tree(self, node: cst.CSTNode) -> Tree | None:
-        known = self._trees.get(id(node))
-        if known is not None:
-            return known
+        own_tree = self._trees.get(id(node))
+        if own_tree is not None:
+            return own_tree
         # A name that is no expression, a comma, a parenthesis: these are not walked.
         for tree in reversed(self._opened.values()):
             if tree.spans.of(node) is not None:

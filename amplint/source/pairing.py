@@ -338,13 +338,13 @@ def _operations(nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
 def _strings(nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
     """The strings with values in them: those that are concatenated are one for `ast`."""
     inner: set[int] = set()
-    found: list[cst.CSTNode] = []
+    strings: list[cst.CSTNode] = []
     for node in nodes:
         if isinstance(node, cst.ConcatenatedString):
             inner.update((id(node.left), id(node.right)))
         if id(node) not in inner and _is_formatted(node):
-            found.append(node)
-    return found
+            strings.append(node)
+    return strings
 
 
 def _is_formatted(node: cst.CSTNode) -> bool:

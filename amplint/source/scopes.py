@@ -147,33 +147,33 @@ class Scopes:
 
     @cached_property
     def _parents(self) -> dict[ast.AST, ast.AST]:
-        found: dict[ast.AST, ast.AST] = {}
+        parents: dict[ast.AST, ast.AST] = {}
         nodes: list[ast.AST] = [self.module]  # in the order of `ast.walk`
         for node in nodes:
             for child in ast.iter_child_nodes(node):
-                found[child] = node
+                parents[child] = node
                 nodes.append(child)
-        return found
+        return parents
 
     @cached_property
     def _bindings(self) -> dict[str, list[Binding]]:
-        found: dict[str, list[Binding]] = defaultdict(list)
+        bindings: dict[str, list[Binding]] = defaultdict(list)
         for node in self._parents:
             for name, target in _bound_names(node) if type(node) in BINDING else ():
-                found[name].append(Binding(name, node, self._owner(node, name), target))
-        return found
+                bindings[name].append(Binding(name, node, self._owner(node, name), target))
+        return bindings
 
     @cached_property
     def _declared_elsewhere(self) -> dict[ast.AST, set[str]]:
         """By function and class: the names that it declares `global` or `nonlocal`."""
-        found: dict[ast.AST, set[str]] = defaultdict(set)
+        by_scope: dict[ast.AST, set[str]] = defaultdict(set)
         for node in self._parents:
             if isinstance(node, ast.Global | ast.Nonlocal):
                 around = self._parents[node]
                 while not isinstance(around, (*Function, ast.ClassDef, ast.Module)):
                     around = self._parents[around]
-                found[around].update(node.names)
-        return found
+                by_scope[around].update(node.names)
+        return by_scope
 
     def _owner(self, node: ast.AST, name: str) -> ast.AST:
         """The scope in which a node binds a name."""
@@ -211,8 +211,8 @@ def _bound_names(node: ast.AST) -> Iterator[tuple[str, str | None]]:
                 yield local, alias.name if alias.asname else local
         case ast.ImportFrom(names=aliases, module=module, level=level):
             for alias in aliases:
-                known = module is not None and not level
-                yield alias.asname or alias.name, f"{module}.{alias.name}" if known else None
+                is_absolute = module is not None and not level
+                yield alias.asname or alias.name, f"{module}.{alias.name}" if is_absolute else None
         case _:
             pass
 

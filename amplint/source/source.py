@@ -61,7 +61,7 @@ class Source:
         self._comments = Comments(layout.content)
         self._scopes = scopes
         self._facts = facts
-        self._said: dict[re.Pattern[str], bool] = {}
+        self._matches: dict[re.Pattern[str], bool] = {}
         self._presumed: dict[Related, Evidence] = {}  # why a finding presumes something
         self._spans = spans
 
@@ -78,9 +78,9 @@ class Source:
 
     def says(self, pattern: re.Pattern[str]) -> bool:
         """Whether a pattern is found in the text of the file; it is looked for once."""
-        if pattern not in self._said:
-            self._said[pattern] = pattern.search(self.layout.content.text) is not None
-        return self._said[pattern]
+        if pattern not in self._matches:
+            self._matches[pattern] = pattern.search(self.layout.content.text) is not None
+        return self._matches[pattern]
 
     @property
     def is_audited(self) -> bool:
@@ -146,8 +146,8 @@ class Source:
 
     def reasons(self, *evidence: Reason | None) -> tuple[Related, ...]:
         """The places of some evidence to show, as far as there is any, each once."""
-        found = (evidence_of(each) for each in evidence)
-        return tuple(self.related(each) for each in dict.fromkeys(found) if each is not None)
+        places = (evidence_of(each) for each in evidence)
+        return tuple(self.related(each) for each in dict.fromkeys(places) if each is not None)
 
     def related(self, evidence: Evidence) -> Related:
         """A reason as a place to show."""
@@ -237,8 +237,8 @@ class Source:
         edits = within_f_strings(self.layout, fix.edits, around)
         if edits is None:
             return None
-        kept = replace(fix, edits=self._comments.kept(edits))
-        return kept.demoted() if presumes and kept.safety is Safety.SAFE else kept
+        offer = replace(fix, edits=self._comments.preserve(edits))
+        return offer.demoted() if presumes and offer.safety is Safety.SAFE else offer
 
 
 def former_rule(rule: Declaration, code: str) -> RuleName | None:

@@ -17,7 +17,7 @@ from amplint.source.navigation import Layout
 from amplint.source.scopes import Scopes, assignments
 
 
-class Tried(NamedTuple):
+class TryStatement(NamedTuple):
     """The text of what a `try` tries, and the names of what it catches: "Exception" if all."""
 
     caught: frozenset[str]
@@ -64,12 +64,12 @@ class Variables:
     def parameter(self, name: cst.Name) -> cst.Param | None:
         """The parameter of its function whose value a variable certainly has where it is read."""
         thing, function = self._layout.ast_of(name), self._layout.function(name)
-        found = self._flow.parameter(thing) if isinstance(thing, ast.expr) else None
-        if found is None or function is None:
+        param_name = self._flow.parameter(thing) if isinstance(thing, ast.expr) else None
+        if param_name is None or function is None:
             return None
         params = function.params
         plain = (*params.posonly_params, *params.params, *params.kwonly_params)
-        return next((param for param in plain if param.name.value == found), None)
+        return next((param for param in plain if param.name.value == param_name), None)
 
     def global_value(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that is assigned to a variable of the module, if nothing else ever is."""
@@ -89,7 +89,7 @@ class Variables:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1
         }
 
-    def tried(self, name: str) -> Iterator[Tried]:
+    def try_statements(self, name: str) -> Iterator[TryStatement]:
         """The `try` statements in which the module binds a variable, in whatever part of them.
 
         Ex) try: from torch.amp import autocast; NEW = True except ImportError: NEW = False
@@ -102,7 +102,7 @@ class Variables:
                 types = [each.type for each in statement.handlers]
                 words = (re.findall(r"\w+", ast.unparse(t)) if t else ("Exception",) for t in types)
                 text = "\n".join(map(ast.unparse, statement.body))
-                yield Tried(frozenset(itertools.chain.from_iterable(words)), text)
+                yield TryStatement(frozenset(itertools.chain.from_iterable(words)), text)
 
     def bound_once(self, name: cst.Name) -> bool:
         """Whether one place alone binds a variable in its function."""
@@ -223,13 +223,13 @@ class Variables:
         its function."""
         scope = self._scopes.scope(name)
         if scope not in self._assigned:  # one walk for all names: rules ask for many
-            found: dict[tuple[str, object], list[ast.expr]] = {}
+            by_meaning: dict[tuple[str, object], list[ast.expr]] = {}
             for each, values in assignments(scope).items():
                 for value in values:
-                    found.setdefault((each, self._flow.same(value)), []).append(value)
-            self._assigned[scope] = found
-        held = self._flow.same(name)
-        return self._assigned[scope].get((name.id, held), ()) if held is not None else ()
+                    by_meaning.setdefault((each, self._flow.same(value)), []).append(value)
+            self._assigned[scope] = by_meaning
+        meaning = self._flow.same(name)
+        return self._assigned[scope].get((name.id, meaning), ()) if meaning is not None else ()
 
 
 def within(statement: ast.stmt, node: ast.AST) -> bool:

@@ -27,8 +27,8 @@ class Failure(click.ClickException):
 
 def tell(message: str, file: Any = None) -> None:
     """Print an error as all of them are printed; what it quotes may be a stranger's."""
-    said = printable_lines(message)
-    click.echo(f"amplint: {click.style('error', fg='red')}: {said}", err=True, file=file)
+    text = printable_lines(message)
+    click.echo(f"amplint: {click.style('error', fg='red')}: {text}", err=True, file=file)
 
 
 def describe(error: BaseException) -> str:
@@ -36,7 +36,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def function_at_fault(error: BaseException, known: Collection[str]) -> str | None:
+def function_at_fault(error: BaseException, functions: Collection[str]) -> str | None:
     """The function under analysis that an analysis of many was looking at when it raised.
 
     It is the first local variable, in the innermost frame that has one, that names a function: no
@@ -44,15 +44,15 @@ def function_at_fault(error: BaseException, known: Collection[str]) -> str | Non
 
     Args:
         error: as it was caught.
-        known: the ids of the functions under analysis.
+        functions: the ids of the functions under analysis.
     """
-    found: str | None = None
+    function: str | None = None
     at = error.__traceback__
     while at is not None:
-        ids = [v for v in at.tb_frame.f_locals.values() if isinstance(v, str) and v in known]
-        found = ids[0] if ids else found
+        ids = [v for v in at.tb_frame.f_locals.values() if isinstance(v, str) and v in functions]
+        function = ids[0] if ids else function
         at = at.tb_next
-    return found
+    return function
 
 
 def how_to_report(command: str) -> str:

@@ -30,8 +30,8 @@ def changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     same = [(-1, -1), *anchors(before, after), (len(before), len(after))]
     for (i, k), (j, m) in pairwise(same):
         stretch = i + 1, j, k + 1, m
-        found = fewest(before, after, stretch)
-        yield from [stretch] if found is None else found
+        parts = fewest(before, after, stretch)
+        yield from [stretch] if parts is None else parts
 
 
 def fewest(before: Sequence[str], after: Sequence[str], stretch: Change) -> list[Change] | None:
@@ -80,7 +80,7 @@ def _step(
 
 def _way(reached: Sequence[Mapping[int, int]], size: int, new_size: int) -> list[Change]:
     """The changes on the way to the end of both texts, by the steps that have led there."""
-    found: list[Change] = []
+    way: list[Change] = []
     diagonal = size - new_size
     for number in range(len(reached) - 1, 0, -1):
         step = _step(reached[number - 1], diagonal, size, new_size)
@@ -89,11 +89,11 @@ def _way(reached: Sequence[Mapping[int, int]], size: int, new_size: int) -> list
         new = at - diagonal
         diagonal += -1 if is_removal else 1
         change = (at - 1, at, new, new) if is_removal else (at, at, new - 1, new)
-        if found and (change[1], change[3]) == (found[-1][0], found[-1][2]):
-            after = found.pop()
+        if way and (change[1], change[3]) == (way[-1][0], way[-1][2]):
+            after = way.pop()
             change = change[0], after[1], change[2], after[3]
-        found.append(change)
-    return found[::-1]
+        way.append(change)
+    return way[::-1]
 
 
 def anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
@@ -114,9 +114,9 @@ def anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]
         previous.append(last[length - 1] if length else -1)
         ends[length : length + 1] = [place]
         last[length : length + 1] = [number]
-    kept: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     number = last[-1] if last else -1
     while number >= 0:
-        kept.append(once[number])
+        pairs.append(once[number])
         number = previous[number]
-    return kept[::-1]
+    return pairs[::-1]

@@ -33,28 +33,28 @@ def upward(directory: str) -> Iterator[str]:
 
 
 def inherited(
-    directory: str, known: dict[str, Answer], own: Callable[[str], Answer | None], top: Answer
+    directory: str, answers: dict[str, Answer], own: Callable[[str], Answer | None], top: Answer
 ) -> Answer:
     """The answer of the nearest directory upward that has one of its own.
 
     Args:
         directory: the one that is asked about.
-        known: the answers so far; those of the directories on the way are added.
+        answers: the answers so far; those of the directories on the way are added.
         own: returns the answer of one directory, None where it has none.
         top: the answer where none of them has one.
     """
     passed: list[str] = []
     answer = top
     for each in upward(directory):
-        if each in known:
-            answer = known[each]
+        if each in answers:
+            answer = answers[each]
             break
         passed.append(each)
-        found = own(each)
-        if found is not None:
-            answer = found
+        own_answer = own(each)
+        if own_answer is not None:
+            answer = own_answer
             break
-    known.update(dict.fromkeys(passed, answer))
+    answers.update(dict.fromkeys(passed, answer))
     return answer
 
 

@@ -26,11 +26,11 @@ Result = TypeVar("Result")
 LEAST_WEIGHT = 800_000  # characters of code
 
 
-def workers(wanted: int | None = None) -> int:
+def workers(jobs: int | None = None) -> int:
     """How many processes may work: those that are wanted, else the processors that there are."""
     if sys.platform != "linux":
         return 1
-    return wanted or len(os.sched_getaffinity(0))
+    return jobs or len(os.sched_getaffinity(0))
 
 
 def spread(

@@ -43,14 +43,14 @@ class Stage:
     notes: Callable[[], Sequence[str]] = tuple
 
     def __str__(self) -> str:
-        done, known = self.gauge()
-        return "; ".join((f"{self.name} {done:,}/{known:,}", *self.notes()))
+        done, total = self.gauge()
+        return "; ".join((f"{self.name} {done:,}/{total:,}", *self.notes()))
 
     @property
     def bar(self) -> str:
         """How much is done, as a picture."""
-        done, known = self.gauge()
-        return f"[{'#' * (BAR * done // max(known, 1)):-<{BAR}}]"
+        done, total = self.gauge()
+        return f"[{'#' * (BAR * done // max(total, 1)):-<{BAR}}]"
 
 
 class Progress:
@@ -112,9 +112,9 @@ SILENT = Progress(watched=False)
 
 
 @contextlib.contextmanager
-def shown(stream: TextIO, wanted: bool = True) -> Iterator[Progress]:
+def terminal_progress(stream: TextIO, is_on: bool = True) -> Iterator[Progress]:
     """A progress that is shown where the stream is a terminal, until the context is left."""
-    if not wanted or not stream.isatty() or os.environ.get("TERM") == "dumb":
+    if not is_on or not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield SILENT
         return
     line, begun = TerminalLine(stream), time.monotonic()

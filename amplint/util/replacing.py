@@ -71,10 +71,10 @@ class Replacement:
         assert self._beside is not None
         for tries_left in reversed(range(TRIES)):
             if self.expected is not None:
-                held = self.target.read_bytes()
-                if held == self.content:
+                on_disk = self.target.read_bytes()
+                if on_disk == self.content:
                     return False
-                if held != self.expected:
+                if on_disk != self.expected:
                     raise ChangedOnDiskError(str(self.target))
             try:
                 self._beside.replace(self.target)
@@ -121,8 +121,8 @@ def replace_file(target: Path, content: bytes, lasting: bool = True) -> None:
 
 def take_after(new: Path, old: Path, before: os.stat_result) -> None:
     """Give a new file the owner, the attributes and the mode bits of an old one."""
-    made = new.stat()
-    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+    status = new.stat()
+    if (status.st_uid, status.st_gid) != (before.st_uid, before.st_gid):
         try:
             os.chown(new, before.st_uid, before.st_gid)
         except OSError as error:
@@ -147,8 +147,8 @@ def is_left(name: str) -> bool:
     """Whether the name is one that `beside` makes. No file of a user has one by chance."""
     if not name.endswith(SUFFIX):  # as nearly none does
         return False
-    found = LEFT.fullmatch(name)
-    return found is not None and proof(found[1]) == found[2]
+    match = LEFT.fullmatch(name)
+    return match is not None and proof(match[1]) == match[2]
 
 
 def proof(token: str) -> str:
@@ -173,10 +173,10 @@ def left_below(root: Path) -> Iterator[str]:
             yield os.path.join(directory, name)  # noqa: PTH118
 
 
-def delete(left: Iterable[str]) -> int:
+def delete(paths: Iterable[str]) -> int:
     """Delete what killed processes have left, as far as that is possible; how many these are."""
     count = 0
-    for path in left:
+    for path in paths:
         with contextlib.suppress(OSError):
             if stat.S_ISREG(os.lstat(path).st_mode):
                 os.unlink(path)  # noqa: PTH108

@@ -143,8 +143,8 @@ def without_comments(text: str) -> str:
     """The text with blanks for comments, every place unchanged."""
 
     def blank(noise: re.Match[str]) -> str:
-        found = noise.group()
-        return " " * len(found) if found.startswith("#") else found
+        content = noise.group()
+        return " " * len(content) if content.startswith("#") else content
 
     return NOISE.sub(blank, text)
 
@@ -160,8 +160,8 @@ def in_long_lines(text: str) -> str:
 
 def long_strings(text: str) -> list[str]:
     """The strings of several lines in a text, as they are written."""
-    found = (noise.group() for noise in NOISE.finditer(text))
-    return [each for each in found if not each.startswith("#") and LINE_END.search(each)]
+    strings = (noise.group() for noise in NOISE.finditer(text))
+    return [each for each in strings if not each.startswith("#") and LINE_END.search(each)]
 
 
 @dataclass(frozen=True)

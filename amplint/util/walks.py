@@ -31,15 +31,15 @@ def reachable(
     The order is that of a breadth-first walk, so the first item with some property is one of the
     nearest that have it. `following` is asked lazily: a caller that stops early pays for no more.
     """
-    seen = dict.fromkeys(starts)
-    level = list(seen)
+    items = dict.fromkeys(starts)
+    level = list(items)
     while level:
         further: list[Item] = []
         for item in level:
             yield item
             for each in following(item):
-                if each not in seen:
-                    seen[each] = None
+                if each not in items:
+                    items[each] = None
                     further.append(each)
         level = further
 
@@ -52,17 +52,17 @@ def nearest(
     Of several, the one that leads there by the item that was found first; `preceding` returns the
     items from which one step leads to an item. One walk answers for all items.
     """
-    found = {goal: (0, goal) for goal in goals}
+    distances = {goal: (0, goal) for goal in goals}
 
     def note(item: Item) -> Iterator[Item]:
-        distance, goal = found[item]
+        distance, goal = distances[item]
         for each in preceding(item):
-            found.setdefault(each, (distance + 1, goal))
+            distances.setdefault(each, (distance + 1, goal))
             yield each
 
-    for _ in reachable(list(found), note):
+    for _ in reachable(list(distances), note):
         pass
-    return found
+    return distances
 
 
 def derivable(clauses: Iterable[tuple[Item, Collection[Item]]]) -> Mapping[Item, int]:
@@ -105,17 +105,17 @@ def components(
 ) -> list[list[Item]]:
     """The strongly connected components of what is reachable from items: those that reach each
     other. A component comes after those that it leads to."""
-    found: dict[Item, Sequence[Item]] = {}
+    successors: dict[Item, Sequence[Item]] = {}
 
     def note(item: Item) -> Sequence[Item]:
-        found[item] = tuple(following(item))
-        return found[item]
+        successors[item] = tuple(following(item))
+        return successors[item]
 
     for _ in reachable(items, note):
         pass
-    things = list(found)
+    things = list(successors)
     numbers = {item: number for number, item in enumerate(things)}
-    edges = [[numbers[each] for each in found[item]] for item in things]
+    edges = [[numbers[each] for each in successors[item]] for item in things]
     return [[things[number] for number in component] for component in numbered_components(edges)]
 
 
@@ -204,7 +204,7 @@ class Solver(Generic[Item, Answer]):
 
     def _solved(self, start: Item) -> Mapping[Item, Answer]:
         """The answers of an item, and of all that it needs and that were not known."""
-        found = {start: self._bottom}
+        answers = {start: self._bottom}
         users: dict[Item, dict[Item, None]] = {}
         stack = [start]
         waiting = {start}  # what is on the stack
@@ -213,11 +213,11 @@ class Solver(Generic[Item, Answer]):
         def ask(other: Item) -> Answer:
             if other in self._answers:
                 return self._answers[other]
-            if other not in found:
-                found[other] = self._bottom
+            if other not in answers:
+                answers[other] = self._bottom
                 unknown.append(other)
             users.setdefault(other, {})[stack[-1]] = None
-            return found[other]
+            return answers[other]
 
         while stack:
             item = stack[-1]
@@ -226,10 +226,10 @@ class Solver(Generic[Item, Answer]):
             if not more:
                 stack.pop()
                 waiting.discard(item)
-                if answer != found[item]:
-                    found[item] = answer
+                if answer != answers[item]:
+                    answers[item] = answer
                     more = [user for user in users.get(item, ()) if user not in waiting]
             unknown.clear()
             waiting.update(more)
             stack += more
-        return found
+        return answers

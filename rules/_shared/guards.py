@@ -179,7 +179,7 @@ def _is_tried(name: cst.Name, src: Source) -> bool:
     """Whether the module sets a variable where an import of a new name works, or where it fails."""
     return any(
         not MISSING_NAME.isdisjoint(each.caught) and NEW_NAME.search(each.text)
-        for each in src.variables.tried(name.value)
+        for each in src.variables.try_statements(name.value)
     )
 
 

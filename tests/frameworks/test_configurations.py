@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.frameworks.configuration import MOST_CHARACTERS, told
+from amplint.frameworks.configuration import MOST_CHARACTERS, stated_precisions
 from amplint.frameworks.models import models_with
 from amplint.project import configurations, discover
 from amplint.project.config import Settings
@@ -205,7 +205,7 @@ def test_no_file_is_looked_for_where_no_framework_reads_it(
 def in_python(text: str, name: str = "configs/amp.py") -> list[str]:
     """The dtypes that a file of a project of mmengine asks for."""
     texts = {name: text, "model.py": "import mmengine, mmcv\n"}
-    return [each.dtype for each in told(models_with(()), texts)]
+    return [each.dtype for each in stated_precisions(models_with(()), texts)]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_python_file_is_read_as_text(text: str, dtypes: list[str]) -> None:
 
 def test_only_the_files_of_who_names_the_framework_count() -> None:
     texts = {"amp.py": "fp16 = dict(loss_scale=512.0)\n", "model.py": "import torch\n"}
-    assert told(models_with(()), texts) == ()
+    assert stated_precisions(models_with(()), texts) == ()
 
 
 def test_a_large_file_is_no_configuration() -> None:

@@ -128,7 +128,7 @@ def fix_bad(files: Files, folder: str) -> dict[str, bytes]:
 def test_findings_survive_a_change_of_bytes(folder: str, change: str) -> None:
     """The same messages, with the same fixes offered, in the same lines."""
     transform, shift = BYTES[change]
-    before = fixture(folder).found
+    before = fixture(folder).outcome
     changed = {path: transform(data) for path, data in fixture(folder).program("bad").items()}
     after = fixture(folder).lint(changed)
     word = foreign if transform is foreign_names else str
@@ -212,7 +212,7 @@ def test_findings_survive_a_change_that_means_nothing(folder: str, change: str) 
     """The findings of bad.py and of what it calls are still there; what is fixed still parses."""
     transform, _ = MEANING[change]
     files = fixture(folder).program("bad")
-    before = fixture(folder).found
+    before = fixture(folder).outcome
     bad = transform(cst.parse_module(files["bad.py"])).bytes
     compile(bad, "bad.py", "exec")
     changed = {**files, "bad.py": bad}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from amplint.frameworks import configuration
-from amplint.frameworks.configuration import told
+from amplint.frameworks.configuration import stated_precisions
 from amplint.frameworks.models import models_with
 from amplint.project import configurations
 from amplint.project.config import Settings
@@ -78,7 +78,7 @@ def test_json_that_is_no_configuration_says_nothing(
 def test_python_that_is_no_configuration_is_not_run(text: str) -> None:
     texts = {"b.py": NAMING, "amp.py": text}
     with within(5):
-        assert {each.dtype for each in told(models_with(()), texts)} <= {"float16"}
+        assert {each.dtype for each in stated_precisions(models_with(()), texts)} <= {"float16"}
     assert not os.path.lexists("ran")
 
 
@@ -133,7 +133,7 @@ def test_a_large_file_is_not_read(repository: Path) -> None:
 def test_no_more_python_files_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "MOST_FILES", 5)
     texts = {f"{i:02}.py": "fp16 = dict(loss_scale=1)\n" for i in range(20)}
-    assert len(told(models_with(()), {**texts, "z.py": NAMING})) == 5
+    assert len(stated_precisions(models_with(()), {**texts, "z.py": NAMING})) == 5
 
 
 def test_a_row_of_a_strangers_model_is_no_pattern() -> None:
@@ -141,4 +141,4 @@ def test_a_row_of_a_strangers_model_is_no_pattern() -> None:
     row = '[[setting]]\nformat = "python"\nkey = "*.*"\nvalues = { a = "float16" }\n'
     models = models_with((f'name = "x"\npackages = ["b"]\n{row}',))
     with within(1):
-        assert told(models, {"b.py": "*" + "a" * 60_000}) == ()
+        assert stated_precisions(models, {"b.py": "*" + "a" * 60_000}) == ()

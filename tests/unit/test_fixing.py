@@ -535,7 +535,7 @@ def test_fixes_are_made_once_for_the_same_files_and_settings(
     first = fix_project(asked)
     assert next(count) == 2
     again = fix_project(asked)
-    assert (again.after, again.applied, again.left) == (first.after, first.applied, first.left)
+    assert (again.after, again.applied, again.rest) == (first.after, first.applied, first.rest)
     assert next(count) == 3  # none was made
     assert fix_project(asked, unsafe=True).after == {"a.py": "hash(1)\nid(2)\n"}
     (tmp_path / "a.py").write_text("old(3)\n")

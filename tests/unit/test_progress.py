@@ -16,7 +16,7 @@ from typing import TextIO
 import pytest
 
 from amplint.util import progress
-from amplint.util.progress import SILENT, Progress, Stage, shown
+from amplint.util.progress import SILENT, Progress, Stage, terminal_progress
 from tests.command import LEGACY
 from tests.helpers import ROOT
 
@@ -94,7 +94,7 @@ def left(written: str) -> str:
 
 def test_a_stage_is_shown_and_gone_in_the_end(terminal: Terminal) -> None:
     judged, other = Asked(1234, *range(10)), Asked(2, 1)
-    with shown(terminal.stream) as at:
+    with terminal_progress(terminal.stream) as at:
         at.at("judging files", judged)
         judged.wait()
         at.at("x", other)  # shorter than what it takes the place of
@@ -109,7 +109,7 @@ def test_it_is_gone_after_an_error_too(terminal: Terminal) -> None:
     read = Asked(0, 0)
 
     def run() -> None:
-        with shown(terminal.stream) as at:
+        with terminal_progress(terminal.stream) as at:
             at.at("reading files", read)
             read.wait()
             raise KeyboardInterrupt
@@ -126,7 +126,7 @@ def test_a_run_that_is_soon_over_shows_nothing(
 ) -> None:
     monkeypatch.setattr(progress, "DELAY", 60)
     begun = time.monotonic()
-    with shown(terminal.stream) as at:
+    with terminal_progress(terminal.stream) as at:
         at.at("judging files", lambda: (1, 2))
     assert time.monotonic() - begun < 30  # nor does it wait
     assert terminal.written() == ""
@@ -135,12 +135,12 @@ def test_a_run_that_is_soon_over_shows_nothing(
 def test_nobody_is_shown_anything_but_at_a_terminal_who_wants_it(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with (tmp_path / "log").open("w") as file, shown(file) as at:
+    with (tmp_path / "log").open("w") as file, terminal_progress(file) as at:
         assert at is SILENT
-    with shown(terminal.stream, wanted=False) as at:
+    with terminal_progress(terminal.stream, is_on=False) as at:
         assert at is SILENT
     monkeypatch.setenv("TERM", "dumb")
-    with shown(terminal.stream) as at:
+    with terminal_progress(terminal.stream) as at:
         assert at is SILENT
 
 
@@ -154,7 +154,7 @@ def test_where_nobody_looks_nothing_is_kept() -> None:
 
 def test_a_line_is_no_longer_than_the_terminal_is_wide(terminal: Terminal) -> None:
     asked = Asked(2, 1)
-    with shown(terminal.stream) as at:
+    with terminal_progress(terminal.stream) as at:
         at.at("y" * 200, asked)
         asked.wait()
     assert max(map(len, terminal.written().split("\r"))) == progress.COLUMNS - 1

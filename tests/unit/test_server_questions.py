@@ -57,7 +57,7 @@ def test_fixes_that_are_asked_for_with_the_findings_are_waited_for(tmp_path: Pat
             fix, _ = await asyncio.wait_for(task, 5)
             assert fix.diagnostics == [diagnostic]
         # Where no look is under way, there is nothing to wait for; nor in a text that is not open.
-        server.found.clear()
+        server.known_texts.clear()
         assert await asyncio.wait_for(asked(), 5) == []
         server.put(OpenText.opened(uri, 2, LEGACY))
         assert await asyncio.wait_for(asked(f"{uri}.other"), 5) == []

@@ -76,9 +76,9 @@ class Report:
     def path_below(self, path: str) -> str:
         """The path for a service that knows the repository: from where amplint was started if the
         file is below, else from the root of the project."""
-        shown = self.path(path)
-        outside = shown.startswith("../") or os.path.isabs(shown)  # noqa: PTH117  (a string)
-        return path if outside else shown
+        relative = self.path(path)
+        outside = relative.startswith("../") or os.path.isabs(relative)  # noqa: PTH117  (a string)
+        return path if outside else relative
 
     def chain(self, finding: Finding) -> list[str]:
         """A line for each place that a finding rests on."""

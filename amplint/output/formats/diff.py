@@ -40,7 +40,7 @@ def unified(old: Sequence[str], new: Sequence[str], one: str, other: str) -> Ite
     for number, hunk in enumerate(hunks(changes(old, new))):
         if number == 0:
             yield from (f"--- {one}\n", f"+++ {other}\n")
-        yield from shown(hunk, old, new)
+        yield from hunk_lines(hunk, old, new)
 
 
 def hunks(stretches: Iterable[Change]) -> Iterator[list[Change]]:
@@ -55,7 +55,7 @@ def hunks(stretches: Iterable[Change]) -> Iterator[list[Change]]:
         yield hunk
 
 
-def shown(hunk: Sequence[Change], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def hunk_lines(hunk: Sequence[Change], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     """A hunk: where it begins and how long it is in both texts, and its lines."""
     before = min(AROUND, hunk[0][0])
     after = min(AROUND, len(old) - hunk[-1][1])
@@ -98,8 +98,8 @@ def rows(text: str) -> list[str]:
 
 def harmless(line: str) -> str:
     content = line.removesuffix("\n")
-    shown = "\t".join(printable(part) for part in content.removesuffix("\r").split("\t"))
-    return shown + "\n" * (content != line)
+    text = "\t".join(printable(part) for part in content.removesuffix("\r").split("\t"))
+    return text + "\n" * (content != line)
 
 
 def ended(line: str) -> str:
@@ -109,5 +109,5 @@ def ended(line: str) -> str:
 def styled(line: str) -> str:
     content = line.removesuffix("\n")
     is_header = line.startswith(("--- a/", "+++ b/", '--- "a/', '+++ "b/'))
-    shown = click.style(content, fg=None if is_header else COLORS.get(line[0]), bold=is_header)
-    return ended(shown + line[len(content) :])
+    text = click.style(content, fg=None if is_header else COLORS.get(line[0]), bold=is_header)
+    return ended(text + line[len(content) :])

@@ -24,19 +24,19 @@ AT_MOST = "major"  # what rests on a region that is presumed
 def render(report: Report) -> str:
     outcome = report.outcome
     identities = fingerprints(outcome.findings, outcome.texts)
-    found = [
+    entries = [
         entry(finding, identity, report)
         for finding, identity in zip(outcome.findings, identities, strict=True)
     ]
-    return taken_apart_in_json(json.dumps(found, indent=2))
+    return taken_apart_in_json(json.dumps(entries, indent=2))
 
 
 def entry(finding: Finding, identity: str, report: Report) -> dict[str, Any]:
     path = report.path_below(finding.path)
     start, end = map(report.text(finding.path).in_file, finding.span)
-    said = (f"{finding.code} {without_controls(finding.message)}", advice(finding))
+    sentences = (f"{finding.code} {without_controls(finding.message)}", advice(finding))
     return {
-        "description": "; ".join(filter(None, said)),
+        "description": "; ".join(filter(None, sentences)),
         "check_name": f"{finding.code} {finding.name}",
         "fingerprint": identity_in(path, identity),
         "severity": severity_of(finding),

@@ -40,19 +40,19 @@ class FindingProperty:
     Args:
         key: its name in the page.
         of: its value for a finding, as the page's attributes hold it.
-        shown: that value as a reader sees it, with the number of findings for each.
+        rows: that value as a reader sees it, with the number of findings for each.
     """
 
     key: str
     of: Callable[[Finding], str]
-    shown: Sequence[tuple[str, str, int]]
+    rows: Sequence[tuple[str, str, int]]
 
     @property
     def options(self) -> str:
         """The choices of its filter."""
         choices = (
             f'<option value="{escape(value)}">{escape(label)} ({count})</option>'
-            for value, label, count in self.shown
+            for value, label, count in self.rows
         )
         return f'<option value="">every {self.key}</option>{"".join(choices)}'
 
@@ -152,11 +152,11 @@ def counts(kind: FindingProperty, findings: Sequence[Finding]) -> Iterator[str]:
     first: dict[str, int] = {}
     for number, finding in enumerate(findings, 1):
         first.setdefault(kind.of(finding), number)
-    shown = kind.shown
+    rows = kind.rows
     if kind.key in ("rule", "file"):
-        shown = sorted(shown, key=lambda row: -row[2])
-    most = max(count for _, _, count in shown)
-    for value, label, count in shown:
+        rows = sorted(rows, key=lambda row: -row[2])
+    most = max(count for _, _, count in rows)
+    for value, label, count in rows:
         data = f'data-key="{kind.key}" data-value="{escape(value)}"'
         link = f'<a href="#f{first[value]}" {data}>{escape(label)}</a>'
         yield f"<tr><td>{link}</td><td>{bar(count / most)}{count}</td></tr>"

@@ -168,8 +168,8 @@ def step(related: Related, report: Report) -> str:
 
 
 def line_of_code(line: str) -> str:
-    shown = "".join(cut(line.strip(), 0, 0, WIDEST))
-    return f'<code class="line">{escape(shown)}</code>' if shown else ""
+    text = "".join(cut(line.strip(), 0, 0, WIDEST))
+    return f'<code class="line">{escape(text)}</code>' if text else ""
 
 
 def change(finding: Finding, report: Report) -> Iterator[str]:
@@ -193,8 +193,8 @@ def diff(finding: Finding, text: Text, path: str) -> Iterator[str]:
             yield f'<span class="row quiet">{escape(name)}\n</span>'
         for sign, number, row in compared(*map(lines_of, texts)):
             kind = CLASSES.get(sign, "")
-            shown = escape("".join(cut(row, 0, 0, WIDEST)))
-            yield f'<span class="row {kind}" data-row="{number}">{sign} {shown}\n</span>'
+            code = escape("".join(cut(row, 0, 0, WIDEST)))
+            yield f'<span class="row {kind}" data-row="{number}">{sign} {code}\n</span>'
 
 
 def lines_of(text: str) -> list[str]:
@@ -205,10 +205,10 @@ def compared(old: list[str], new: list[str]) -> Iterator[tuple[str, int, str]]:
     """The rows that differ and those around: "-", "+" or " ", the number, the row."""
     stretches = list(changes(old, new))
     nexts = [*(start for _, _, start, _ in stretches[1:]), len(new)]
-    shown = 0  # rows of the new text
+    position = 0  # rows of the new text
     for (i, j, start, end), following in zip(stretches, nexts, strict=False):
-        yield from ((" ", at + 1, new[at]) for at in range(max(shown, start - AROUND), start))
+        yield from ((" ", at + 1, new[at]) for at in range(max(position, start - AROUND), start))
         yield from (("-", at + 1, old[at]) for at in range(i, j))
         yield from (("+", at + 1, new[at]) for at in range(start, end))
-        shown = min(end + AROUND, following)
-        yield from ((" ", at + 1, new[at]) for at in range(end, shown))
+        position = min(end + AROUND, following)
+        yield from ((" ", at + 1, new[at]) for at in range(end, position))

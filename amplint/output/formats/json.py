@@ -35,11 +35,11 @@ def entries(report: Report) -> list[dict[str, Any]]:
     findings = report.outcome.findings
     by_path = sorted(findings, key=lambda finding: finding.path)
     lines = [one.line for one in identities(by_path, report.outcome.texts)]
-    made = {
+    by_id = {
         id(finding): entry(finding, report, rows(text_of(finding, report)), line)
         for finding, line in zip(by_path, lines, strict=True)
     }
-    return [made[id(finding)] for finding in findings]
+    return [by_id[id(finding)] for finding in findings]
 
 
 def text_of(finding: Finding, report: Report) -> Text:

@@ -36,7 +36,7 @@ def log(report: Report) -> dict[str, Any]:
     outcome = report.outcome
     index = {rule.code: number for number, rule in enumerate(report.rules)}
     identities = fingerprints(outcome.findings, outcome.texts)
-    kept, left_out = worst(outcome.findings)
+    numbers, left_out = worst(outcome.findings)
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -70,7 +70,7 @@ def log(report: Report) -> dict[str, Any]:
                     for number, (finding, identity) in enumerate(
                         zip(outcome.findings, identities, strict=True)
                     )
-                    if number in kept
+                    if number in numbers
                 ],
             }
         ],
@@ -85,9 +85,9 @@ def worst(findings: Sequence[Finding]) -> tuple[Collection[int], list[str]]:
     every = range(len(findings))
     if len(every) <= MOST_RESULTS:
         return every, []
-    kept = sorted(every, key=lambda number: DEAREST_FIRST[findings[number].cost])[:MOST_RESULTS]
-    left = len(every) - MOST_RESULTS
-    return frozenset(kept), [f"{left} more findings are left out: GitHub takes {MOST_RESULTS}"]
+    numbers = sorted(every, key=lambda number: DEAREST_FIRST[findings[number].cost])[:MOST_RESULTS]
+    rest = len(every) - MOST_RESULTS
+    return frozenset(numbers), [f"{rest} more findings are left out: GitHub takes {MOST_RESULTS}"]
 
 
 def message(text: str) -> dict[str, str]:

@@ -46,8 +46,8 @@ def counted(findings: Iterable[Finding]) -> list[RuleCount]:
     for finding in findings:
         is_fixable = finding.fix is not None and finding.fix.safety is Safety.SAFE
         by_rule[finding.code, finding.name].append(is_fixable)
-    found = [RuleCount(*rule, len(fixable), sum(fixable)) for rule, fixable in by_rule.items()]
-    return sorted(found, key=lambda each: (-each.count, each.code))
+    counts = [RuleCount(*rule, len(fixable), sum(fixable)) for rule, fixable in by_rule.items()]
+    return sorted(counts, key=lambda each: (-each.count, each.code))
 
 
 def mark(each: RuleCount) -> str:

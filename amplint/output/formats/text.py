@@ -33,9 +33,9 @@ MANY, FIRST = 8, 3
 
 
 def render(report: Report) -> str:
-    found = entries(report.outcome.findings)
+    all_entries = entries(report.outcome.findings)
     blocks: list[str] = []
-    for brief, together in groupby(found, lambda entry: is_brief(entry.first)):
+    for brief, together in groupby(all_entries, lambda entry: is_brief(entry.first)):
         if brief:  # blocks end with an empty line each, and lines with one for all of them
             blocks.append("\n".join(line(entry, report) for entry in together) + "\n")
         else:
@@ -43,8 +43,8 @@ def render(report: Report) -> str:
     # That there are no files is a notice; beside an error, that there are no findings says nothing.
     is_known = report.outcome.findings or not report.outcome.problems
     if report.with_summary and report.outcome.files and is_known:
-        if report.columns is not None and len(found) > MANY:
-            blocks.append(costliest_line(found, report))
+        if report.columns is not None and len(all_entries) > MANY:
+            blocks.append(costliest_line(all_entries, report))
         blocks.append(summary(report.outcome))
         blocks += off_by_default(report.outcome)
     return "\n".join(blocks)
@@ -85,19 +85,19 @@ def places(entry: Entry, report: Report) -> Iterator[str]:
 def cut_chain(finding: Finding, report: Report) -> list[str]:
     """The places that a finding rests on; of more than two, where to read the others."""
     chain = report.chain(finding)
-    left = len(chain) - LINKS
-    if left <= 0:
+    rest = len(chain) - LINKS
+    if rest <= 0:
         return chain
     at = report.place(finding.path, finding.span.start).rpartition(":")[0]
     return [
         *chain[: LINKS - 1],
-        f"{chain[LINKS - 1]} (and {left} more: `amplint explain --at {at}`)",
+        f"{chain[LINKS - 1]} (and {rest} more: `amplint explain --at {at}`)",
     ]
 
 
-def costliest_line(found: Sequence[Entry], report: Report) -> str:
+def costliest_line(all_entries: Sequence[Entry], report: Report) -> str:
     """The places to look at first, again where a reader's eyes are: below a long report."""
-    dearest = [one.first for one in found if not is_brief(one.first)][:FIRST]
+    dearest = [one.first for one in all_entries if not is_brief(one.first)][:FIRST]
     where = [f"{report.place(one.path, one.span.start)} {one.code}" for one in dearest]
     return f"most expensive: {', '.join(where)}\n" if where else ""
 
@@ -139,10 +139,10 @@ def cut(line: str, start: int, end: int, room: int) -> tuple[str, str, str]:
     first, last = max(start - room - 1, 0), min(end, start + room + 1)
     line = line[first:last] + line[end : end + room + 1]
     start, end = start - first, last - first
-    shown = expand(line)
+    text = expand(line)
     places = [len(expand(line[:place])) for place in (start, end)]
-    before, marked, after = shown[: places[0]], shown[places[0] : places[1]], shown[places[1] :]
-    if len(shown) <= room:
+    before, marked, after = text[: places[0]], text[places[0] : places[1]], text[places[1] :]
+    if len(text) <= room:
         return before, marked, after
     sides = min(len(before), MARGIN) + min(len(after), MARGIN)
     marked = shortened(marked, room - sides)
@@ -158,13 +158,13 @@ def shortened(text: str, room: int) -> str:
 
 def expand(line: str) -> str:
     """The line with its tabs as spaces and nothing that a terminal would act on."""
-    shown: list[str] = []
+    pieces: list[str] = []
     at = 0
     for character in line:
         piece = " " * (TAB - at % TAB) if character == "\t" else printable(character)
         at += columns(piece)
-        shown.append(piece)
-    return "".join(shown)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def columns(text: str) -> int:

@@ -54,10 +54,10 @@ class Edits:
 
     def remove_between(self, inner: cst.CSTNode, outer: cst.CSTNode) -> Edit:
         """Leave of `outer` only the node `inner` that it begins with: `x.to(d)` -> `x`."""
-        kept, whole = self._layout.offsets(inner, parentheses=True), self._layout.offsets(outer)
-        if kept is None or whole is None or kept[0] != whole[0]:
+        part, whole = self._layout.offsets(inner, parentheses=True), self._layout.offsets(outer)
+        if part is None or whole is None or part[0] != whole[0]:
             return REFUSED
-        return Edit(kept[1], whole[1], "")
+        return Edit(part[1], whole[1], "")
 
     def append_call(self, node: cst.BaseExpression, call: str) -> Edit:
         """`node` -> `node.call`, with parentheses around the node where it needs some."""
@@ -147,31 +147,31 @@ class Edits:
         places = [span for span in spans if span is not None]
         if whole is None or opening is None or len(places) != len(spans):
             return (REFUSED,) * len(args)
-        gone = [any(arg is other for other in args) for arg in call.args]
-        if all(gone):
+        cuts = [any(arg is other for other in args) for arg in call.args]
+        if all(cuts):
             return (Edit(opening[0], whole[1] - 1, ""),)
-        kept = max(index for index, removed in enumerate(gone) if not removed)
+        last = max(index for index, removed in enumerate(cuts) if not removed)
         edits = [
-            Edit(places[index][0], places[index + 1][0], "") for index in range(kept) if gone[index]
+            Edit(places[index][0], places[index + 1][0], "") for index in range(last) if cuts[index]
         ]
-        if kept + 1 < len(gone):
+        if last + 1 < len(cuts):
             edits.append(
-                self._remove_tail(call, places[kept][1], places[kept + 1][0], places[-1][1])
+                self._remove_tail(call, places[last][1], places[last + 1][0], places[-1][1])
             )
         return tuple(edits)
 
-    def _remove_tail(self, call: cst.Call, kept: int, start: int, end: int) -> Edit:
-        """Remove the last arguments, [start, end), after the one that ends at `kept`."""
+    def _remove_tail(self, call: cst.Call, previous_end: int, start: int, end: int) -> Edit:
+        """Remove the last arguments, [start, end), after the one that ends at `previous_end`."""
         text = self._content.text
         comma = call.args[-1].comma
         trailing = self._layout.offsets(comma) if isinstance(comma, cst.Comma) else None
         if trailing is not None:
             end = trailing[0] + text[trailing[0] :].index(",") + 1
         row = self._content.position(start).row
-        if self._content.position(kept).row == row:
+        if self._content.position(previous_end).row == row:
             if trailing is None:
-                return Edit(kept, end, "")
-            return Edit(kept + text[kept:start].index(",") + 1, end, "")
+                return Edit(previous_end, end, "")
+            return Edit(previous_end + text[previous_end:start].index(",") + 1, end, "")
         # On lines of their own. What stands behind the argument on its last line goes with it.
         before = self._content.start(row - 1) + len(self._content.line(row - 1))
         last = self._content.position(end).row
@@ -427,15 +427,15 @@ def within_f_strings(
     Args:
         around: the f-strings around a node, from the innermost on.
     """
-    taken = [each.end for each in around if len(each.end) == 1]
-    outermost = layout.offsets(around[-1]) if taken else None
+    outer_quotes = [each.end for each in around if len(each.end) == 1]
+    outermost = layout.offsets(around[-1]) if outer_quotes else None
     if outermost is None:
         return tuple(edits)
     requoted: list[Edit] = []
     for edit in edits:
         is_inside = outermost[0] < edit.start and edit.end < outermost[1]
-        ends = [quote for quote in taken if is_inside and quote in edit.text]
-        free = [quote for quote in QUOTES if quote not in taken and quote not in edit.text]
+        ends = [quote for quote in outer_quotes if is_inside and quote in edit.text]
+        free = [quote for quote in QUOTES if quote not in outer_quotes and quote not in edit.text]
         if ends and not free:
             return None
         text = edit.text

@@ -26,7 +26,7 @@ class Comments:
     def __init__(self, text: Text) -> None:
         self._text = text
 
-    def kept(self, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    def preserve(self, edits: Sequence[Edit]) -> tuple[Edit, ...]:
         """The edits, with the comments that they would lose on lines above what they write.
 
         What a comment says to a tool about its line goes where the line goes.
@@ -35,21 +35,21 @@ class Comments:
             return tuple(edits)
         written = [line for edit in edits for line in LINE_END.split(edit.text)]
         above: list[Edit] = []
-        kept: list[Edit] = []
+        replacements: list[Edit] = []
         for edit in sorted(edits, key=lambda edit: edit.start):
             lost = [each for each in self._comments(edit) if not _taken_from(written, each)]
             if lost and self._removes_rows_below(edit):
                 row = self._text.position(edit.start).row + 1
                 between = self._text.newline + _indentation(self._text.line(row))
-                kept.append(replace(edit, text="".join(between + each for each in lost)))
+                replacements.append(replace(edit, text="".join(between + each for each in lost)))
                 continue
-            kept.append(edit)
+            replacements.append(edit)
             if lost:
                 row = self._row_for_line(edit.start, edits)
                 start, indentation = self._text.start(row), _indentation(self._text.line(row))
                 lines = (f"{indentation}{each}{self._text.newline}" for each in lost)
                 above.append(Edit(start, start, "".join(lines)))
-        return (*above, *kept)
+        return (*above, *replacements)
 
     def _row_for_line(self, offset: int, edits: Sequence[Edit]) -> int:
         """The nearest row above which a line can be inserted, beside other edits."""
@@ -65,9 +65,9 @@ class Comments:
         """The comments in what an edit replaces, except for those that are of no use without it."""
         if "#" not in self._text.text[edit.start : edit.end]:
             return []
-        found = self._rows.comments(edit.start, edit.end)
+        comments = self._rows.comments(edit.start, edit.end)
         whole = self._removes_rows(edit) or self._removes_rows_below(edit)
-        return [each for each in found if not (whole and TO_TOOLS.match(each))]
+        return [each for each in comments if not (whole and TO_TOOLS.match(each))]
 
     def _removes_rows(self, edit: Edit) -> bool:
         """Whether an edit removes whole rows, with their ends."""

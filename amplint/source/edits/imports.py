@@ -34,13 +34,13 @@ class Imports:
 
         Only by names that are bound by unconditional imports and nothing else in the file.
         """
-        found = [
+        pairs = [
             (target, local + dotted[len(target) :])
             for local, target in self._available()
             if dotted == target or dotted.startswith(f"{target}.")
         ]
         # The most exact import; among equals the one that spells the name in full.
-        best = min(found, key=lambda pair: (-len(pair[0]), pair[1] != dotted, pair), default=None)
+        best = min(pairs, key=lambda pair: (-len(pair[0]), pair[1] != dotted, pair), default=None)
         return best[1] if best is not None else None
 
     def meaning(self, written: str) -> str | None:

@@ -20,10 +20,10 @@ def with_codes(text: Text, one: Suppression, codes: Iterable[str], reason: str) 
     last = words[-1].end
     yield Edit(last, last, "".join(f", {code}" for code in sorted(codes)))
     bracket = text.text.index("]", last) + 1
-    given = text.text[bracket : one.end].strip()
+    old_reason = text.text[bracket : one.end].strip()
     end = bracket + len(text.text[bracket : one.end].rstrip())
-    if reason not in given:
-        yield Edit(end, end, f"; {reason}" if given else f" {reason}")
+    if reason not in old_reason:
+        yield Edit(end, end, f"; {reason}" if old_reason else f" {reason}")
 
 
 def new_comments(
@@ -53,16 +53,16 @@ def _comment(codes: Iterable[str], reason: str) -> str:
 
 def removal(text: Text, one: Suppression, unused: Sequence[Word] = ()) -> Iterator[Edit]:
     """The edits that take the unused words out, or all of the remark if none is left."""
-    kept = [word for word in one.words or () if word not in unused]
-    if not kept:
+    remaining = [word for word in one.words or () if word not in unused]
+    if not remaining:
         yield _whole(text, one)
         return
     words = one.words or ()
     for word, following in itertools.pairwise(words):
-        if word in unused and word.end < kept[-1].start:
+        if word in unused and word.end < remaining[-1].start:
             yield Edit(word.start, following.start, "")
-    if kept[-1].end < words[-1].end:
-        yield Edit(kept[-1].end, words[-1].end, "")
+    if remaining[-1].end < words[-1].end:
+        yield Edit(remaining[-1].end, words[-1].end, "")
 
 
 def _whole(text: Text, one: Suppression) -> Edit:
