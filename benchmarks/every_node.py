@@ -76,7 +76,7 @@ def run(request: Request, search: type[CandidateSearch] = CandidateSearch) -> Sa
         def of(self, path: str) -> FileCandidates:
             found: FileCandidates = super().of(path)
             with count.get_lock():
-                count.value += len(found.shown)
+                count.value += len(found.nodes)
             return found
 
     with mock.patch.object(analysis, "CandidateSearch", Counted):

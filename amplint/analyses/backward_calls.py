@@ -60,14 +60,14 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
 
     def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         self.inference = inference
-        known = self.events
+        events = self.events
         if edit.moves is not None:
             if "_chains" in self.__dict__:
                 chains = {function: edit.moves.chain(of) for function, of in self._chains.items()}
                 self.__dict__["_chains"] = chains
             return True
         self.events = {
-            function: self._events(function) if function in edit.functions else known[function]
+            function: self._events(function) if function in edit.functions else events[function]
             for function in inference.states
         }
         self.trains = self._training()
@@ -140,9 +140,9 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         callees = self.inference.calls.edges.get((function, number), set())
         if callees.isdisjoint(self.trains):
             return (), ()
-        drawn = self.inference.calls.drawn.get((function, number), set()) & callees
-        sure = {callee for callee in callees - drawn if not self.is_abstract(callee)}
-        return sure, sorted(callees if self._is_drawn(function, number) else drawn)
+        loop_callees = self.inference.calls.drawn.get((function, number), set()) & callees
+        sure = {callee for callee in callees - loop_callees if not self.is_abstract(callee)}
+        return sure, sorted(callees if self._is_drawn(function, number) else loop_callees)
 
     def _running(self, function: str, number: int) -> Collection[str]:
         """The functions that a call means and that run a backward pass; none where it may mean
@@ -158,29 +158,29 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         """By function: a shortest chain from its body to the `backward()` that it runs."""
         calls: dict[str, list[tuple[int, str]]] = {}
         running: dict[str, list[str]] = {}  # by function: those that call it so
-        found: dict[str, tuple[Evidence, ...]] = {}
+        chains: dict[str, tuple[Evidence, ...]] = {}
         for function in sorted(self._runs):
             for number in self._calls_outside_regions(function):
                 if self.is_backward(function, number):
-                    if not self.is_gradient(function, number) and function not in found:
+                    if not self.is_gradient(function, number) and function not in chains:
                         why = self.why(function, number, "runs `backward()` here", Shows.BACKWARD)
-                        found[function] = (why,)
+                        chains[function] = (why,)
                     continue
                 for callee in self._running(function, number):
                     calls.setdefault(function, []).append((number, callee))
                     running.setdefault(callee, []).append(function)
-        distances = nearest(list(found), lambda function: running.get(function, ()))
+        distances = nearest(list(chains), lambda function: running.get(function, ()))
         for function in sorted(distances, key=lambda f: (distances[f][0], f)):
-            if function not in found:
+            if function not in chains:
                 # The functions that are nearer to the pass are known.
                 number, callee = min(
-                    (each for each in calls[function] if each[1] in found),
-                    key=lambda each: (len(found[each[1]]), each),
+                    (each for each in calls[function] if each[1] in chains),
+                    key=lambda each: (len(chains[each[1]]), each),
                 )
                 name = self.inference.functions[callee].name
                 why = self.why(function, number, f"calls `{name}` here", Shows.CALL)
-                found[function] = (why, *found[callee])
-        return found
+                chains[function] = (why, *chains[callee])
+        return chains
 
     def _calls_outside_regions(self, function: str) -> Iterator[int]:
         """The calls that run in the autocast state in which the function is called."""
@@ -226,10 +226,10 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
             if current.op == ops.ITER:
                 return True
             if current.op == ops.CALL:
-                given = current.argument(0)
-                if given < 0:
+                argument = current.argument(0)
+                if argument < 0:
                     return False
-                current = nodes[given]  # getattr(callback, event)
+                current = nodes[argument]  # getattr(callback, event)
             elif current.op in (ops.ATTR, ops.UNPACK, ops.NARROW, ops.SUBSCRIPT):
                 current = nodes[current.operands[0]]
             else:
@@ -261,8 +261,8 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         method, receiver = method_called(state.graph, node)
         if method in BACKWARD_METHODS:
             owners = state.values[receiver]
-            known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
-            return not known and set(node.data.keywords) <= BACKWARD_KEYWORDS
+            is_known = all(isinstance(a, Instance | Module | Symbol) for a in owners) and owners
+            return not is_known and set(node.data.keywords) <= BACKWARD_KEYWORDS
         return False
 
     def _backpropagates(self, called: Atom) -> bool:

@@ -52,33 +52,33 @@ class Backpropagations(Fact):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._known: dict[str, Backpropagated] = {}
+        self._by_function: dict[str, Backpropagated] = {}
         self._why = Solver(self._find_why, None)
 
     def evidence(self, function: str, number: int) -> Evidence | None:
         """Where the value of a node, or what it is computed of, is backpropagated."""
         return self._why((function, number, 0))
 
-    def given(self, function: str, number: int) -> Evidence | None:
+    def own_evidence(self, function: str, number: int) -> Evidence | None:
         """Where the value of a node is itself backpropagated, or a term or a factor of that."""
-        return self._of(function).given(number)
+        return self._of(function).own_evidence(number)
 
     def _of(self, function: str) -> Backpropagated:
-        if function not in self._known:
-            self._known[function] = Backpropagated(self._calls, function)
-        return self._known[function]
+        if function not in self._by_function:
+            self._by_function[function] = Backpropagated(self._calls, function)
+        return self._by_function[function]
 
     def _find_why(self, at: At, ask: Callable[[At], Evidence | None]) -> Evidence | None:
         function, number, depth = at
         inside = self._of(function)
-        found = inside.given(number)
-        if found is not None:
-            return found
+        evidence = inside.own_evidence(number)
+        if evidence is not None:
+            return evidence
         for each in inside.sources(number):
-            found = found or ask((function, each, depth))
+            evidence = evidence or ask((function, each, depth))
         call = inside.returned_by(number)
-        if found is not None or call is None or depth == MAX_CALLS:
-            return found
+        if evidence is not None or call is None or depth == MAX_CALLS:
+            return evidence
         reasons = [
             ask((callee, each, depth + 1)) if each >= 0 else None
             for callee, each in inside.returned(*call)
@@ -106,7 +106,7 @@ class Backpropagated:
     def _graph(self) -> Graph:
         return self._state.graph
 
-    def given(self, number: int) -> Evidence | None:
+    def own_evidence(self, number: int) -> Evidence | None:
         """Where the value of a node is itself backpropagated, or a term or a factor of that."""
         return self._losses.get(self._key(number)) if number >= 0 else None
 
@@ -137,13 +137,13 @@ class Backpropagated:
             if state is None or not state.graph.returns or state.graph.yields:
                 yield callee, -1
                 continue
-            for given in state.graph.given_back:
-                yield callee, given if index is None else state.graph.element(given, index)
+            for number in state.graph.given_back:
+                yield callee, number if index is None else state.graph.element(number, index)
 
     @cached_property
     def _losses(self) -> dict[Key, Evidence]:
         """Where this function itself backpropagates, by the value that it backpropagates."""
-        found: dict[Key, Evidence] = {}
+        losses: dict[Key, Evidence] = {}
         for number in self._calls.events[self._function]:
             if not self._calls.is_backward(self._function, number):
                 continue
@@ -155,15 +155,15 @@ class Backpropagated:
             evidence = Evidence(Place(path, *node.location), "backpropagated here", Shows.BACKWARD)
             loss = self._loss(node)
             for each in sorted(self._terms(loss)) if loss >= 0 else ():
-                found.setdefault(self._key(each), evidence)
-        return found
+                losses.setdefault(self._key(each), evidence)
+        return losses
 
     def _loss(self, call: Node) -> int:
         """Ex) `loss` of loss.backward(), of accelerator.backward(loss); -1 where it is unknown"""
         _, receiver = method_called(self._graph, call)
         is_tensor = may_be(self._state.values[receiver], Tensor | TensorTree)
-        given = receiver >= 0 and call.positional and not is_tensor
-        return call.argument(0) if given else receiver
+        is_argument = receiver >= 0 and call.positional and not is_tensor
+        return call.argument(0) if is_argument else receiver
 
     def _find_terms(self, number: int, ask: Callable[[int], frozenset[int]]) -> frozenset[int]:
         """A loss, and what it is made of that certainly has a graph too: of one that a branch
@@ -193,11 +193,11 @@ class Backpropagated:
             yield node.argument(0)
         elif node.op == ops.CALL:
             scaled = self._receiver(node, frozenset({"scale"}))
-            kept = self._receiver(node, OF_IT_ALONE)
+            receiver = self._receiver(node, OF_IT_ALONE)
             if scaled is not None and len(node.positional) == 1:
                 yield node.argument(0)
-            elif scaled is None and kept is not None:
-                yield kept
+            elif scaled is None and receiver is not None:
+                yield receiver
 
     def _find_loss(self, number: int, ask: Callable[[int], bool]) -> bool:
         """Whether a term of a loss is one itself: what a module returns, or a function that is
@@ -252,20 +252,20 @@ class Backpropagated:
 
     @cached_property
     def _blocks_without_grad(self) -> Collection[int]:
-        found = set[int]()
+        blocks = set[int]()
         for number, block in enumerate(self._graph.blocks):
             switches = block.kind == "with" and any(
                 isinstance(atom, NoGrad) for atom in self._state.values[block.node] or ()
             )
-            if switches or block.parent in found:
-                found.add(number)
-        return found
+            if switches or block.parent in blocks:
+                blocks.add(number)
+        return blocks
 
 
 class BackpropagatedLosses(NodeFact[Evidence]):
     """Where an expression is what `backward()` is called on, or a part of it."""
 
-    _found = Required(Backpropagations)
+    _backpropagations = Required(Backpropagations)
 
     def of(self, at: NodePlace) -> Evidence | None:
-        return self._found.given(at.function, at.node)
+        return self._backpropagations.own_evidence(at.function, at.node)

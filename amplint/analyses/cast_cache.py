@@ -126,8 +126,8 @@ class CastCache(Fact):
             for number, _ in self._calls(part):
                 edges = self.inference.calls.edges.get((function, number), ())
                 callees = [each for each in edges if not self._backward_calls.is_abstract(each)]
-                wanted = self._backward_calls.trains if training else callees
-                if len(callees) == 1 and callees[0] in wanted and not self._has_region(callees[0]):
+                pool = self._backward_calls.trains if training else callees
+                if len(callees) == 1 and callees[0] in pool and not self._has_region(callees[0]):
                     yield callees[0], -1
 
         return reachable([part], called)
@@ -182,8 +182,8 @@ class CastCache(Fact):
             return not is_half and not is_cast_to_half(state, callee)
         if value and Unknown() not in value:
             return False
-        given = (number, *state.graph.nodes[number].arguments)
-        holds = (isinstance(a, Tensor | TensorTree) for n in given for a in state.values[n])
+        nodes = (number, *state.graph.nodes[number].arguments)
+        holds = (isinstance(a, Tensor | TensorTree) for n in nodes for a in state.values[n])
         return any(holds) and bool(state.users[number])
 
 
@@ -227,14 +227,14 @@ def is_of_others(state: State, step: int, loop: int) -> bool:
     _, optimizer = method_called(graph, graph.nodes[step])
     if optimizer < 0:
         return False
-    drawn = graph.nodes[whole(graph, optimizer)]
-    if drawn.op == ops.ITER and drawn.block == loop:
+    origin = graph.nodes[whole(graph, optimizer)]
+    if origin.op == ops.ITER and origin.block == loop:
         return True
-    made = graph.nodes[graph.narrowed(optimizer)]
-    number = made.argument(0, "params") if made.op == ops.CALL else -1
-    given = graph.nodes[number]
+    constructor = graph.nodes[graph.narrowed(optimizer)]
+    number = constructor.argument(0, "params") if constructor.op == ops.CALL else -1
+    parameters = graph.nodes[number]
     return (
         number >= 0
-        and given.op == ops.LIST
-        and all(may_be(state.values[element], Tensor) for element in given.operands)
+        and parameters.op == ops.LIST
+        and all(may_be(state.values[element], Tensor) for element in parameters.operands)
     )

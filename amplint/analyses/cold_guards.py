@@ -133,8 +133,8 @@ class ColdGuards(Fact):
             # What holds of all parts of it; and of any, where each of them has this outcome.
             each_has = (node.data == "And") is holds
             parts = () if is_part or len(node.operands) > MAX_PARTS else node.operands
-            told = [self._tells_evaluation(state, part, holds, True) for part in parts]
-            return any(told) if each_has else bool(told) and all(told)
+            outcomes = [self._tells_evaluation(state, part, holds, True) for part in parts]
+            return any(outcomes) if each_has else bool(outcomes) and all(outcomes)
         flag = EVALUATION_FLAG if holds else TRAINING_FLAG
         return flag.fullmatch(last_name(state.graph, number)) is not None
 
@@ -178,9 +178,9 @@ class ColdGuards(Fact):
     def _inside(self, function: str, state: State, block: int) -> Sequence[int]:
         """The nodes of a block, without those of the blocks in it."""
         if function not in self._nodes:
-            known = self._nodes[function] = defaultdict[int, list[int]](list)
+            by_block = self._nodes[function] = defaultdict[int, list[int]](list)
             for number, node in enumerate(state.graph.nodes):
-                known[node.block].append(number)
+                by_block[node.block].append(number)
         return self._nodes[function].get(block, ())
 
     def _sets_what_it_tests(self, function: str, state: State, number: int) -> bool:
@@ -258,13 +258,13 @@ class ColdGuards(Fact):
     def _phi_after(self, function: str, state: State, block: Block, name: str) -> int | None:
         """The join of a name behind a test, of what it holds on the two sides."""
         if function not in self._phis:
-            known = self._phis[function] = defaultdict[tuple[int, str], list[int]](list)
+            by_name = self._phis[function] = defaultdict[tuple[int, str], list[int]](list)
             for number, node in enumerate(state.graph.nodes):
                 if node.op == ops.PHI:
-                    known[node.block, node.data].append(number)
-        found = self._phis[function].get((block.parent, name), [])
-        position = bisect_left(found, block.node)
-        return found[position] if position < len(found) else None
+                    by_name[node.block, node.data].append(number)
+        joins = self._phis[function].get((block.parent, name), [])
+        position = bisect_left(joins, block.node)
+        return joins[position] if position < len(joins) else None
 
     def _field_of(self, graph: Graph, number: int) -> int:
         """The field whose item, or number, a node is: `self.params` of `self.params[2].item()`."""
@@ -349,15 +349,15 @@ class ColdGuards(Fact):
             return self._cold_side(function, state, node.operands[0], inner)
         if node.op == ops.PHI:
             # A flag that was asked for before: both sides of that test are the flag again.
-            asked = {state.graph.narrowed(operand) for operand in node.operands}
-            if len(asked) == 1 and number not in asked:
-                return self._cold_side(function, state, asked.pop(), inner)
+            flags = {state.graph.narrowed(operand) for operand in node.operands}
+            if len(flags) == 1 and number not in flags:
+                return self._cold_side(function, state, flags.pop(), inner)
             if side := self._handled_side(state, node):
                 return side
         if node.op == ops.COMPARE:
             return self._cold_comparison(function, state, node)
         if node.op == ops.CALL:
-            if random_draws.drawn(state, number) is not None:
+            if random_draws.draw_at(state, number) is not None:
                 return "else"  # `if not random.randrange(100)`
             return self._cold_call(function, state, number, node, inner)
         if self._off_by_default(function, state, number):
@@ -372,8 +372,8 @@ class ColdGuards(Fact):
 
     def _is_wish(self, state: State, number: int) -> bool:
         """Whether a value is a wish for output by its name, and no tensor, as `log_alpha` is."""
-        held = may_be(state.values[number], Tensor | TensorTree)
-        return not held and wishes_output(last_name(state.graph, number))
+        is_tensor = may_be(state.values[number], Tensor | TensorTree)
+        return not is_tensor and wishes_output(last_name(state.graph, number))
 
     def _handled_side(self, state: State, flag: Node) -> str | None:
         """`failed`, which only a handler sets to True: it holds after an error."""
@@ -478,8 +478,8 @@ class ColdGuards(Fact):
     def _flag_comparison(self, function: str, state: State, node: Node) -> str | None:
         """`log_interval > 0`, and `steps_since >= log_interval`, which holds at that interval; not
         `verbose > 0` of a parameter that is 1 by default."""
-        held = node.data[0] in ORDERS_UP
-        wished = held and any(self._is_wish(state, n) for n in node.operands)
+        is_order = node.data[0] in ORDERS_UP
+        wished = is_order and any(self._is_wish(state, n) for n in node.operands)
         return "if" if wished and not self._holds_by_default(function, state, node) else None
 
     def _holds_by_default(self, function: str, state: State, test: Node) -> bool:
@@ -515,8 +515,8 @@ class ColdGuards(Fact):
             inner = [*node.arguments, *callee.operands]
             sides = [self._cold_side(function, state, n, depth) for n in inner]
             return next((side for side in sides if side), None)
-        asked = {a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)}
-        if name in NONFINITE or OF_RARE_DEVICE.search(name) or asked & libraries.EXPORTING:
+        symbols = {a.name for a in state.values[node.operands[0]] if isinstance(a, Symbol)}
+        if name in NONFINITE or OF_RARE_DEVICE.search(name) or symbols & libraries.EXPORTING:
             return "if"
         if INTERVAL.search(name):
             return "if"
@@ -557,14 +557,14 @@ class ColdGuards(Fact):
     def _is_interval(self, state: State, node: Node) -> bool:
         """`step % n` of a longer period, not `"%s" % x` nor a tensor's remainder: a counter may be
         restored as a tensor."""
-        left = state.values[node.operands[0]]
+        counter = state.values[node.operands[0]]
         if self._is_often(state, node.second):
             return False
-        if Host("int") in left:
+        if Host("int") in counter:
             return True
         return not any(
             isinstance(a, Tensor | TensorTree) or (isinstance(a, Host) and a.kind == "str")
-            for a in left
+            for a in counter
         )
 
     def _is_often(self, state: State, number: int) -> bool:

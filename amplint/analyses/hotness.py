@@ -193,7 +193,7 @@ class Hotness(PlaceFact[Heat]):
     _callers = Required(Callers)
     _backward_calls = Required(BackwardCalls)
     _guards = Required(ColdGuards)
-    _given = Required(CallGuards)
+    _call_tests = Required(CallGuards)
     _self_tests = Required(SelfTests)
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
@@ -231,9 +231,9 @@ class Hotness(PlaceFact[Heat]):
             self._evaluates, self._evaluated, self._updating, self._without_gradients,
             self._over_loaders,
         )  # fmt: skip
-        for known in of_functions:
-            for function in edit.functions & known.keys():
-                del known[function]
+        for memo in of_functions:
+            for function in edit.functions & memo.keys():
+                del memo[function]
         has_other_classes = edit.has_other_bases or any(
             each in functions and functions[each].kind == "class" for each in edit.functions
         )
@@ -269,10 +269,10 @@ class Hotness(PlaceFact[Heat]):
     # -- questions
 
     def of(self, at: NodePlace) -> Heat | None:
-        found = self._heat_of(at.function, at.block)
-        if found is None or self._is_left_out(at.function, at.block):
+        heat = self._heat_of(at.function, at.block)
+        if heat is None or self._is_left_out(at.function, at.block):
             return None
-        return Heat(found.temperature, tuple(map(self._evidence, found.chain)), found.is_guess)
+        return Heat(heat.temperature, tuple(map(self._evidence, heat.chain)), heat.is_guess)
 
     def is_hot(self, function: str) -> bool:
         """Whether anything in the function may run for every batch of training."""
@@ -314,31 +314,31 @@ class Hotness(PlaceFact[Heat]):
 
     def _training_calls(self) -> list[TrainingCall]:
         """The calls that train, and those that lead to one."""
-        known, found = self._backward_calls, []
-        for function in self.inference.states.keys() & known.trains:
-            events = set(known.events[function])
+        calls, training = self._backward_calls, []
+        for function in self.inference.states.keys() & calls.trains:
+            events = set(calls.events[function])
             for number, node in enumerate(self.inference.states[function].graph.nodes):
                 callees = self.inference.calls.edges.get((function, number), set())
                 direct = number in events
-                trains = not callees.isdisjoint(known.trains) and self._may_train(function, number)
+                trains = not callees.isdisjoint(calls.trains) and self._may_train(function, number)
                 if node.op == ops.CALL and (direct or trains):
-                    found.append(TrainingCall(function, number, direct))
+                    training.append(TrainingCall(function, number, direct))
             steps = self._steps_after_micro_batches(function)
-            found += (TrainingCall(function, number, True) for number in steps)
-        return found
+            training += (TrainingCall(function, number, True) for number in steps)
+        return training
 
     def _steps_after_micro_batches(self, function: str) -> list[int]:
         """The steps of what is called an optimizer after a loop that runs a backward pass for each
         part of the batch, and steps nothing: the loop around both is the one over batches."""
-        known, state = self._backward_calls, self.inference.states[function]
+        calls, state = self._backward_calls, self.inference.states[function]
         nodes = state.graph.nodes
-        passes = [n for n in known.events[function] if known.is_backward(function, n)]
+        passes = [n for n in calls.events[function] if calls.is_backward(function, n)]
         named = self._steps_by_name(state) if passes else []
         if not named:
             return []
         around = self._enclosing_loops(function)
         within = {loop for n in passes if (loop := around[nodes[n].block]) >= 0}
-        steps = named + [n for n in known.events[function] if known.is_step(function, n)]
+        steps = named + [n for n in calls.events[function] if calls.is_step(function, n)]
         if any(within.intersection(chain_of(state, nodes[n].block)) for n in steps):
             return []
         outer = {loop for each in within for loop in chain_of(state, each) if loop != each}
@@ -388,7 +388,7 @@ class Hotness(PlaceFact[Heat]):
         Args:
             training: by function, the calls that train or lead to what does.
         """
-        found: dict[str, frozenset[int]] = {}
+        whole_steps: dict[str, frozenset[int]] = {}
         with_others = self._training_with_others(training)
         for function, calls in training.items():
             state, loops = self.inference.states[function], self._batch_loops[function]
@@ -404,14 +404,14 @@ class Hotness(PlaceFact[Heat]):
                 nesting |= {-1 if around else -2, *(chain[position] for position in around[1:])}
             if function not in self._per_call or function in with_others:
                 nesting.add(-1)
-            found[function] = frozenset().union(
+            whole_steps[function] = frozenset().union(
                 *(
                     set.intersection(*blocks)
                     for loop, blocks in within.items()
                     if blocks and loop not in nesting
                 )
             )
-        return found
+        return whole_steps
 
     def _training_with_others(self, training: Mapping[str, list[int]]) -> set[str]:
         """The functions beside which something else trains in a loop over batches that calls them,
@@ -449,7 +449,7 @@ class Hotness(PlaceFact[Heat]):
 
     def is_once_per_epoch(self, function: str, block: int) -> bool:
         """Whether a block runs once an epoch, wherever it is seen to be called."""
-        waiting, seen, found = [(function, block)], {function}, False
+        waiting, trail, has_loop = [(function, block)], {function}, False
         while waiting:
             function, block = waiting.pop()
             state = self.inference.states.get(function)
@@ -458,17 +458,17 @@ class Hotness(PlaceFact[Heat]):
             around = [b for b in chain_of(state, block) if state.graph.blocks[b].kind in LOOPS]
             if around and around[0] not in self._epoch_loops.get(function, ()):
                 return False
-            found |= bool(around)
+            has_loop |= bool(around)
             if not around:
                 sites = self._callers.sites.get(function, ())
                 if not sites or function in self._definitions:
                     return False
                 for caller, number in sites:
-                    if caller in self.inference.states and caller not in seen:
-                        seen.add(caller)
+                    if caller in self.inference.states and caller not in trail:
+                        trail.add(caller)
                         node = self.inference.states[caller].graph.nodes[number]
                         waiting.append((caller, node.block))
-        return found
+        return has_loop
 
     def _is_in_loader(self, function: str, number: int) -> bool:
         """Whether a node stands in a loop over a loader: its function is an epoch, and what else
@@ -514,13 +514,13 @@ class Hotness(PlaceFact[Heat]):
         """By block: the innermost loop around it, or itself, that may be one over batches; -1
         without one."""
         state = self.inference.states[function]
-        found: list[int] = []
+        loops: list[int] = []
         stepped = self._stepped_one_by_one(state)
         for number, block in enumerate(state.graph.blocks):
             over_few = block.node in stepped or self._over_few(state, number)
             own = block.kind in LOOPS and not over_few
-            found.append(number if own else found[block.parent] if block.parent >= 0 else -1)
-        return found
+            loops.append(number if own else loops[block.parent] if block.parent >= 0 else -1)
+        return loops
 
     def _loops_over_loaders(self, state: State) -> Iterable[int]:
         return (
@@ -579,9 +579,9 @@ class Hotness(PlaceFact[Heat]):
             callers, changed = changed, set()
             for caller in sorted(callers):
                 for number, callee in self._hot_among(self._calls.get(caller, ()), caller):
-                    best, found = self._reached.get(callee), self._through(caller, number, callee)
-                    if found is not None and (best is None or found.rank < best.rank):
-                        self._reached[callee] = found
+                    best, heat = self._reached.get(callee), self._through(caller, number, callee)
+                    if heat is not None and (best is None or heat.rank < best.rank):
+                        self._reached[callee] = heat
                         changed.add(callee)
 
     def _spread_anew(self, waiting: set[str]) -> None:
@@ -606,13 +606,13 @@ class Hotness(PlaceFact[Heat]):
 
     def _find_reached(self, function: str) -> Reached | None:
         """The hotness of a function, by its definition and from those that call it."""
-        found = [self._of_definition(function)] if function in self._definitions else []
+        heats = [self._of_definition(function)] if function in self._definitions else []
         if function in self.inference.states and not self._is_cold_function(function):
             for site in self._callers.sites.get(function, ()):
                 heat = self._through(*site, function)
                 if heat is not None:
-                    found.append(heat)
-        return min(found, key=lambda each: each.rank, default=None)
+                    heats.append(heat)
+        return min(heats, key=lambda each: each.rank, default=None)
 
     def _of_definition(self, function: str) -> Reached:
         definition = self._definitions[function]
@@ -623,9 +623,9 @@ class Hotness(PlaceFact[Heat]):
         """Note which of some functions are hot by what they are."""
         self._called_in_loops = self._find_called_in_loops()
         for function in functions:
-            found = self._by_definition(function) if function in self.inference.states else None
-            if found is not None:
-                self._definitions[function] = found
+            heat = self._by_definition(function) if function in self.inference.states else None
+            if heat is not None:
+                self._definitions[function] = heat
             else:
                 self._definitions.pop(function, None)
 
@@ -729,10 +729,10 @@ class Hotness(PlaceFact[Heat]):
             return HotDefinition(text, REACH_OF_DEFINITION, EVALUATION)
         if self._steps_in_loop(function):
             return None  # a trainer that is a module: its `forward` is the whole of the training
-        found = in_training(name, infer.hierarchy.learns(cls), of_module=True)
+        definition = in_training(name, infer.hierarchy.learns(cls), of_module=True)
         if self._returns_without_gradients(function):
-            return HotDefinition(f"`{name}` runs without gradients", found.reach, EVALUATION)
-        return found
+            return HotDefinition(f"`{name}` runs without gradients", definition.reach, EVALUATION)
+        return definition
 
     def _clips_gradients(self, function: str) -> bool:
         facts = self.inference.functions[function]
@@ -748,8 +748,8 @@ class Hotness(PlaceFact[Heat]):
 
     def _was_seen_in_every_step(self, function: str) -> bool:
         """Whether a run of the program has called a function in its steps of training."""
-        seen = self.inference.unseen.observation(self.inference.functions[function])
-        return seen is not None and seen.every_step
+        observation = self.inference.unseen.observation(self.inference.functions[function])
+        return observation is not None and observation.every_step
 
     def _is_named_step(self, function: str) -> bool:
         """A step of training by its name; of a mixin, too, that is no module by itself."""
@@ -770,12 +770,12 @@ class Hotness(PlaceFact[Heat]):
 
     def _steps_in_loop(self, function: str) -> bool:
         """Whether a function steps an optimizer in a loop of its own."""
-        loops, known = self._batch_loops.get(function, {}), self._backward_calls
+        loops, calls = self._batch_loops.get(function, {}), self._backward_calls
         nodes = self.inference.states[function].graph.nodes
         return TRAINING in loops.values() and any(
             self._around(function)[nodes[number].block].loop >= 0
-            for number in known.events.get(function, ())
-            if known.is_step(function, number)
+            for number in calls.events.get(function, ())
+            if calls.is_step(function, number)
         )
 
     def _is_loss_of_module(self, function: str) -> bool:
@@ -844,16 +844,16 @@ class Hotness(PlaceFact[Heat]):
         """The steps of what is called an optimizer, and of which nothing is known but that it may
         be one of the project's: `optimizer.step()`, and `each.step()` for each of `optimizers`."""
         graph = state.graph
-        found = []
+        steps = []
         for number, node in enumerate(graph.nodes):
             method, owner = method_called(graph, node)
             if method != "step":
                 continue
-            drawn = graph.nodes[owner]
-            names = names_of(graph, drawn.operands[0] if drawn.op == ops.ITER else owner)
+            optimizer = graph.nodes[owner]
+            names = names_of(graph, optimizer.operands[0] if optimizer.op == ops.ITER else owner)
             if self._may_be_optimizer(state.values[owner]) and any(map(names_optimizer, names)):
-                found.append(number)
-        return found
+                steps.append(number)
+        return steps
 
     def _may_be_optimizer(self, value: Value) -> bool:
         return all(
@@ -879,10 +879,10 @@ class Hotness(PlaceFact[Heat]):
             return False
         if facts.kind != "function" or not facts.params or facts.name.startswith("test"):
             return False
-        state, known = self.inference.states[function], self._backward_calls
-        events = known.events[function]
+        state, calls = self.inference.states[function], self._backward_calls
+        events = calls.events[function]
         steps = [
-            *(n for n in events if known.is_step(function, n)),
+            *(n for n in events if calls.is_step(function, n)),
             *self._steps_by_name(state),
         ]
         if not steps or not all(
@@ -891,8 +891,8 @@ class Hotness(PlaceFact[Heat]):
             return False
         if self._is_step_of_object(function, steps):
             return True
-        return any(known.is_backward(function, n) for n in events) or any(
-            known.chain(function, number) is not None
+        return any(calls.is_backward(function, n) for n in events) or any(
+            calls.chain(function, number) is not None
             for number, node in enumerate(state.graph.nodes)
             if node.op == ops.CALL
         )
@@ -912,17 +912,17 @@ class Hotness(PlaceFact[Heat]):
         """Of the functions that train without a loop, those that a loop over batches is seen above,
         by calls that are in no loop."""
         below: dict[str, list[str]] = {}
-        found: list[str] = []
+        in_loops: list[str] = []
         states = self.inference.states
         for function in self._per_call:
             for caller, number in self._callers.sites.get(function, ()):
                 if caller not in states:
                     continue
                 if self._around(caller)[states[caller].graph.nodes[number].block].loop >= 0:
-                    found.append(function)
+                    in_loops.append(function)
                 elif caller in self._per_call:
                     below.setdefault(caller, []).append(function)
-        return set(reachable(found, lambda each: below.get(each, ())))
+        return set(reachable(in_loops, lambda each: below.get(each, ())))
 
     def _is_given(self, state: State, number: int) -> bool:
         """Whether a value comes from outside the function."""
@@ -934,22 +934,22 @@ class Hotness(PlaceFact[Heat]):
         if state is None or caller == callee:
             return None
         node = state.graph.nodes[number]
-        found = self._heat_of(caller, node.block)
-        if found is None or found.distance > found.reach or len(found.chain) > LONGEST:
+        heat = self._heat_of(caller, node.block)
+        if heat is None or heat.distance > heat.reach or len(heat.chain) > LONGEST:
             return None
         evaluates = self.inference.functions[callee].name in EVALUATION_METHODS
-        temperature = EVALUATION if evaluates else found.temperature
+        temperature = EVALUATION if evaluates else heat.temperature
         step = HotnessStep(caller, number, CALLED, temperature)
         is_guess = self._is_guess(caller, number)
         # Not from the `forward` of a module: that would add many chains through geometry and
         # metrics, which train nothing (103 findings in 15 libraries, nearly all of them so).
-        is_free = found.reach == REACH_OF_LOOP and self._is_own(caller, state, number)
+        is_free = heat.reach == REACH_OF_LOOP and self._is_own(caller, state, number)
         return Reached(
             temperature,
-            (step, *found.chain),
-            found.reach,
-            found.distance + (is_guess or not is_free),
-            found.is_guess or is_guess,
+            (step, *heat.chain),
+            heat.reach,
+            heat.distance + (is_guess or not is_free),
+            heat.is_guess or is_guess,
         )
 
     def _is_own(self, caller: str, state: State, number: int) -> bool:
@@ -986,23 +986,23 @@ class Hotness(PlaceFact[Heat]):
             return Reached(temperature, (HotnessStep(function, around.loop, LOOP, temperature),))
         if self._is_cold_function(function):
             return None
-        found = self._reached.get(function)
+        heat = self._reached.get(function)
         evaluation = (
             around.evaluation
             or self.inference.functions[function].name in EVALUATION_METHODS
             or self._switches_to_evaluation(function, state)
-            or (found is not None and self._generates(function, found))
+            or (heat is not None and self._generates(function, heat))
         )
-        if found is not None and evaluation and found.temperature == TRAINING:
-            return replace(found, temperature=EVALUATION)
-        return found
+        if heat is not None and evaluation and heat.temperature == TRAINING:
+            return replace(heat, temperature=EVALUATION)
+        return heat
 
-    def _generates(self, function: str, found: Reached) -> bool:
+    def _generates(self, function: str, heat: Reached) -> bool:
         """Whether a function generates or samples, without gradients, and no loop that trains is
         seen to call it."""
         name = self.inference.functions[function].name
         return (
-            found.chain[-1].kind == DEFINED
+            heat.chain[-1].kind == DEFINED
             and GENERATES.search(name) is not None
             and self._returns_without_gradients(function)
         )
@@ -1012,12 +1012,12 @@ class Hotness(PlaceFact[Heat]):
         if self._around(function)[block].loop >= 0:
             return False
         hot = self._calls_with_heat(function)
-        return bool(hot) and all(self._given.leaves_out(site, function, block) for site in hot)
+        return bool(hot) and all(self._call_tests.leaves_out(site, function, block) for site in hot)
 
     def calls_behind(self, at: NodePlace) -> list[SiteId]:
         """The calls that make a place hot, each by itself; none where it is so without them."""
-        found = self._heat_of(at.function, at.block)
-        if found is None or self._around(at.function)[at.block].loop >= 0:
+        heat = self._heat_of(at.function, at.block)
+        if heat is None or self._around(at.function)[at.block].loop >= 0:
             return []
         calls = self._calls_with_heat(at.function)
         warmest = TRAINING if TRAINING in calls.values() else EVALUATION
@@ -1030,22 +1030,22 @@ class Hotness(PlaceFact[Heat]):
             calls = [] if function in self._definitions else self._callers.sites.get(function, ())
             through = {site: self._through(*site, function) for site in calls}
             self._hot_calls[function] = {
-                site: found.temperature for site, found in through.items() if found is not None
+                site: heat.temperature for site, heat in through.items() if heat is not None
             }
         return self._hot_calls[function]
 
     def _around(self, function: str) -> list[Surroundings]:
         """By block: what is around it."""
-        known = self._surroundings.get(function)
-        if known is None:
-            known = self._surroundings[function] = []
+        by_block = self._surroundings.get(function)
+        if by_block is None:
+            by_block = self._surroundings[function] = []
             state = self.inference.states[function]
             loops = self._batch_loops.get(function, {})
             leaving = set(leaves(state, loops))
             for number, block in enumerate(state.graph.blocks):
-                outer = known[block.parent] if block.parent >= 0 else Surroundings()
+                outer = by_block[block.parent] if block.parent >= 0 else Surroundings()
                 if number in loops:
-                    known.append(Surroundings(number))
+                    by_block.append(Surroundings(number))
                     continue
                 cold = outer.cold or (
                     (number in leaving or self._guards.is_cold(function, state, number))
@@ -1053,8 +1053,8 @@ class Hotness(PlaceFact[Heat]):
                     and number not in self._updates(function, state)
                 )
                 evaluation = outer.evaluation or self._guards.is_evaluation(state, number)
-                known.append(Surroundings(outer.loop, cold, evaluation))
-        return known
+                by_block.append(Surroundings(outer.loop, cold, evaluation))
+        return by_block
 
     def _updates(self, function: str, state: State) -> frozenset[int]:
         """The blocks that step an optimizer for backward passes that the loop has run before.
@@ -1120,11 +1120,11 @@ def counts(state: State, loop: int) -> bool:
 
 def chain_of(state: State, block: int) -> list[int]:
     """A block and those around it, the innermost first."""
-    found = []
+    blocks = []
     while block >= 0:
-        found.append(block)
+        blocks.append(block)
         block = state.graph.blocks[block].parent
-    return found
+    return blocks
 
 
 def leaves(state: State, loops: Collection[int]) -> Iterator[int]:
@@ -1135,8 +1135,8 @@ def leaves(state: State, loops: Collection[int]) -> Iterator[int]:
     for node in state.graph.nodes:
         if node.op in (ops.BREAK, ops.RETURN):
             around = [b for b in chain_of(state, node.block) if state.graph.blocks[b].kind in LOOPS]
-            left = around[:1] if node.op == ops.BREAK else around
-            if any(each in loops and state.graph.blocks[each].kind == "loop" for each in left):
+            exits = around[:1] if node.op == ops.BREAK else around
+            if any(each in loops and state.graph.blocks[each].kind == "loop" for each in exits):
                 yield node.block
 
 

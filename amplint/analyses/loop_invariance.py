@@ -177,8 +177,8 @@ class Constants(Fact):
             case ops.PARAM:
                 if not self._is_hot(function, number):
                     return True
-                given = self._handed(function, str(node.data))
-                return bool(given) and all(ask(each) for each in given)
+                arguments = self._handed(function, str(node.data))
+                return bool(arguments) and all(ask(each) for each in arguments)
             case ops.NAME:
                 bound = self.bound(function, str(node.data))
                 return bound is not None and ask(bound)
@@ -196,10 +196,10 @@ class Constants(Fact):
         method on; none where one is not known."""
         facts = self.inference.functions[function]
         if not facts.takes_receiver or facts.positional[0].name != name:
-            return self.given(function, name) or []
+            return self.arguments(function, name) or []
         sites = [site for site in self._callers.sites.get(function, ()) if self._is_hot(*site)]
-        found = [self._receiver(caller, number) for caller, number in sites]
-        return [each for each in found if each is not None] if None not in found else []
+        receivers = [self._receiver(caller, number) for caller, number in sites]
+        return [each for each in receivers if each is not None] if None not in receivers else []
 
     def _receiver(self, caller: str, number: int) -> At | None:
         """The object that a call calls a method of; of `super().step()`, the caller's own."""
@@ -210,8 +210,8 @@ class Constants(Fact):
             callee = graph.nodes[callee.argument(0)]  # partial(diffusion.loss, model)()
         if callee.op != ops.ATTR:
             return None  # an object is called, or iterated
-        made = graph.nodes[callee.operands[0]]
-        named = graph.nodes[made.operands[0]] if made.op == ops.CALL else made
+        owner = graph.nodes[callee.operands[0]]
+        named = graph.nodes[owner.operands[0]] if owner.op == ops.CALL else owner
         if named.op != ops.NAME or named.data != "super":
             return caller, callee.operands[0]
         facts = self.inference.functions[caller]
@@ -219,14 +219,14 @@ class Constants(Fact):
         params = (n for n, each in enumerate(graph.nodes) if each.op == ops.PARAM)
         return next(((caller, n) for n in params if graph.nodes[n].data == own), None)
 
-    def given(self, function: str, name: str) -> list[At] | None:
+    def arguments(self, function: str, name: str) -> list[At] | None:
         """The values that visible calls pass for a parameter, if they pass any; None where one is
         not known."""
         sites = self._callers.sites.get(function, ())
-        found = [(site[0], self._guards.given(site, function, name)) for site in sites]
-        if any(number is None for _, number in found):
+        values = [(site[0], self._guards.argument(site, function, name)) for site in sites]
+        if any(number is None for _, number in values):
             return None
-        return [(caller, number) for caller, number in found if number is not None and number >= 0]
+        return [(caller, number) for caller, number in values if number is not None and number >= 0]
 
 
 class WalkStep:
@@ -293,11 +293,11 @@ class WalkStep:
         return self._together((self._function, number) for number in numbers)
 
     def _together(self, ats: Iterable[At]) -> Answer:
-        found = [self._ask(at) for at in ats]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
+        answers = [self._ask(at) for at in ats]
+        invariances = [each for each in answers if each is not None]
+        if len(invariances) < len(answers):
             return None
-        return next((each for each in known if each.built is not None), Invariance())
+        return next((each for each in invariances if each.built is not None), Invariance())
 
     def _parameter(self, node: Node) -> Answer:
         """An option; or a parameter for which all callers that are seen give constants, be it what
@@ -313,11 +313,11 @@ class WalkStep:
         option = self._option(param)
         if option is not None:
             return option
-        given = self._inference.store.parts(Key("param", self._function, str(node.data)))
-        known = given - {frozenset({NONE})}
-        if known and all(map(is_known, known)):
+        values = self._inference.store.parts(Key("param", self._function, str(node.data)))
+        not_none = values - {frozenset({NONE})}
+        if not_none and all(map(is_known, not_none)):
             return Invariance()
-        handed_on = self._constants.given(self._function, param.name)
+        handed_on = self._constants.arguments(self._function, param.name)
         return self._together(handed_on) if handed_on else None
 
     def _option(self, param: Param) -> Answer:
@@ -344,12 +344,12 @@ class WalkStep:
         if not (classes := classes_of(holder)):
             return Invariance() if surely(holder, Symbol) else None
         name, at = str(node.data), (self._function, number)
-        held = self._state.values[number]
-        is_array = all(isinstance(a, Host) and a.kind == "numpy" for a in held)
-        if is_array or (not any(map(self._moves, classes)) and all(map(is_on_host, held))):
+        value = self._state.values[number]
+        is_array = all(isinstance(a, Host) and a.kind == "numpy" for a in value)
+        if is_array or (not any(map(self._moves, classes)) and all(map(is_on_host, value))):
             if self._constants.is_changed(name) or not self._constants.is_lasting(at):
                 return None
-            return Invariance(None if is_array else self._made(classes[0], name))
+            return Invariance(None if is_array else self._store_place(classes[0], name))
         stays = self._constants.is_lasting((self._function, node.operands[0]))
         stored = [at for cls in classes for at in self._stored(cls, name, stays)]
         return self._together(at for at in stored if at is not None) if all(stored) else None
@@ -362,7 +362,7 @@ class WalkStep:
         by_name = any(not SETTERS.isdisjoint(functions[each].words) for each in family)
         return by_name or hierarchy.is_module(cls)
 
-    def _made(self, cls: str, name: str) -> Place:
+    def _store_place(self, cls: str, name: str) -> Place:
         """Where a constructor stores the value of a field."""
         method, (stored, *_) = next(self._constants.stores(cls, name))
         facts, graph = self._inference.functions[method], self._inference.states[method].graph
@@ -373,8 +373,8 @@ class WalkStep:
         there: {"fixed": small, "learned": large}[self.kind]"""
         table, key = node.operands
         nodes = self._state.graph.nodes
-        chosen = nodes[table].op == ops.DICT and nodes[key].op == ops.ATTR
-        return chosen and self._constants.is_lasting((self._function, key))
+        is_lookup = nodes[table].op == ops.DICT and nodes[key].op == ops.ATTR
+        return is_lookup and self._constants.is_lasting((self._function, key))
 
     def _stored(self, cls: str, name: str, stays: bool) -> list[At | None]:
         """The value stored in a field of an object, if only its constructors do so; None for what
@@ -414,7 +414,7 @@ class WalkStep:
         )
 
     def _call(self, number: int, node: Node) -> Answer:
-        state, (callee, *given) = self._state, node.operands
+        state, (callee, *arguments) = self._state, node.operands
         name = agreed(
             transfer.canonical(a.name) if isinstance(a, Symbol) else None
             for a in state.values[callee]
@@ -422,39 +422,39 @@ class WalkStep:
         if name == "builtins.range":
             return Invariance()  # `torch.arange` needs no copy, whatever the numbers are
         if name == "builtins.getattr":
-            return Invariance() if is_configuration(state, given[0]) else None
+            return Invariance() if is_configuration(state, arguments[0]) else None
         if name is not None and name.startswith(PURE):
-            return None if IMPURE.search(name) else self._all(given)
+            return None if IMPURE.search(name) else self._all(arguments)
         if name is not None and name.startswith("torch."):
             return self._torch(node, name)
         method, receiver = method_called(state.graph, node)
         if method == "get" and is_configuration(state, receiver):
-            return self._all(given)
+            return self._all(arguments)
         holders = state.values[callee]
         if holders and all(isinstance(a, Method) and is_of_host(a) for a in holders):
-            return self._method(method, receiver, given)
+            return self._method(method, receiver, arguments)
         return self._of_project(number, node)
 
-    def _method(self, name: str, receiver: int, given: list[int]) -> Answer:
+    def _method(self, name: str, receiver: int, arguments: list[int]) -> Answer:
         state = self._state
         if not name or DRAWN.search(name):
             return None
-        if name in SHAPED_BY and all(is_number(state.values[n]) for n in given):
-            given = []
-        given = [n for n in given if not is_placement(state.values[n])]
-        return self._all([*given, receiver])
+        if name in SHAPED_BY and all(is_number(state.values[n]) for n in arguments):
+            arguments = []
+        arguments = [n for n in arguments if not is_placement(state.values[n])]
+        return self._all([*arguments, receiver])
 
     def _torch(self, node: Node, name: str) -> Answer:
         facts = FACTORIES.get(name)
         if DRAWN.search(name) or (facts is not None and facts.values in ("random", "none")):
             return None
-        given = [n for n in node.arguments if not is_placement(self._state.values[n])]
+        arguments = [n for n in node.arguments if not is_placement(self._state.values[n])]
         of_data = name in OF_DATA or name in LEGACY_CONSTRUCTORS
-        if of_data and given:
-            given[0] = repeated(self._state, given[0])
-        found = self._all(given)
-        if found is None or not of_data or found.built is not None:
-            return found
+        if of_data and arguments:
+            arguments[0] = repeated(self._state, arguments[0])
+        answer = self._all(arguments)
+        if answer is None or not of_data or answer.built is not None:
+            return answer
         return Invariance(Place(self._inference.functions[self._function].path, *node.location))
 
     def _of_project(self, number: int, node: Node) -> Answer:
@@ -481,8 +481,8 @@ def changes(graph: Graph, field: str) -> bool:
         elif node.op == ops.CALL:
             writes = graph.nodes[node.operands[0]].data in WRITES
             changed = (node.argument(0 if writes else None, "out"),)
-        held = [graph.nodes[each] for each in changed if each >= 0]
-        if any(each.op == ops.ATTR and each.data == field for each in held):
+        targets = [graph.nodes[each] for each in changed if each >= 0]
+        if any(each.op == ops.ATTR and each.data == field for each in targets):
             return True
     return False
 
@@ -504,9 +504,9 @@ def is_configuration(state: State, number: int) -> bool:
 
 def is_setting(state: State, node: Node) -> bool:
     """Ex) config["sizes"]; not args[0], the first of `*args`"""
-    held, key = node.operands
+    container, key = node.operands
     named = all(isinstance(atom, Host) and atom.kind == "str" for atom in state.values[key])
-    return named and is_configuration(state, held)
+    return named and is_configuration(state, container)
 
 
 def names_tensor(state: State, number: int) -> bool:
@@ -529,8 +529,8 @@ def is_known(value: Value) -> bool:
 
 def classes_of(value: Value) -> list[str]:
     """Those of the objects of the project that a value may be; none if it may be anything else."""
-    found = {atom.cls for atom in value if isinstance(atom, Instance)}
-    return sorted(found) if surely(value, Instance) else []
+    classes = {atom.cls for atom in value if isinstance(atom, Instance)}
+    return sorted(classes) if surely(value, Instance) else []
 
 
 def is_on_host(atom: Atom) -> bool:

@@ -96,20 +96,20 @@ class ModuleUses(Fact):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._known: dict[str, Sequence[ModuleUse]] = {}
+        self._own_uses: dict[str, Sequence[ModuleUse]] = {}
 
     def in_regions(self, function: str) -> Mapping[tuple[NamedModule, int], Sequence[ModuleUse]]:
         """By trained module and outermost region in a function (-1 for one that a caller opens):
         how it is used where autocast is on, in order."""
         state = self.inference.states[function]
-        found: dict[tuple[NamedModule, int], list[ModuleUse]] = {}
+        uses: dict[tuple[NamedModule, int], list[ModuleUse]] = {}
         for use in self._uses(function):
             holder = only(state.values[use.module.root])
             is_held = isinstance(holder, Instance) and holder.cls in self._trained
             if (use.surely and is_held) or name_of(state, use.module) in self.optimized:
                 region = outermost_region(state, state.graph.nodes[use.number].block)
-                found.setdefault((use.module, region), []).append(use)
-        return found
+                uses.setdefault((use.module, region), []).append(use)
+        return uses
 
     def _uses(self, function: str) -> Iterator[ModuleUse]:
         state = self.inference.states[function]
@@ -126,22 +126,22 @@ class ModuleUses(Fact):
         kind = self._kind(function, number)
         for use in self._own(callee) if kind is not None else ():
             graph = self.inference.states[callee].graph
-            root = self._given(function, number, callee, graph.nodes[use.module.root])
+            root = self._argument(function, number, callee, graph.nodes[use.module.root])
             is_restored = bool(graph.yields) and use.number > graph.yields[0]
             sides = (graph.blocks[n].kind for n in around(graph, graph.nodes[use.number].block))
             if root >= 0 and not is_restored and ON_SOME_PATHS.isdisjoint(sides):
                 start, path = named(self.inference.states[function].graph, root)
                 module = NamedModule(start, (*path, *use.module.path))
-                made = kind if use.kind is Kind.PASS and kind is not None else use.kind
-                yield use._replace(number=number, module=module, kind=made)
+                use_kind = kind if use.kind is Kind.PASS and kind is not None else use.kind
+                yield use._replace(number=number, module=module, kind=use_kind)
 
     def _own(self, function: str) -> Sequence[ModuleUse]:
         """The passes of modules in a function where autocast may be on, and what overwrites their
         weights."""
-        if function not in self._known:
+        if function not in self._own_uses:
             is_known = function in self.inference.states
-            self._known[function] = [*self._find_own(function)] if is_known else []
-        return self._known[function]
+            self._own_uses[function] = [*self._find_own(function)] if is_known else []
+        return self._own_uses[function]
 
     def _find_own(self, function: str) -> Iterator[ModuleUse]:
         state = self.inference.states[function]
@@ -161,7 +161,7 @@ class ModuleUses(Fact):
                 place = self.inference.place(function, number)
                 yield ModuleUse(number, named(graph, module), kind, surely, place)
 
-    def _given(self, function: str, number: int, callee: str, root: Node) -> int:
+    def _argument(self, function: str, number: int, callee: str, root: Node) -> int:
         """The node that a call passes for a parameter; -1 for anything else."""
         if root.op != ops.PARAM:
             return -1
@@ -170,8 +170,8 @@ class ModuleUses(Fact):
             graph = self.inference.states[function].graph
             method, receiver = method_called(graph, graph.nodes[number])
             return receiver if method == facts.name else graph.nodes[number].operands[0]
-        given = self._guards.given((function, number), callee, root.data)
-        return -1 if given is None else given
+        argument = self._guards.argument((function, number), callee, root.data)
+        return -1 if argument is None else argument
 
     def _is_module(self, atom: Atom) -> bool:
         if isinstance(atom, Instance):
@@ -205,9 +205,9 @@ class ModuleUses(Fact):
     def _trained(self) -> Collection[str]:
         """Their classes, and those above them; none of a family of which one freezes anything."""
         values = (state.values[module] for state, module in self._given_to_optimizers)
-        found = {atom.cls for value in values for atom in value if isinstance(atom, Instance)}
+        classes = {atom.cls for value in values for atom in value if isinstance(atom, Instance)}
         functions = self.inference.functions
-        families = [self.inference.hierarchy.mro(cls) for cls in found]
+        families = [self.inference.hierarchy.mro(cls) for cls in classes]
         return {
             cls
             for family in families
@@ -234,12 +234,12 @@ class LostGradients(CallFact[Lost]):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._found: dict[str, Mapping[int, Lost]] = {}
+        self._by_function: dict[str, Mapping[int, Lost]] = {}
 
     def of(self, at: NodePlace) -> Lost | None:
-        if at.function not in self._found:
-            self._found[at.function] = dict(self._losses(at.function))
-        return self._found[at.function].get(at.node)
+        if at.function not in self._by_function:
+            self._by_function[at.function] = dict(self._losses(at.function))
+        return self._by_function[at.function].get(at.node)
 
     def _losses(self, function: str) -> Iterator[tuple[int, Lost]]:
         """By call of a function: the pass that it takes the gradients of."""
@@ -319,19 +319,19 @@ def owner_of_each(graph: Graph, weight: int) -> int:
 
     Ex) for p, s in zip(model.parameters(), shadow); for name, p in model.named_parameters()
     """
-    node, drawn = graph.nodes[graph.narrowed(weight)], -1
+    node, position = graph.nodes[graph.narrowed(weight)], -1
     if node.op == ops.ATTR and node.data == "data":
         node = graph.nodes[graph.narrowed(node.operands[0])]
     if node.op == ops.UNPACK:
-        drawn = node.data[0]
+        position = node.data[0]
         node = graph.nodes[node.operands[0]]
     if node.op != ops.ITER:
         return -1
-    given = graph.nodes[node.operands[0]]
-    called = graph.nodes[given.operands[0]] if given.op == ops.CALL else given
-    if called.op == ops.NAME and called.data == "zip" and given.argument(drawn) >= 0:
-        given = graph.nodes[given.argument(drawn)]
-    return owner_of(graph, given)
+    iterable = graph.nodes[node.operands[0]]
+    called = graph.nodes[iterable.operands[0]] if iterable.op == ops.CALL else iterable
+    if called.op == ops.NAME and called.data == "zip" and iterable.argument(position) >= 0:
+        iterable = graph.nodes[iterable.argument(position)]
+    return owner_of(graph, iterable)
 
 
 def is_on(state: State, block: int) -> bool:

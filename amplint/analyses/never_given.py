@@ -33,16 +33,16 @@ class NeverGiven(PlaceFact[bool]):
             for p in infer.functions[function].params
             if p.constant_default and p.default is None
         }
-        left_out.intersection_update(self._asked(function, at.block) if calls else ())
+        left_out.intersection_update(self._parameters(function, at.block) if calls else ())
         left_out = {
             name
             for name in left_out
-            if all(self._guards.given(site, function, name) == -1 for site in calls)
+            if all(self._guards.argument(site, function, name) == -1 for site in calls)
         }
         is_dead = left_out and all(self._guards.leaves_out(s, function, at.block) for s in calls)
         return True if is_dead else None
 
-    def _asked(self, function: str, block: int) -> Iterator[str]:
+    def _parameters(self, function: str, block: int) -> Iterator[str]:
         """The parameters in the tests around a block."""
         nodes = self.inference.states[function].graph.nodes
         tests = (test for test, _ in self._guards.around(function, block))

@@ -101,17 +101,17 @@ class Origins(Fact):
     @cached_property
     def _moves(self) -> dict[Place, Evidence]:
         """The loaders that do not pin their batches -> the first move of one."""
-        found: dict[Place, Evidence] = {}
+        moves: dict[Place, Evidence] = {}
         for function, state in sorted(self.inference.states.items()):
             for number, node in enumerate(state.graph.nodes):
                 if node.op == ops.CALL and self._moves_to_device((function, number)):
                     batch = (function, self._node((function, node.operands[0])).operands[0])
-                    for loader in self._search(batch, self._leaves_unpinned, drawn=True):
+                    for loader in self._search(batch, self._leaves_unpinned, is_item=True):
                         evidence = self.why(
                             function, number, "moved to the device here", Shows.PLACEMENT
                         )
-                        found.setdefault(self.inference.place(*loader), evidence)
-        return found
+                        moves.setdefault(self.inference.place(*loader), evidence)
+        return moves
 
     def _moves_to_device(self, at: At) -> bool:
         """Whether a call moves what is in ordinary memory."""
@@ -157,7 +157,7 @@ class Origins(Fact):
     @cached_property
     def _scaled_sharded(self) -> dict[Place, Sharded]:
         """By the call that makes a scaler, the first of these steps."""
-        found: dict[Place, Sharded] = {}
+        steps: dict[Place, Sharded] = {}
         for function in self.inference.texts.mentioning("step"):
             state = self.inference.states.get(function)
             for number, node in enumerate(state.graph.nodes if state is not None else ()):
@@ -170,10 +170,10 @@ class Origins(Fact):
                 makers = [*self._search(scaler, self._makes_scaler)]
                 if any(self._is_call_of(each, libraries.SHARDED_SCALERS) for each in makers):
                     continue  # a test chooses between them
-                for made in makers:
-                    place = self.inference.place(*made)
-                    found.setdefault(place, Sharded(reasons, sharded.certain))
-        return found
+                for maker in makers:
+                    place = self.inference.place(*maker)
+                    steps.setdefault(place, Sharded(reasons, sharded.certain))
+        return steps
 
     def _stepping(self, function: str, node: Node) -> At | None:
         """The scaler that a call of `step` is one of."""
@@ -200,9 +200,9 @@ class Origins(Fact):
 
     def _wraps_of(self, optimizer: At) -> Iterator[At]:
         """The calls that may have wrapped in FSDP the module whose parameters an optimizer has."""
-        for made, number in self._search(optimizer, self._makes_optimizer):
-            for module in modules_of(self.inference, made, number):
-                yield from self._wraps((made, module))
+        for function, number in self._search(optimizer, self._makes_optimizer):
+            for module in modules_of(self.inference, function, number):
+                yield from self._wraps((function, module))
 
     def _makes_scaler(self, at: At) -> bool:
         return self._is_call_of(at, libraries.SCALERS.keys())
@@ -226,18 +226,18 @@ class Origins(Fact):
         )
 
     def _sharded_by(self, wrap: At) -> Sharded:
-        known = all(
+        is_known = all(
             isinstance(atom, Symbol) or atom == NONE
             for atom in self._given_to(wrap, 2, "sharding_strategy")
         )
         why = self.why(*wrap, "each process keeps a part of the parameters", Shows.OPERATION)
-        return Sharded((why,), known and not self._node(wrap).data.stars)
+        return Sharded((why,), is_known and not self._node(wrap).data.stars)
 
     def _is_float16(self, wrap: At) -> bool:
         """Whether FSDP computes in float16, by what it is asked for."""
-        given = self._node(wrap).argument(6, "mixed_precision")
-        told = self._search((wrap[0], given), self._tells_precision) if given >= 0 else ()
-        return any(DType("float16") in self._given_to(each, 0, "param_dtype") for each in told)
+        number = self._node(wrap).argument(6, "mixed_precision")
+        sources = self._search((wrap[0], number), self._tells_precision) if number >= 0 else ()
+        return any(DType("float16") in self._given_to(each, 0, "param_dtype") for each in sources)
 
     def _tells_precision(self, at: At) -> bool:
         return self._is_call_of(at, libraries.SHARDED_PRECISIONS)
@@ -257,14 +257,14 @@ class Origins(Fact):
     def _given_to(self, call: At, position: int, name: str) -> Value:
         """The value of an argument of a call; bottom where it is not given."""
         node = self._node(call)
-        given = node.argument(position, name) if node.op == ops.CALL else -1
-        return self.inference.states[call[0]].values[given] if given >= 0 else BOTTOM
+        argument = node.argument(position, name) if node.op == ops.CALL else -1
+        return self.inference.states[call[0]].values[argument] if argument >= 0 else BOTTOM
 
     def _collected(self, at: At) -> Iterator[At]:
         """The nodes from which a collection comes, or what is in it."""
         inside = collected(self.inference.states[at[0]], at[1])
-        found = (*self._sources(at), *((at[0], each) for each in inside))
-        return (each for each in found if self._is_known(each))
+        nodes = (*self._sources(at), *((at[0], each) for each in inside))
+        return (each for each in nodes if self._is_known(each))
 
     def in_bfloat16(self, function: str, number: int) -> Evidence | None:
         """Where the module that a node is a parameter of, in a loop over all of them, is cast to
@@ -272,8 +272,8 @@ class Origins(Fact):
         module = (function, owner_of_each(self.inference.states[function].graph, number))
         if not self._is_known(module):
             return None
-        made = [*islice(reachable([module], self._sources_at_hand), MAX_NODES)]
-        casts = {cast: kind for at in made for cast, kind in self._casts(at)}
+        sources = [*islice(reachable([module], self._sources_at_hand), MAX_NODES)]
+        casts = {cast: kind for at in sources for cast, kind in self._casts(at)}
         if set(casts.values()) != {TrainingEventKind.BFLOAT16}:
             return None
         return self.why(*next(iter(casts)), "cast to bfloat16 here", Shows.DTYPE)
@@ -289,17 +289,17 @@ class Origins(Fact):
         nodes = state.graph.nodes
         methods = [user for user in state.users[at[1]] if nodes[user].op == ops.ATTR]
         for call in (at[1], *(user for each in methods for user in state.users[each])):
-            found = event(self.inference, state, call) if nodes[call].op == ops.CALL else None
-            if found is not None and found.kind in CASTS:
-                yield (at[0], call), found.kind
+            cast = event(self.inference, state, call) if nodes[call].op == ops.CALL else None
+            if cast is not None and cast.kind in CASTS:
+                yield (at[0], call), cast.kind
 
     def _replicates(self, at: At) -> bool:
         """Whether a call makes a DataParallel, unless it names one device alone."""
         node = self._node(at)
         if node.op != ops.CALL or self._names(at).isdisjoint(libraries.DATA_PARALLEL):
             return False
-        given = node.argument(1, "device_ids")
-        devices = elements(self._graph(at), given) if given >= 0 else None
+        argument = node.argument(1, "device_ids")
+        devices = elements(self._graph(at), argument) if argument >= 0 else None
         return devices is None or len(devices) > 1
 
     def _names(self, call: At) -> frozenset[str]:
@@ -312,25 +312,25 @@ class Origins(Fact):
                 names |= self.inference.hierarchy.library_bases(atom.id)
         return frozenset(names)
 
-    def _search(self, start: At, ends: Callable[[At], bool], drawn: bool = False) -> Iterator[At]:
+    def _search(self, start: At, ends: Callable[[At], bool], is_item: bool = False) -> Iterator[At]:
         """The nodes from which a value comes, the nearest first, that end the search.
 
         Args:
             start: the node that holds the value.
             ends: whether it ends at a node.
-            drawn: whether the value may also be drawn from what is looked for.
+            is_item: whether the value may also be drawn from what is looked for.
         """
         queue = deque([start])
-        seen = {start}
-        while queue and len(seen) < MAX_NODES:
+        trail = {start}
+        while queue and len(trail) < MAX_NODES:
             at = queue.popleft()
             if ends(at):
                 yield at
                 continue
-            sources = [*self._sources(at), *(self._containers(at) if drawn else ())]
-            new = [each for each in sources if self._is_known(each) and each not in seen]
+            sources = [*self._sources(at), *(self._containers(at) if is_item else ())]
+            new = [each for each in sources if self._is_known(each) and each not in trail]
             queue.extend(new)
-            seen.update(new)
+            trail.update(new)
 
     def _is_known(self, at: At) -> bool:
         return at[0] in self.inference.states and at[1] >= 0
@@ -364,7 +364,7 @@ class Origins(Fact):
             case ops.ATTR:
                 yield from self._stored(at)
             case ops.PARAM:
-                yield from self._given(function, str(node.data))
+                yield from self._arguments(function, str(node.data))
             case ops.NAME:
                 yield from self._bound(function, str(node.data))
             case ops.CALL:
@@ -373,7 +373,7 @@ class Origins(Fact):
                     yield function, receiver
                 else:
                     yield from self._returned(function, number, None)
-                    yield from self._kept(function, node)
+                    yield from self._original(function, node)
             case ops.UNPACK:
                 of, (index, _, starred) = node.operands[0], node.data
                 source = self._node((function, of))
@@ -382,7 +382,7 @@ class Origins(Fact):
                 elif not starred and source.op == ops.CALL:
                     yield from self._returned(function, of, index)
 
-    def _kept(self, function: str, node: Node) -> Iterator[At]:
+    def _original(self, function: str, node: Node) -> Iterator[At]:
         """Ex) `model` of torch.compile(model) and of deepcopy(model)"""
         for atom in self.inference.states[function].values[node.operands[0]]:
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
@@ -400,16 +400,16 @@ class Origins(Fact):
                         for store in state.graph.stores.get(node.data, ()):
                             yield method, state.graph.nodes[store].second
 
-    def _given(self, function: str, name: str) -> Iterator[At]:
+    def _arguments(self, function: str, name: str) -> Iterator[At]:
         """The values that callers pass for a parameter."""
         places = self.inference.functions[function].places
         position = places.index(name) if name in places else None
         for caller, number in self._callers.sites.get(function, ()):
             node = self._node((caller, number))
             # A decorator is called where its function is defined, which passes no argument.
-            given = node.argument(position, name) if node.op == ops.CALL else -1
-            if given >= 0:
-                yield caller, given
+            argument = node.argument(position, name) if node.op == ops.CALL else -1
+            if argument >= 0:
+                yield caller, argument
 
     def _bound(self, function: str, name: str) -> Iterator[At]:
         """The values that a name of a surrounding function, or of the module, is bound to."""

@@ -28,9 +28,9 @@ def rare_side(state: State, test: Node) -> str | None:
     """
     left, right = test.operands[:2]
     operator = test.data[0] if len(test.operands) == 2 else ""
-    draw, limit = drawn(state, left), right
+    draw, limit = draw_at(state, left), right
     if draw is None:
-        draw, limit, operator = drawn(state, right), left, MIRRORED.get(operator, operator)
+        draw, limit, operator = draw_at(state, right), left, MIRRORED.get(operator, operator)
     if draw is None:
         return None
     if operator in ("Eq", "NotEq"):
@@ -45,7 +45,7 @@ def rare_side(state: State, test: Node) -> str | None:
     return None
 
 
-def drawn(state: State, number: int) -> Node | None:
+def draw_at(state: State, number: int) -> Node | None:
     """The call that draws the one number that a node is; None if it is anything else."""
     nodes = state.graph.nodes
     for _ in range(MAX_DEPTH):
@@ -69,9 +69,9 @@ def drawn(state: State, number: int) -> Node | None:
 
 def draws_of(state: State, call: Node) -> bool:
     """Whether a call draws one number. Ex) random.random(), rng.uniform(0, 1), torch.rand(1)"""
-    known = {each.rpartition(".") for each in names(state, call)}
-    if known:
-        words = {word for module, _, word in known if module in DRAWN_FROM}
+    symbols = {each.rpartition(".") for each in names(state, call)}
+    if symbols:
+        words = {word for module, _, word in symbols if module in DRAWN_FROM}
     else:
         words = {method_called(state.graph, call)[0]}
     if words & RANGE_DRAWS:
@@ -82,8 +82,8 @@ def draws_of(state: State, call: Node) -> bool:
 def is_of_one(state: State, number: int) -> bool:
     """Whether an argument asks for one number: 1, (1,), ()"""
     sizes = elements(state.graph, number)
-    given = (number,) if sizes is None else sizes
-    return all(constant(state.values[each]) == 1 for each in given)
+    numbers = (number,) if sizes is None else sizes
+    return all(constant(state.values[each]) == 1 for each in numbers)
 
 
 def names(state: State, call: Node) -> set[str]:

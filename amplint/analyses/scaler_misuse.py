@@ -29,15 +29,15 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
         super().__init__(inference, **required)
         self._find({})
 
-    def _find(self, known: Mapping[str, FunctionEvents]) -> None:
-        misuses = Misuses(self.inference, self._callers.sites, known)
-        self._found: Mapping[SiteId, Sequence[Misuse]] = misuses.all
+    def _find(self, events: Mapping[str, FunctionEvents]) -> None:
+        misuses = Misuses(self.inference, self._callers.sites, events)
+        self._misuses: Mapping[SiteId, Sequence[Misuse]] = misuses.all
         self._events = misuses.events
-        self.functions = frozenset(function for function, _ in self._found)
+        self.functions = frozenset(function for function, _ in self._misuses)
         self.widened = tuple(misuses.widened)
 
     def of(self, at: NodePlace) -> Sequence[Misuse]:
-        return tuple(self._found.get((at.function, at.node), ()))
+        return tuple(self._misuses.get((at.function, at.node), ()))
 
     def follow(self, inference: Inference, edit: FixpointEdit) -> bool:
         moves = edit.moves
@@ -55,15 +55,15 @@ class ScalerMisuse(CallFact[Sequence[Misuse]]):
             sites = self._callers.sites
             around = {caller for each in edit.functions for caller, _ in sites.get(each, ())}
             around |= edit.functions
-            self._find({f: found for f, found in self._events.items() if f not in around})
+            self._find({f: events for f, events in self._events.items() if f not in around})
             return True
-        self._found = {
+        self._misuses = {
             site: [
                 misuse._replace(
                     inner=moves.chain(misuse.inner), other=moves.chain((misuse.other,))[0]
                 )
                 for misuse in misuses
             ]
-            for site, misuses in self._found.items()
+            for site, misuses in self._misuses.items()
         }
         return True

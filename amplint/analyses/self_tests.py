@@ -151,11 +151,11 @@ class SelfTests(Fact):
 
 def blocks_of_main(graph: Graph) -> frozenset[int]:
     """The blocks of a module that run where it is the program: `if __name__ == "__main__":`."""
-    found: set[int] = set()
+    blocks: set[int] = set()
     for number, block in enumerate(graph.blocks):
-        if block.parent in found or (block.kind == "if" and asks_for_main(graph, block.node)):
-            found.add(number)
-    return frozenset(found)
+        if block.parent in blocks or (block.kind == "if" and asks_for_main(graph, block.node)):
+            blocks.add(number)
+    return frozenset(blocks)
 
 
 def asks_for_main(graph: Graph, number: int) -> bool:

@@ -75,9 +75,9 @@ class TensorCertainty(NodeFact[bool]):
 
     def _find(self, at: At, ask: Ask) -> Grounds:
         state = self.inference.states.get(at[0])
-        found = self._find_by_node(at, ask)
+        grounds = self._find_by_node(at, ask)
         is_nested = state is not None and is_nest(state.values[at[1]])
-        return found._replace(nested=True) if is_nested else found
+        return grounds._replace(nested=True) if is_nested else grounds
 
     def _find_by_node(self, at: At, ask: Ask) -> Grounds:
         function, number = at
@@ -103,16 +103,16 @@ class TensorCertainty(NodeFact[bool]):
         holding = [n for n in operands if n >= 0 and may_hold(state.values[n])]
         if not holding:
             return SURE  # a batch of a loader, say
-        found = [ask((function, n)) for n in holding]
-        if node.op == ops.PHI and SURE in found:
+        grounds = [ask((function, n)) for n in holding]
+        if node.op == ops.PHI and SURE in grounds:
             return SURE  # on one of the paths that meet here
         if node.op in OPERATORS:  # one tensor among the operands makes the result one
             return Grounds(
-                any(g.sure for g in found),
-                all(g.guessed for g in found),
-                all(g.nested for g in found),
+                any(g.sure for g in grounds),
+                all(g.guessed for g in grounds),
+                all(g.nested for g in grounds),
             )
-        return together(found)
+        return together(grounds)
 
     def _of_call(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
         states, node = self.inference.states, state.graph.nodes[number]
@@ -133,8 +133,8 @@ class TensorCertainty(NodeFact[bool]):
             for atom in state.values[node.operands[0]]
         )
         # `max(a, b)`, `zip(heights, widths)` give what they are given.
-        given = node.arguments
-        return self._of_operands(function, state, node, given, ask) if of_python else SURE
+        arguments = node.arguments
+        return self._of_operands(function, state, node, arguments, ask) if of_python else SURE
 
     def _of_parameter(self, function: str, state: State, number: int, ask: Ask) -> Grounds:
         """By an annotation, by a use that only tensors have, or by what callers pass."""
@@ -147,24 +147,24 @@ class TensorCertainty(NodeFact[bool]):
             return GUESS  # a nest that nobody but a cycle of calls hands on
         guesses = [at for evidence in reasons for at in self._guessed(evidence)]
         own = (function, number)
-        found = together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
-        if found == SURE or own in guesses:
-            return found
+        grounds = together([GUESS if own == at else ask(at) for at in guesses] or [SURE])
+        if grounds == SURE or own in guesses:
+            return grounds
         # The guess is where a device comes from: what calls give may have been made of it.
-        given = self._given(function, state.graph.nodes[number].data)
-        return together(map(ask, given)) if given else found
+        arguments = self._arguments(function, state.graph.nodes[number].data)
+        return together(map(ask, arguments)) if arguments else grounds
 
-    def _given(self, function: str, name: str) -> list[At]:
+    def _arguments(self, function: str, name: str) -> list[At]:
         """The arguments that calls of a function give for a parameter; none where that of one of
         them is not known."""
-        found: list[At] = []
+        arguments: list[At] = []
         for site in self._callers.sites.get(function, ()):
-            number = self._guards.given(site, function, name)
+            number = self._guards.argument(site, function, name)
             if number is None:
                 return []
             if number >= 0 and may_hold(self.inference.states[site[0]].values[number]):
-                found.append((site[0], number))
-        return found
+                arguments.append((site[0], number))
+        return arguments
 
     def _used_as_tensors(self, function: str, state: State) -> Collection[int]:
         """The nodes of which an attribute is read that only tensors have, or that a function of
@@ -183,14 +183,14 @@ class TensorCertainty(NodeFact[bool]):
     def _of_forwards(self, path: str) -> dict[Location, list[At]]:
         """The parameters of the `forward` methods of a file, by their places."""
         if path not in self._parameters:
-            found = self._parameters[path] = {}
+            parameters = self._parameters[path] = {}
             for function, facts in self.inference.files[path].facts.functions.items():
                 state = self.inference.states.get(function)
                 if facts.name != "forward" or state is None:
                     continue
                 for number, node in enumerate(state.graph.nodes):
                     if node.op == ops.PARAM:
-                        found.setdefault(node.location, []).append((function, number))
+                        parameters.setdefault(node.location, []).append((function, number))
         return self._parameters[path]
 
 
@@ -201,8 +201,8 @@ class NotGuessed(NodeFact[bool]):
     _certainty = Required(TensorCertainty)
 
     def of(self, at: NodePlace) -> bool:
-        found = self._certainty.grounds(at)
-        return found.sure and not found.guessed
+        grounds = self._certainty.grounds(at)
+        return grounds.sure and not grounds.guessed
 
 
 def sole_origin(graph: Graph, number: int) -> int:
@@ -222,11 +222,11 @@ def carried(graph: Graph, number: int) -> tuple[int, ...]:
     return node.operands[:1] if node.op == ops.PUT else alternatives(graph, number)
 
 
-def together(found: Iterable[Grounds]) -> Grounds:
+def together(parts: Iterable[Grounds]) -> Grounds:
     """The grounds of a value that all of these decide."""
-    found = list(found)
+    parts = list(parts)
     return Grounds(
-        any(g.sure for g in found), any(g.guessed for g in found), any(g.nested for g in found)
+        any(g.sure for g in parts), any(g.guessed for g in parts), any(g.nested for g in parts)
     )
 
 

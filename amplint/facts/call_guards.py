@@ -76,11 +76,11 @@ class CallGuards(Fact):
         key = (function, block)
         if key not in self._guards:
             graph = self.inference.states[function].graph
-            found = self._guards[key] = []
+            guards = self._guards[key] = []
             while block >= 0:
                 facts = graph.blocks[block]
                 if facts.kind in ("if", "else", "after") and facts.node >= 0:
-                    found.append((facts.node, facts.kind == "if"))
+                    guards.append((facts.node, facts.kind == "if"))
                 block = facts.parent
         return self._guards[key]
 
@@ -117,8 +117,8 @@ class CallGuards(Fact):
             return self._compared(site, function, node)
         if node.op == ops.CALL and (outcome := self._called(site, function, node)) is not None:
             return outcome
-        found = self._constant(site, function, number)
-        return None if found is UNKNOWN else bool(found)
+        condition = self._constant(site, function, number)
+        return None if condition is UNKNOWN else bool(condition)
 
     def _called(self, site: SiteId, function: str, node: Node) -> bool | None:
         """Ex) isinstance(size, torch.Tensor), torch.is_tensor(size)"""
@@ -127,15 +127,15 @@ class CallGuards(Fact):
         if tested < 0 or not asks_for_tensor(state, node):
             return None
         outcomes = {
-            self._is_tensor(site, given) for given in self._given_for(site, function, tested)
+            self._is_tensor(site, argument) for argument in self._given_for(site, function, tested)
         }
         return outcomes.pop() if len(outcomes) == 1 else None
 
-    def _is_tensor(self, site: SiteId, given: int | None) -> bool | None:
+    def _is_tensor(self, site: SiteId, argument: int | None) -> bool | None:
         """Whether what a call passes is a tensor: -1 is a default that is a constant."""
-        if given is None or given == -1:
-            return None if given is None else False
-        value = self.inference.states[site[0]].values[given]
+        if argument is None or argument == -1:
+            return None if argument is None else False
+        value = self.inference.states[site[0]].values[argument]
         return True if surely(value, Tensor) else False if surely(value, Host) else None
 
     def _given_for(self, site: SiteId, function: str, number: int) -> Iterator[int | None]:
@@ -152,8 +152,8 @@ class CallGuards(Fact):
             if argument is None:
                 yield None
             else:
-                parameter, given = argument
-                yield given if given >= 0 or parameter.constant_default else None
+                parameter, caller_node = argument
+                yield caller_node if caller_node >= 0 or parameter.constant_default else None
 
     def _more_keywords(self, site: SiteId, function: str) -> Iterator[int | None]:
         """The nodes of what a call passes by keywords that no parameter has."""
@@ -163,7 +163,7 @@ class CallGuards(Fact):
             yield None
             return
         names = {p.name for p in self.inference.functions[function].params}
-        yield from (given for name, given in node.named if name not in names)
+        yield from (argument for name, argument in node.named if name not in names)
 
     def _compared(self, site: SiteId, function: str, node: Node) -> bool | None:
         """Ex) mode == "train", keep is False, reduction in ("mean", "sum")"""
@@ -194,9 +194,9 @@ class CallGuards(Fact):
         convert = conversion(state, node)
         if convert is None:
             return self._unconverted(site, function, number, is_other)
-        found = self._unconverted(site, function, node.argument(0), is_other)
+        operand = self._unconverted(site, function, node.argument(0), is_other)
         try:
-            return convert(found) if isinstance(found, int | float | str) else UNKNOWN
+            return convert(operand) if isinstance(operand, int | float | str) else UNKNOWN
         except (ValueError, OverflowError):
             return UNKNOWN
 
@@ -212,18 +212,18 @@ class CallGuards(Fact):
         if node.op == ops.CONST:
             return node.data
         if is_other and is_global(state.graph, node):
-            found = constant(state.values[number])
-            return UNKNOWN if found is None else found
+            literal = constant(state.values[number])
+            return UNKNOWN if literal is None else literal
         argument = self._argument(site, function, node)
         if argument is None:
             return UNKNOWN
-        parameter, given = argument
-        if given < 0:
+        parameter, caller_node = argument
+        if caller_node < 0:
             return parameter.default if parameter.constant_default else UNKNOWN
         caller = self.inference.states[site[0]]
-        found = constant(caller.values[given])
-        node = caller.graph.nodes[given]
-        return found if found is not None or node.op == ops.CONST else UNKNOWN
+        literal = constant(caller.values[caller_node])
+        node = caller.graph.nodes[caller_node]
+        return literal if literal is not None or node.op == ops.CONST else UNKNOWN
 
     def _argument(self, site: SiteId, function: str, node: Node) -> tuple[Param, int] | None:
         """The parameter that a node is, and the node that a call passes for it, or -1; None where
@@ -231,14 +231,14 @@ class CallGuards(Fact):
         parameter = self._parameter(function, node)
         if parameter is None or parameter.kind not in ("positional", "keyword"):
             return None
-        given = self.given(site, function, parameter.name)
-        return None if given is None else (parameter, given)
+        number = self.argument(site, function, parameter.name)
+        return None if number is None else (parameter, number)
 
     def _parameter(self, function: str, node: Node) -> Param | None:
         facts = self.inference.functions[function]
         return facts.param(node.data) if node.op == ops.PARAM else None
 
-    def given(self, site: SiteId, function: str, name: str) -> int | None:
+    def argument(self, site: SiteId, function: str, name: str) -> int | None:
         """The node of the argument that a call passes for a parameter of a function; -1 where there
         is none, None where that is not known."""
         caller = self.inference.states.get(site[0])
@@ -275,11 +275,11 @@ def asks_for_tensor(state: State, test: Node) -> bool:
     callee, classes = state.values[test.operands[0]], test.argument(1)
     if callee == one(Symbol("torch.is_tensor")):
         return True
-    asked = class_atoms(state.values[classes]) if classes >= 0 else []
+    types = class_atoms(state.values[classes]) if classes >= 0 else []
     return (
         callee == one(Symbol("builtins.isinstance"))
-        and bool(asked)
-        and all(isinstance(atom, Symbol) and atom.name in TENSOR_TYPES for atom in asked)
+        and bool(types)
+        and all(isinstance(atom, Symbol) and atom.name in TENSOR_TYPES for atom in types)
     )
 
 
@@ -295,8 +295,8 @@ def loop_elements(graph: Graph, number: int) -> tuple[int, ...]:
         node, index = graph.nodes[graph.narrowed(node.operands[0])], node.data[0]
     if node.op != ops.ITER:
         return (number,)
-    drawn = graph.narrowed(node.operands[0])
-    source, written = graph.nodes[drawn], elements(graph, drawn)
+    iterable = graph.narrowed(node.operands[0])
+    source, written = graph.nodes[iterable], elements(graph, iterable)
     if written is not None and index is None:
         return written
     method, receiver = method_called(graph, source)

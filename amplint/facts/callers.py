@@ -36,9 +36,9 @@ class Callers(Fact):
         """Forget the calls in some functions."""
         callees = {callee for function in functions for callee in self._called.pop(function, ())}
         for callee in callees:
-            left = [site for site in self.sites[callee] if site[0] not in functions]
-            if left:
-                self.sites[callee] = left
+            remaining = [site for site in self.sites[callee] if site[0] not in functions]
+            if remaining:
+                self.sites[callee] = remaining
             else:
                 del self.sites[callee]
 

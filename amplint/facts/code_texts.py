@@ -71,9 +71,9 @@ class FunctionTexts(Fact):
             inner = [each for each in facts.functions.values() if each.kind != "module"]
             ordered = sorted(inner, key=lambda each: each.location)
             self._functions[place.path] = [facts.functions[facts.module], *ordered]
-        known = self._functions[place.path]
-        after = bisect_right(known, place.row, lo=1, key=lambda each: each.location[0])
-        return known[after - 1]
+        functions = self._functions[place.path]
+        after = bisect_right(functions, place.row, lo=1, key=lambda each: each.location[0])
+        return functions[after - 1]
 
     def of(self, facts: FunctionFacts) -> str:
         lines = self.inference.files[facts.path].lines
@@ -90,13 +90,13 @@ class CalledTexts(CallFact[Sequence[str]]):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._known: dict[tuple[str, ...], Sequence[str]] = {}
+        self._by_callees: dict[tuple[str, ...], Sequence[str]] = {}
 
     def of(self, at: NodePlace) -> Sequence[str]:
         called = tuple(sorted(self.inference.calls.edges.get((at.function, at.node), ())))
-        if called not in self._known:
-            self._known[called] = [self._text(function) for function in self._reached(called)]
-        return self._known[called]
+        if called not in self._by_callees:
+            self._by_callees[called] = [self._text(function) for function in self._reached(called)]
+        return self._by_callees[called]
 
     def _reached(self, called: Sequence[str]) -> Sequence[str]:
         """Functions, and those that they call, a few calls deep."""
@@ -110,11 +110,11 @@ class CalledTexts(CallFact[Sequence[str]]):
 
     @cached_property
     def _callees(self) -> Mapping[str, Set[str]]:
-        found: dict[str, set[str]] = {}
+        by_caller: dict[str, set[str]] = {}
         for (caller, _), callees in self.inference.calls.edges.items():
             if caller in self.inference.states:
-                found.setdefault(caller, set()).update(callees)
-        return found
+                by_caller.setdefault(caller, set()).update(callees)
+        return by_caller
 
     def _text(self, function: str) -> str:
         facts = self.inference.functions[function]

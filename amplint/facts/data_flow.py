@@ -138,10 +138,10 @@ class DataFlow:
             read = {block.node for block in graph.blocks}
             read.update(n for node in graph.nodes if node.op not in JOINS for n in node.operands)
             read.update(at.node for at in self._placed.within(function).values())
-            found = set[int]()
+            operands = set[int]()
             for join in reachable(read & joins, lambda n: joins & set(graph.nodes[n].operands)):
-                found.update(graph.nodes[join].operands)
-            self._joins[function] = found
+                operands.update(graph.nodes[join].operands)
+            self._joins[function] = operands
         return self._joins[function]
 
 

@@ -123,12 +123,12 @@ class Facts:
         """The fact of a class. Raises what its constructor has raised, each time."""
         if len(self.inference.failures) > self._given_up:
             self._forget()
-        found: Known | Exception | None = self._built.get(kind)
-        if found is None:
-            found = self._first(kind)
-        if isinstance(found, Exception):
-            raise found.with_traceback(None)
-        return found
+        fact: Known | Exception | None = self._built.get(kind)
+        if fact is None:
+            fact = self._first(kind)
+        if isinstance(fact, Exception):
+            raise fact.with_traceback(None)
+        return fact
 
     def _first(self, kind: type[Known]) -> Known | Exception:
         """The fact of a class, built and kept, or what its constructor has raised."""

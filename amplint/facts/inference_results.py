@@ -33,15 +33,15 @@ class Values(NodeFact[Value]):
 
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
-        self._known: dict[NodePlace, tuple[Value, Value | None]] = {}
+        self._entries: dict[NodePlace, tuple[Value, Value | None]] = {}
 
     def of(self, at: NodePlace) -> Value | None:
         value = self._reasons.explanations.explained(at.function, at.node)
-        known = self._known.get(at)
-        if known is None or known[0] is not value:
+        entry = self._entries.get(at)
+        if entry is None or entry[0] is not value:
             here = without_half(value) if self._is_half_for_others(at, value) else value
-            known = self._known[at] = value, here or None
-        return known[1]
+            entry = self._entries[at] = value, here or None
+        return entry[1]
 
     def _is_half_for_others(self, at: NodePlace, value: Value) -> bool:
         """Whether a value is half by a region, and a tensor by calls that do not stand in it."""
@@ -71,15 +71,15 @@ class Regions(PlaceFact[Region]):
     def __init__(self, inference: Inference, **required: Fact) -> None:
         super().__init__(inference, **required)
         # A block has many nodes.
-        self._known: dict[tuple[str, int], tuple[Region, Region]] = {}
+        self._entries: dict[tuple[str, int], tuple[Region, Region]] = {}
 
     def of(self, at: NodePlace) -> Region | None:
         region = self.inference.states[at.function].regions.get(at.block)
         if region is None:
             return None
         block = at.function, at.block
-        known = self._known.get(block)
-        if known is None or known[0] is not region:
+        entry = self._entries.get(block)
+        if entry is None or entry[0] is not region:
             evidence = self._reasons.explanations.of_region(*block)
-            known = self._known[block] = region, replace(region, evidence=evidence)
-        return known[1]
+            entry = self._entries[block] = region, replace(region, evidence=evidence)
+        return entry[1]

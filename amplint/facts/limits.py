@@ -19,11 +19,11 @@ Limited = Mapping[str, tuple[str, ...]]  # by limit, the functions that reach it
 
 def united(parts: Iterable[Limited]) -> dict[str, tuple[str, ...]]:
     """All functions that reach a limit, sorted; limits that none reaches are left out."""
-    found: dict[str, set[str]] = {}
+    by_limit: dict[str, set[str]] = {}
     for part in parts:
         for limit, functions in part.items():
-            found.setdefault(limit, set()).update(functions)
-    return {limit: tuple(sorted(found[limit])) for limit in LIMITS if found.get(limit)}
+            by_limit.setdefault(limit, set()).update(functions)
+    return {limit: tuple(sorted(by_limit[limit])) for limit in LIMITS if by_limit.get(limit)}
 
 
 def lines_on(limited: Limited) -> list[str]:

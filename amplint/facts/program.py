@@ -112,8 +112,8 @@ class FileView:
 
     def function(self, identity: str) -> FunctionFacts:
         """The record of one of the file's functions; of the module where there is none."""
-        known = self._file.facts
-        return known.functions.get(identity) or known.functions[known.module]
+        facts = self._file.facts
+        return facts.functions.get(identity) or facts.functions[facts.module]
 
     def value(self, node: ast.AST) -> Value:
         """The value of an expression."""

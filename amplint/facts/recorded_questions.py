@@ -95,11 +95,11 @@ class Dialogue:
         return ARGUMENTS[kind](*parts) if parts else UNKNOWN
 
 
-def same(asked: Sequence[Asked], facts: Facts, spans: Spans) -> bool:
+def same(questions: Sequence[Asked], facts: Facts, spans: Spans) -> bool:
     """Whether all questions have the answers that they had."""
     dialogue = Dialogue(facts, spans)
     try:
-        return all(dialogue.ask(each.question) == each.answer for each in asked)
+        return all(dialogue.ask(each.question) == each.answer for each in questions)
     except Exception:  # what cannot be asked any more has another answer
         return False
 
@@ -108,15 +108,15 @@ class NotedView(FileView):
     """The facts of a project, asked for about one file, with each question taken down.
 
     Attributes:
-        asked: the questions; None once there was one that cannot be written down.
+        notes: the questions that were asked; None once there was one that cannot be written down.
     """
 
     def __init__(self, file: File, facts: Facts, spans: Spans) -> None:
         super().__init__(file, facts)
-        self.asked: list[Asked] | None = []
+        self.notes: list[Asked] | None = []
         self._spans = spans
         self._dialogue = Dialogue(facts, spans)
-        self._known: dict[object, object] = {}  # by question
+        self._replies: dict[object, object] = {}  # by question
         self._numbers: dict[int, int] = {}  # by the `id` of an answer, which the dialogue holds
         self._note(["", EVALUATED, file.path], lambda: evaluated(facts, file.path))
 
@@ -127,49 +127,49 @@ class NotedView(FileView):
     def ask(self, kind: type[NodeFact[Answer_co]], node: Any) -> Answer_co | None:
         """The answer of a fact about a node; None where nothing is known of it."""
         at = self.at(node)
-        return self.told(kind, "of", (at,), self._facts[kind].of) if at is not None else None
+        return self.ask_once(kind, "of", (at,), self._facts[kind].of) if at is not None else None
 
     def span(self, place: Place) -> Span:
         """Where a place of whatever file stands in its text."""
         return cast(Span, self._once(("", SPAN, place), (place,), lambda: self._spans(place)))
 
-    def told(
+    def ask_once(
         self, kind: type[Fact], name: str, arguments: tuple[Any, ...], answer: Callable[..., Any]
     ) -> Any:
         """The answer of a fact, which is asked each question once."""
         try:
             plain = tuple(map(self._plain, arguments))
         except NotPlainError:
-            self.asked = None
+            self.notes = None
             return answer(*arguments)
         key = (name_of(kind), name, *plain)
         return self._once(key, arguments, lambda: answer(*arguments))
 
     def _once(self, key: tuple[Any, ...], arguments: Any, answer: Callable[[], object]) -> object:
-        if key not in self._known:
+        if key not in self._replies:
             plain = [*key[:2], *map(self._written, arguments)]
-            self._known[key] = self._note(plain, answer)
-        return self._known[key]
+            self._replies[key] = self._note(plain, answer)
+        return self._replies[key]
 
     def _note(self, question: Plain, answer: Callable[[], object]) -> object:
-        found = answer()
-        if self.asked is None:
-            return found
+        reply = answer()
+        if self.notes is None:
+            return reply
         try:
-            digest = self._dialogue.note(found)
+            digest = self._dialogue.note(reply)
         except NotPlainError:
-            self.asked = None
-            return found
-        number = len(self.asked)
-        self.asked.append(Asked(question, digest))
-        self._numbers[id(found)] = number
+            self.notes = None
+            return reply
+        number = len(self.notes)
+        self.notes.append(Asked(question, digest))
+        self._numbers[id(reply)] = number
         for place, evidence in enumerate(self._dialogue.evidence[number]):
-            evidence.heard = lambda told, place=place: self._looked_for(number, place, told)
-        return found
+            evidence.heard = lambda proof, place=place: self._looked_for(number, place, proof)
+        return reply
 
-    def _looked_for(self, number: int, place: int, told: object) -> None:
+    def _looked_for(self, number: int, place: int, proof: object) -> None:
         key = ("", EVIDENCE, number, place)
-        self._once(key, (number, place), lambda: told)
+        self._once(key, (number, place), lambda: proof)
 
     def _plain(self, argument: Any) -> object:
         """An argument as part of a key."""
@@ -196,27 +196,27 @@ class NotedFact:
     Args:
         view: takes it down.
         kind: the fact.
-        known: the same.
+        fact: the same.
     """
 
-    def __init__(self, view: NotedView, kind: type[Fact], known: Fact) -> None:
+    def __init__(self, view: NotedView, kind: type[Fact], fact: Fact) -> None:
         self._view = view
         self._kind = kind
-        self._of = known
+        self._of = fact
 
     def __getattr__(self, name: str) -> Any:
         answer = getattr(self._of, name)
         if not callable(answer):
-            self._view.asked = None  # whatever is read of it
+            self._view.notes = None  # whatever is read of it
             return answer
 
-        def told(*arguments: Any, **named: Any) -> Any:
+        def ask(*arguments: Any, **named: Any) -> Any:
             if named:
-                self._view.asked = None  # a question is written down by position
+                self._view.notes = None  # a question is written down by position
                 return answer(*arguments, **named)
-            return self._view.told(self._kind, name, arguments, answer)
+            return self._view.ask_once(self._kind, name, arguments, answer)
 
-        return told
+        return ask
 
 
 def evaluated(facts: Facts, path: str) -> Sequence[str]:
@@ -276,14 +276,14 @@ def plain_of(thing: Any, evidence: list[LazyEvidence]) -> object:
 
 def parts_of(things: Collection[Any], evidence: list[LazyEvidence]) -> Sequence[bytes]:
     """The members of a set, in an order that does not depend on hashing."""
-    found: list[tuple[bytes, list[LazyEvidence]]] = []
+    members: list[tuple[bytes, list[LazyEvidence]]] = []
     for each in things:
         own: list[LazyEvidence] = []
-        found.append((ENCODER.encode(plain_of(each, own)), own))
-    found.sort(key=lambda part: part[0])
-    for _, own in found:
+        members.append((ENCODER.encode(plain_of(each, own)), own))
+    members.sort(key=lambda part: part[0])
+    for _, own in members:
         evidence += own
-    return [part for part, _ in found]
+    return [part for part, _ in members]
 
 
 CONSTANTS = frozenset({str, int, float, bool, bytes})

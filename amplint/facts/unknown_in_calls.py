@@ -104,5 +104,5 @@ def _is_unknown_parameter(
     node = inference.states[function].graph.nodes[number]
     if node.op != ops.PARAM or is_declared(inference, function, number):
         return False
-    given = inference.store.sites_of(Key("param", function, node.data))
-    return all(is_unknown(given.get(site, BOTTOM)) for site in calls)
+    by_site = inference.store.sites_of(Key("param", function, node.data))
+    return all(is_unknown(by_site.get(site, BOTTOM)) for site in calls)

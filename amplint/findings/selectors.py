@@ -104,7 +104,7 @@ def is_slip(text: str, word: str) -> bool:
 MISREAD = str.maketrans("oil", "011")  # AMP1O1 is AMP101, and not a slip for AMP11
 
 
-def did_you_mean(text: str, known: Iterable[str]) -> str:
+def did_you_mean(text: str, words: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: the nearest known one, if any is near.
 
     For a code that is another code with one other digit, or with two of them swapped, and not the
@@ -113,11 +113,11 @@ def did_you_mean(text: str, known: Iterable[str]) -> str:
     """
     if CODE.fullmatch(text.upper()):
         letters = letters_of(text.upper())
-        known = [word for word in known if CODE.fullmatch(word) and letters_of(word) == letters]
-        if not known:
+        words = [word for word in words if CODE.fullmatch(word) and letters_of(word) == letters]
+        if not words:
             return f"; no package with rules {letters} is installed beside amplint"
-        known = [word for word in known if is_slip(text.upper(), word)]
-    spelled = {word.lower(): word for word in known}
+        words = [word for word in words if is_slip(text.upper(), word)]
+    spelled = {word.lower(): word for word in words}
     misread = {word.translate(MISREAD): word for word in spelled}
     alike = misread.get(text.lower().translate(MISREAD))
     if alike is not None:

@@ -119,9 +119,9 @@ class Suppressions:
             for begin, end in itertools.pairwise([0, *ends, len(token.string)]):
                 remark = token.string[begin:end]
                 lead = len(remark) - len(remark.lstrip())
-                found = self._parse(remark[lead:], offset + begin + lead, row)
-                if found is not None:
-                    yield found
+                suppression = self._parse(remark[lead:], offset + begin + lead, row)
+                if suppression is not None:
+                    yield suppression
 
     def _parse(self, remark: str, offset: int, row: int) -> Suppression | None:
         end = offset + len(remark)

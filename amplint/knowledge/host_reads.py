@@ -225,8 +225,8 @@ def number_parameter(name: str, position: int, keyword: str | None) -> str | Non
         if parameter.startswith("*") and index <= position:
             return parameter[1:]
         if index == position:
-            taken = parameter not in NOT_NUMBERS and not parameter.endswith("=")
-            return parameter if taken else None
+            is_number = parameter not in NOT_NUMBERS and not parameter.endswith("=")
+            return parameter if is_number else None
     return None
 
 

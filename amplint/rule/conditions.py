@@ -113,9 +113,9 @@ def failure(test: Test) -> str:
 
 def one_of(names: Collection[str]) -> str:
     """Ex) `a` or `b`; of more than three, how many others there are."""
-    shown = [f"`{name}`" for name in sorted(names)]
-    rest = len(shown) - SHOWN
-    return " or ".join(shown) if rest <= 0 else f"{', '.join(shown[:SHOWN])} or one of {rest} more"
+    texts = [f"`{name}`" for name in sorted(names)]
+    rest = len(texts) - SHOWN
+    return " or ".join(texts) if rest <= 0 else f"{', '.join(texts[:SHOWN])} or one of {rest} more"
 
 
 def failing(words: str) -> Callable[[Test], Test]:
@@ -174,11 +174,11 @@ def calls_of(*kinds: type[Atom]) -> Candidates:
 
 def calls_with(*keywords: str) -> Candidates:
     """The calls that are given an argument by one of these keywords."""
-    asked = frozenset(keywords)
+    names = frozenset(keywords)
 
-    @failing(f"this is not given {one_of([f'{name}=' for name in asked])}")
+    @failing(f"this is not given {one_of([f'{name}=' for name in names])}")
     def holds(here: EvaluatedNode) -> bool:
-        return not asked.isdisjoint(here.node.data.keywords)
+        return not names.isdisjoint(here.node.data.keywords)
 
     return Candidates((Way(ops=frozenset({"call"}), tests=(holds,)),))
 

@@ -17,9 +17,9 @@ def fixtures() -> Path:
         FileNotFoundError: there is none.
     """
     package = Path(amplint.__file__).parent
-    for found in (package / "fixtures", package.parent / "fixtures"):
-        if found.is_dir():
-            return found
+    for directory in (package / "fixtures", package.parent / "fixtures"):
+        if directory.is_dir():
+            return directory
     raise FileNotFoundError("the fixtures of the rules are not installed")
 
 

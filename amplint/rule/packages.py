@@ -71,12 +71,12 @@ class Installed(NamedTuple):
 @cache
 def installed() -> Installed:
     """All distributions; of two with one name, the one that Python would import."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for directory in directories():
         for info in distributions(directory):
-            found.setdefault(normalized(info.name.partition("-")[0]), info)
-    packages = (package for info in found.values() if (package := package_in(info)) is not None)
-    return Installed(tuple(sorted(packages)), tuple(sorted(info.name for info in found.values())))
+            by_name.setdefault(normalized(info.name.partition("-")[0]), info)
+    packages = (package for info in by_name.values() if (package := package_in(info)) is not None)
+    return Installed(tuple(sorted(packages)), tuple(sorted(info.name for info in by_name.values())))
 
 
 def directories() -> Iterator[Path]:
@@ -158,10 +158,10 @@ def source_of(package: RulePackage) -> Path | None:
     from urllib.request import url2pathname
 
     try:
-        known = json.loads((package.info / "direct_url.json").read_bytes())
+        record = json.loads((package.info / "direct_url.json").read_bytes())
     except (OSError, ValueError):
         return None
-    match known:
+    match record:
         case {"url": str(url), "dir_info": {"editable": True}}:
             return Path(url2pathname(urlsplit(url).path))
     return None
@@ -178,16 +178,16 @@ def files(module: str) -> list[tuple[str, Path]]:
     spec = outermost(module)
     if spec is None:
         return []
-    found: list[tuple[str, Path]] = []
+    sources: list[tuple[str, Path]] = []
     for location in spec.submodule_search_locations or ():
         for directory, subdirectories, names in os.walk(location):
             subdirectories[:] = [d for d in subdirectories if d != "__pycache__"]
             for name in names:
                 file = Path(directory, name)
-                found.append((file.relative_to(location).as_posix(), file))
-    if not found and spec.has_location and spec.origin is not None:
-        found.append((spec.name, Path(spec.origin)))
-    return sorted(found)
+                sources.append((file.relative_to(location).as_posix(), file))
+    if not sources and spec.has_location and spec.origin is not None:
+        sources.append((spec.name, Path(spec.origin)))
+    return sorted(sources)
 
 
 def outermost(module: str) -> ModuleSpec | None:

@@ -83,19 +83,19 @@ def validated_rules(package: ModuleType) -> tuple[Rule, ...]:
 
 def ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """The rules in the order of their codes. Raises `RegistryError` for two that are alike."""
-    known: dict[str, Rule] = {}
+    by_word: dict[str, Rule] = {}
     for rule in rules:
         for kind, word in (("code", rule.code), ("name", rule.name)):
-            other = known.setdefault(word, rule)
+            other = by_word.setdefault(word, rule)
             if other is not rule:
                 raise RegistryError(f"{whole(other)} and {whole(rule)} both have the {kind} {word}")
-    for rule in dict.fromkeys(known.values()):
+    for rule in dict.fromkeys(by_word.values()):
         for code, name in rule.cut_from:
-            if code not in known or known[code].name != name:
+            if code not in by_word or by_word[code].name != name:
                 raise RegistryError(
                     f"{whole(rule)}: there is no {code} {name} that it could be cut from"
                 )
-    return tuple(sorted(dict.fromkeys(known.values()), key=lambda rule: rule.code))
+    return tuple(sorted(dict.fromkeys(by_word.values()), key=lambda rule: rule.code))
 
 
 def rules_of(package: RulePackage) -> list[Rule]:
@@ -106,7 +106,7 @@ def rules_of(package: RulePackage) -> list[Rule]:
     """
     from amplint.rule import packages as rule_packages  # noqa: PLC0415
 
-    found: dict[str, Rule] = {}
+    by_module: dict[str, Rule] = {}
     for entry in package.modules:
         if not all(part.isidentifier() for part in entry.split(".")):
             raise RegistryError(f"{package}: the entry point `{entry}` is not the name of a module")
@@ -116,8 +116,8 @@ def rules_of(package: RulePackage) -> list[Rule]:
                 "is installed, and amplint runs only what is installed"
             )
         for module in modules_of(entry, str(package)):
-            found[module] = found.get(module) or load(module, str(package))
-    return list(found.values())
+            by_module[module] = by_module.get(module) or load(module, str(package))
+    return list(by_module.values())
 
 
 def modules_of(entry: str, package: str = "") -> list[str]:

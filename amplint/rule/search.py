@@ -125,12 +125,12 @@ class FileCandidates:
     """The candidates in one file.
 
     Args:
-        shown: the nodes that checks are shown.
+        nodes: the nodes that checks are shown.
         faults: by code: where a condition of the rule raised first, and what. Such a node counts as
             a candidate, so that the fault costs none of the rule's findings.
     """
 
-    shown: Sequence[Candidate] = ()
+    nodes: Sequence[Candidate] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -207,12 +207,12 @@ class CandidateSearch:
                 node.op,
                 EvaluatedNode(self._project, identity, state, number, node.block, node.location),
             )
-        for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
-            for place in found:
+        for op, places in (("test", tests(state.graph)), ("context", contexts(state.graph))):
+            for place in places:
                 yield op, EvaluatedNode(self._project, identity, state, *place)
 
     def _of(self, path: str) -> FileCandidates:
-        shown: list[Candidate] = []
+        candidates: list[Candidate] = []
         faults: dict[str, str] = {}
         for identity, facts in self._files.own[path].facts.functions.items():
             if identity not in self.facts.inference.states:
@@ -223,9 +223,9 @@ class CandidateSearch:
                 continue
             own = facts.location[0] if facts.kind in ("function", "lambda") else None
             for here, entries in self._nodes(identity, facts, state, table):
-                known: set[tuple[str, int]] = set()
+                checks: set[tuple[str, int]] = set()
                 for rule, check, judge, holds in entries:
-                    if known and (rule.code, check) in known:  # by another way
+                    if checks and (rule.code, check) in checks:  # by another way
                         continue
                     try:
                         if not holds(here) or not self._may_find(rule, judge, here):
@@ -233,9 +233,9 @@ class CandidateSearch:
                     except Exception as error:
                         fault = f"line {here.location[0]}: {describe(error)}"
                         faults.setdefault(rule.code, fault)
-                    known.add((rule.code, check))
-                    shown.append(Candidate(own or here.location[0], rule.code, check, here))
-        return FileCandidates(shown, faults)
+                    checks.add((rule.code, check))
+                    candidates.append(Candidate(own or here.location[0], rule.code, check, here))
+        return FileCandidates(candidates, faults)
 
     def _table(self, identity: str) -> WayTable:
         traits = self.facts.surviving(Traits, lambda: self.facts[Traits].of_function(identity))
@@ -247,13 +247,13 @@ class CandidateSearch:
     def _symbols_of(self, function: str) -> frozenset[str]:
         """The library names that rules ask for, and that something in a function may be."""
         state = self.facts.inference.states.get(function)
-        known = self._symbols_in
-        found: set[str] = set()
+        symbols_in = self._symbols_in
+        names: set[str] = set()
         for value in {*state.values} if state is not None else ():
-            if value not in known:
-                known[value] = self._symbols.intersection(symbols(value))
-            found |= known[value]
-        return frozenset(found)
+            if value not in symbols_in:
+                symbols_in[value] = self._symbols.intersection(symbols(value))
+            names |= symbols_in[value]
+        return frozenset(names)
 
     def _nodes(
         self, identity: str, facts: FunctionFacts, state: State, table: WayTable
@@ -274,9 +274,9 @@ class CandidateSearch:
                 entries = table.by_op.get(node.op, ())
             if entries:
                 yield here(number, node.block, node.location), entries
-        for op, found in (("test", tests(state.graph)), ("context", contexts(state.graph))):
+        for op, places in (("test", tests(state.graph)), ("context", contexts(state.graph))):
             if op in table.by_op:
-                for place in found:
+                for place in places:
                     yield here(*place), table.by_op[op]
 
 

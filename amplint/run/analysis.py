@@ -234,7 +234,7 @@ def look_at(
 
     try:
         found = candidates.of(path)
-        if not found.shown:
+        if not found.nodes:
             return FileResult(), None
         rows = rows_of(found)
         known = judgements.recall(path, rows) if judgements is not None else None
@@ -266,10 +266,10 @@ def look_at(
     notices = tuple(f"{path}: {notice}" for notice in judged.notices)
     blames_amplint = bool(judged.faults) or not failed.keys() <= outside
     seen = FileResult(judged.findings, tuple(problems), notices, blames_amplint)
-    if judgements is None or noted is None or noted.asked is None or problems or program.failures:
+    if judgements is None or noted is None or noted.notes is None or problems or program.failures:
         return seen, None
     digest = judgements.store.digest_of(path)
-    return seen, Judgement(digest, rows, noted.asked, judged.findings, notices)
+    return seen, Judgement(digest, rows, noted.notes, judged.findings, notices)
 
 
 def deeply(work: Callable[[], Result]) -> Result:

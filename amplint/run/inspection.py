@@ -247,7 +247,7 @@ class InspectedLine:
     def _shown(self, rule: Rule) -> Iterator[Candidate]:
         """The nodes in the line that its checks are shown: all that meet the condition, whether or
         not anything may be found there."""
-        for each in self._candidates.shown:
+        for each in self._candidates.nodes:
             if each.code == rule.code and each.here.location[0] == self.row:
                 yield each
 

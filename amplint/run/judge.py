@@ -53,7 +53,7 @@ def judge(
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = source_of(path, text, facts, spans)
-    return show(FileCode(source, facts), found.shown, rules)
+    return show(FileCode(source, facts), found.nodes, rules)
 
 
 def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:

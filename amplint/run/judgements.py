@@ -111,6 +111,6 @@ def judgements_of(
 def rows_of(candidates: FileCandidates) -> Rows:
     """The candidates in a file, to be held against those of a later run."""
     shown: dict[int, list[str]] = {}
-    for row, code, check, here in candidates.shown:
+    for row, code, check, here in candidates.nodes:
         shown.setdefault(row, []).append(f"{code} {check} {here.function} {here.number}")
     return sorted(shown.items())

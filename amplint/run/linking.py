@@ -15,7 +15,7 @@ from amplint.inference import Inference
 from amplint.inference.incremental.continuation import can_go_on, continued
 from amplint.inference.incremental.interface import different
 from amplint.inference.incremental.resumption import take_up
-from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, snapshot_of
 from amplint.inference.whole_program.presumption import Presumption
 from amplint.inference.whole_program.text_questions import trains_on_host
 from amplint.ir.file_index import File
@@ -101,7 +101,7 @@ class Linker:
         return edit.inference if edit is not None else None
 
     def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
-        snapshot = taken(inference) if not self.store.is_read_only else None
+        snapshot = snapshot_of(inference) if not self.store.is_read_only else None
         if snapshot is None:
             return
         entry = KeptValues(environment_of(inference.files), digests, snapshot)
@@ -116,7 +116,7 @@ def environment_of(files: Files) -> list[str]:
     models of frameworks, what files ask of these, whether it presumes that they run under
     autocast, and whether they train on the CPU."""
     presumption = Presumption(files, files.assumes_autocast)
-    told = [*files.own_models, *files.asked_by_files, *presumption.told, str(trains_on_host(files))]
+    told = [*files.own_models, *files.asked_by_files, *presumption.key, str(trains_on_host(files))]
     return [environment_digest(), *told, observations.digest_of(files.observed)]
 
 
@@ -189,7 +189,7 @@ class LiveLinker:
         if not can_go_on(inference):
             return None
         old, new = inference.files.own, files.own
-        if Presumption(files, files.assumes_autocast).told != inference.unseen.presumption.told:
+        if Presumption(files, files.assumes_autocast).key != inference.unseen.presumption.key:
             return None
         if trains_on_host(files) != inference.texts.trains_on_host:
             return None

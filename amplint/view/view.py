@@ -186,8 +186,8 @@ class View:
     @property
     def value(self) -> Value:
         """Its value."""
-        known = literal(self._asked_by) if self._asked_by is not None else None
-        return one(known) if known is not None else self.ask(Values) or UNKNOWN
+        constant = literal(self._asked_by) if self._asked_by is not None else None
+        return one(constant) if constant is not None else self.ask(Values) or UNKNOWN
 
     @property
     def _value_by_name(self) -> Value:
@@ -322,12 +322,12 @@ class View:
         """Of a call that runs a module without gradients: the later call that has none because of
         it, as its casts are kept; and what is known of that."""
         lost = self.ask(LostGradients)
-        return (self._made(lost.later), lost) if lost is not None else None
+        return (self._view_at(lost.later), lost) if lost is not None else None
 
     def misuse(self, violation: Violation | None) -> Misuse | None:
         """How the call violates the protocol of a GradScaler; None if it does not in this way."""
-        found = self.ask(ScalerMisuse) or ()
-        return next((misuse for misuse in found if misuse.violation is violation), None)
+        misuses = self.ask(ScalerMisuse) or ()
+        return next((misuse for misuse in misuses if misuse.violation is violation), None)
 
     @property
     def _place(self) -> NodePlace:
@@ -425,9 +425,9 @@ class View:
         unpacked)."""
         if self.op != ops.CALL:
             return
-        node, given = self._here.node, self._operands_from(1)
+        node, operands = self._here.node, self._operands_from(1)
         keywords = [*(None for _ in node.positional), *(name for name, _ in node.named)]
-        for position, (keyword, argument) in enumerate(zip(keywords, given, strict=True)):
+        for position, (keyword, argument) in enumerate(zip(keywords, operands, strict=True)):
             yield position, keyword, argument
 
     def arg(self, name: str, position: int | None = None) -> View | None:
@@ -496,7 +496,7 @@ class View:
         tests have left of it since, its parameter, or the join of several; of all else, itself."""
         if self.op != READ:
             return self
-        return self._made(self._here.state.graph.narrowed(self._here.number))
+        return self._view_at(self._here.state.graph.narrowed(self._here.number))
 
     @property
     def is_merged(self) -> bool:
@@ -535,13 +535,13 @@ class View:
         here = self._here
         if here.number < 0:
             return
-        seen: set[int] = set()
+        trail: set[int] = set()
         stack = [*here.state.users[here.number]]
         while stack:
             number = stack.pop()
-            if number in seen:
+            if number in trail:
                 continue
-            seen.add(number)
+            trail.add(number)
             node = here.state.graph.nodes[number]
             # These take operands together, for the operation that takes them in turn.
             if node.op in (ops.TUPLE, ops.LIST, ops.SLICE, ops.STARRED):
@@ -556,15 +556,15 @@ class View:
         here = self._here
         for number in here.state.users[here.number] if here.number >= 0 else ():
             if here.state.graph.nodes[number].op == ops.UNPACK:
-                yield self._made(number)
+                yield self._view_at(number)
 
     def _at(self, number: int) -> Iterator[View]:
         """A node of its function; none with the code at hand where nothing is written for it."""
-        made = self._made(number)
-        if made._thing is not None or self._code is None:
-            yield made
+        view = self._view_at(number)
+        if view._thing is not None or self._code is None:
+            yield view
 
-    def _made(self, number: int) -> View:
+    def _view_at(self, number: int) -> View:
         """A node of its function, where it was made."""
         here, code = self._here, self._code
         node = here.state.graph.nodes[number]
@@ -665,8 +665,8 @@ class View:
         for each in because:
             related += [each] if isinstance(each, Related) else source.reasons(each)
         node = place or self.cst
-        found = source.finding(self.rule, node, message, fix, related, group, anywhere, former)
-        return replace(found, help=help) if help else found
+        finding = source.finding(self.rule, node, message, fix, related, group, anywhere, former)
+        return replace(finding, help=help) if help else finding
 
 
 NOWHERE: Final = EvaluatedNode(

@@ -96,7 +96,7 @@ class CountedPositions(NodeFact[Counted]):
         sites = self._callers.sites.get(function, ())
         if len(sites) > MOST_CALLS:
             return None
-        arguments = [(site[0], self._guards.given(site, function, name)) for site in sites]
+        arguments = [(site[0], self._guards.argument(site, function, name)) for site in sites]
         handed = [ask((caller, n)) if n is not None and n >= 0 else None for caller, n in arguments]
         counted = [each for each in handed if each is not None]
         if len(counted) < len(handed) or not counted:

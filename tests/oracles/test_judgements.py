@@ -268,7 +268,7 @@ def test_whatever_rules_ask_can_be_written_down(over_fixtures: RunOverFixtures) 
     """Else a file is judged after each edit."""
     assert not over_fixtures.outcome.problems
     assert len(over_fixtures.views) > 100
-    assert not [view.path for view in over_fixtures.views if view.asked is None]
+    assert not [view.path for view in over_fixtures.views if view.notes is None]
 
 
 class NoAnswerError(Exception):
@@ -308,9 +308,9 @@ def test_with_the_code_at_hand_views_ask_the_facts_of_their_file_alone(
                     each.here.location,
                 )
             )
-            for each in found.shown
+            for each in found.nodes
         ]
-        return judge(path, text, facts, replace(found, shown=shown), *more)
+        return judge(path, text, facts, replace(found, nodes=shown), *more)
 
     monkeypatch.setattr(process_pool, "LEAST_WEIGHT", sys.maxsize)
     monkeypatch.setattr(judging, "judge", judged)
@@ -338,8 +338,8 @@ def test_what_cannot_be_written_down_is_judged_each_time() -> None:
         return NotedView(files.own["a.py"], facts, lambda place: span_in(None, place))
 
     plain, named, attribute, iterator, argument = (view() for _ in range(5))
-    assert plain.fact(Odd).twice(3) == 6 and plain.asked is not None
-    assert named.fact(Odd).twice(number=3) == 6 and named.asked is None
-    assert attribute.fact(Odd).number == 3 and attribute.asked is None
-    assert [*iterator.fact(Odd).lazily()] == [1] and iterator.asked is None
-    assert argument.fact(Odd).twice(3.0) == 6 and argument.asked is None  # type: ignore[arg-type]
+    assert plain.fact(Odd).twice(3) == 6 and plain.notes is not None
+    assert named.fact(Odd).twice(number=3) == 6 and named.notes is None
+    assert attribute.fact(Odd).number == 3 and attribute.notes is None
+    assert [*iterator.fact(Odd).lazily()] == [1] and iterator.notes is None
+    assert argument.fact(Odd).twice(3.0) == 6 and argument.notes is None  # type: ignore[arg-type]

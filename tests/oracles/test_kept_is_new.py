@@ -33,7 +33,7 @@ from amplint.inference.incremental.grafting import Graft, graft
 from amplint.inference.incremental.moves import rows_moved
 from amplint.inference.incremental.resumption import ProjectEdit
 from amplint.inference.incremental.resumption import take_up as taken_up
-from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, taken
+from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, snapshot_of
 from amplint.inference.incremental.value_codec import Decoder, Encoder
 from amplint.inference.state import Key, SiteId
 from amplint.ir.file_index import File
@@ -153,7 +153,7 @@ def indexed(texts: Texts) -> Files:
 
 
 def snapshot(inference: Inference) -> Snapshot:
-    found = taken(inference)
+    found = snapshot_of(inference)
     assert found is not None
     return msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Snapshot)
 

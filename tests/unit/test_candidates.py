@@ -37,7 +37,7 @@ from amplint.view.evaluated_node import EvaluatedNode, symbol
 
 def rows(candidates: Candidates, text: str) -> list[int]:
     """The lines of a file with candidates."""
-    return sorted({each.row for each in found(candidates, text).shown})
+    return sorted({each.row for each in found(candidates, text).nodes})
 
 
 def found(candidates: Candidates, text: str) -> FileCandidates:
@@ -221,5 +221,5 @@ def test_a_condition_that_raises_is_told_and_hides_no_finding() -> None:
         raise ZeroDivisionError("division by zero")
 
     candidates = found(calls(".item") & broken, LOOP)
-    assert [each.row for each in candidates.shown] == [10]
+    assert [each.row for each in candidates.nodes] == [10]
     assert candidates.faults == {"AMP900": "line 11: ZeroDivisionError: division by zero"}

@@ -85,7 +85,7 @@ class Project:
         self.noted = NotedView(self.files.own["a.py"], self.program.facts, spans)
         layout = Layout("a.py", Text(self.text), self.noted.module)
         code = FileCode(Source(layout, self.noted, spans), self.noted)
-        shown = self.search(found).of("a.py").shown
+        shown = self.search(found).of("a.py").nodes
         return [view for view, _ in views_of(shown, {found.code: found}, code)]
 
 
@@ -118,7 +118,7 @@ def test_a_node_is_a_candidate_where_its_check_finds_something_or_asks_for_the_c
     found = rule()
     found.on(calls("torch.arange", "Tensor.size", "Tensor.sum") & HOT)(check)
     project = Project(LOOP)
-    shown = project.search(found).of("a.py").shown
+    shown = project.search(found).of("a.py").nodes
     assert [[*each.here.names][-1] for each in shown] == ["Tensor.size", "torch.arange"]
     assert [each.message for each in project.judged(found).findings] == ["found"]
 
@@ -129,7 +129,7 @@ def test_no_tree_is_made_for_the_search() -> None:
     project = Project(LOOP)
     file = project.files.own["a.py"]
     file.forget()
-    assert project.search(found).of("a.py").shown
+    assert project.search(found).of("a.py").nodes
     assert file._parsed is None
 
 
@@ -158,7 +158,7 @@ def test_kept_findings_rest_on_the_nodes_that_were_shown() -> None:
     found = rule()
     found.on(nodes("call"))(written)
     candidates = Project("def f(x): return x.a(), x.b()\n").search(found).of("a.py")
-    one, two = candidates.shown
+    one, two = candidates.nodes
     assert one.row == two.row
     assert rows_of(candidates) != rows_of(FileCandidates([one]))
 
@@ -302,7 +302,7 @@ def test_the_function_and_the_class_around_an_operation(
     [*check(view)]
     assert found == [(function, is_module)] * 2  # on the graph, and with the code
     assert "amplint.facts.project_classes.Classes" in {
-        each.question[0] for each in project.noted.asked or ()
+        each.question[0] for each in project.noted.notes or ()
     }
     assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""
 
@@ -594,12 +594,12 @@ def test_what_a_view_is_asked_is_noted(ask: Callable[[View], object], fact: type
     project = Project(LOOP)
     (view,) = project.views(found)
     for each in (view, *(argument for _, _, argument in view.arguments)):
-        before = len(project.noted.asked or ())
+        before = len(project.noted.notes or ())
         ask(each)
-        after = project.noted.asked
+        after = project.noted.notes
         assert after is not None
         assert {question.question[0] for question in after[before:]} <= {name_of(fact)}
-    assert name_of(fact) in {each.question[0] for each in project.noted.asked or ()}
+    assert name_of(fact) in {each.question[0] for each in project.noted.notes or ()}
 
 
 @pytest.mark.parametrize(

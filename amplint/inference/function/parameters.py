@@ -91,7 +91,7 @@ class ParameterValues(FramePart):
             told = self.as_declared(declared, told)
             return (
                 transfer.used_as_tensor(told)
-                if self.frame.number in self.frame.marks.asked
+                if self.frame.number in self.frame.marks.with_attributes
                 else told
             )
         hot = self.hot_parameter(node, parameter.has_default, declared)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplint.inference.function.parameters import MOVING
-from amplint.inference.incremental.function_bodies import Bodies, bodies, shape, told
+from amplint.inference.incremental.function_bodies import Bodies, bodies, shape, signature
 from amplint.inference.incremental.grafting import Graft, graft, unchanged
 from amplint.inference.incremental.interface import Interface, interface
 from amplint.inference.incremental.moves import Moves, moves
@@ -41,13 +41,13 @@ def continued(
         before: the other one, which can go on. It must not be used afterwards.
         changed: the paths of those with another content, and of those that are new, or gone.
     """
-    kept = KeptInMemory(before)
-    edit = take_up(files, kept, changed)
+    predecessor = KeptInMemory(before)
+    edit = take_up(files, predecessor, changed)
     if edit is None:
         return None
     inference = edit.inference
     if not edit.moves_only:
-        functions = {*edit.anew, *edit.grafts, *edit.gone} | kept.changed()
+        functions = {*edit.anew, *edit.grafts, *edit.removals} | predecessor.changed()
         has_other_bases = before.hierarchy.own_bases != inference.hierarchy.own_bases
         return inference, FixpointEdit(frozenset(functions), None, has_other_bases)
     old = {path: before.files.own[path] for path in changed if path in before.files.own}
@@ -126,7 +126,7 @@ def grafted(
         old, new = before.functions[function], now.functions[function]
         if before.unseen.observation(old) != now.unseen.observation(new):
             continue
-        if told(old) != told(new) or not MOVING.isdisjoint(old.words ^ new.words):
+        if signature(old) != signature(new) or not MOVING.isdisjoint(old.words ^ new.words):
             continue  # of words, see `ParameterValues.hot_parameter`
         if speaks_of_devices(before.files[old.path]) != speaks_of_devices(now.files[new.path]):
             continue  # see `Evaluation.is_never_moved`
@@ -141,9 +141,9 @@ def grafted(
             continue
         marks = before.uses.marks_of(function), now.uses.marks_of(function)
         is_read = is_module or state.nests
-        found = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
-        if found is not None:
-            yield function, found
+        function_graft = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
+        if function_graft is not None:
+            yield function, function_graft
 
 
 class KeptInMemory:
@@ -155,17 +155,17 @@ class KeptInMemory:
 
     def __init__(self, before: Inference) -> None:
         self._before = before
-        self._known: KnownBefore | None = None
+        self._knowledge: KnownBefore | None = None
 
     def begun(self, files: Files) -> Inference:
         inference = Inference(files, self._before)
-        self._known = KnownBefore(inference)
-        inference.will_change = self._known.note
+        self._knowledge = KnownBefore(inference)
+        inference.will_change = self._knowledge.note
         return inference
 
     def changed(self) -> set[str]:
         """The functions of which something else is known since."""
-        return self._known.changed() if self._known is not None else set()
+        return self._knowledge.changed() if self._knowledge is not None else set()
 
     @property
     def functions(self) -> Collection[str]:
@@ -191,10 +191,10 @@ class KeptInMemory:
             for function, state in before.states.items()
         }
         values = naming(ids, encoder.values, encoder.atoms)
-        found = {function for function, row in rows.items() if not values.isdisjoint(row)}
+        users = {function for function, row in rows.items() if not values.isdisjoint(row)}
         for calls in (before.calls.edges, before.calls.drawn):
-            found.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
-        return found
+            users.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
+        return users
 
     def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
         return dict(grafted(changed, self._before, now))
@@ -215,35 +215,35 @@ class HandingOver:
         self._before = before
         self._edit = edit
         self._inference = edit.inference
-        self._lost = {*edit.anew, *edit.gone}
+        self._lost = {*edit.anew, *edit.removals}
         # By site that is not what it was: the same one now, or None.
         self._sites: dict[SiteId, SiteId | None] = {
             (function, node): None
             for function in self._lost & before.states.keys()
             for node in range(GLOBALS, len(before.states[function].values))
         }
-        for function, kept in edit.grafts.items():
+        for function, function_graft in edit.grafts.items():
             for node in range(len(before.states[function].values)):
-                now = kept.numbers.get(node)
+                now = function_graft.numbers.get(node)
                 if now != node:
                     self._sites[function, node] = (function, now) if now is not None else None
 
     def run(self) -> None:
         before, edit, inference = self._before, self._edit, self._inference
         is_any_lost = not self._lost.isdisjoint(before.states)
-        for function, kept in edit.grafts.items():
-            inference.rewired.update((function, node) for node in kept.rewired)
+        for function, function_graft in edit.grafts.items():
+            inference.rewired.update((function, node) for node in function_graft.rewired)
         self._take_states()
         # A function reads keys as a whole, too, which is noted in their slots alone.
         every = inference.store.slots.values()
-        slots = every if is_any_lost or edit.gone else self._slots_of()
+        slots = every if is_any_lost or edit.removals else self._slots_of()
         self._rename_sites()
         self._take_regions()
         for function in self._lost:
             inference.store.known_dispatches.pop(function, None)
         inference.hierarchy.own_bases.update(before.hierarchy.own_bases)
-        if edit.gone:
-            self._forget(edit.gone)
+        if edit.removals:
+            self._forget(edit.removals)
         self._take_slots(slots)
         edit.know_components(self._renamed(before.components), before.unsettled)
 
@@ -280,7 +280,7 @@ class HandingOver:
     def _take_regions(self) -> None:
         inference, regions = self._inference, self._inference.regions
         is_presumed = inference.unseen.presumption.is_any or bool(inference.files.observed)
-        if self._edit.gone or (self._edit.grafts and is_presumed):
+        if self._edit.removals or (self._edit.grafts and is_presumed):
             regions.are_stale = True
         for calls in regions.of_functions.values():
             moved = {site: calls.sites[site] for site in self._sites.keys() & calls.sites.keys()}
@@ -302,23 +302,23 @@ class HandingOver:
                 yield sites
                 continue
             now = [self._sites.get(site, site) for site in sites]
-            left = [site for site in now if site is not None]
-            if len(left) == len(now):
-                yield tuple(left)
+            remaining = [site for site in now if site is not None]
+            if len(remaining) == len(now):
+                yield tuple(remaining)
             else:
-                self._inference.rewired.update(left)
+                self._inference.rewired.update(remaining)
 
     def _slots_of(self) -> Collection[KeySlot]:
         """The slots that some nodes read or write."""
         store = self._inference.store
-        found = {
+        slots = {
             slot: None
             for site in self._sites
             for rows in (store.read_by, store.written_at)
             for slot in rows.get(site, ())
         }
-        found.update((slot, None) for slot in store.slots.values() if slot.part_readers)
-        return found.keys()
+        slots.update((slot, None) for slot in store.slots.values() if slot.part_readers)
+        return slots.keys()
 
     def _take_slots(self, slots: Iterable[KeySlot]) -> None:
         """Name the sites of keys as they are now. Those that are gone read nothing any more; what
@@ -335,16 +335,16 @@ class HandingOver:
             if slot.part_readers and not names.keys().isdisjoint(slot.part_readers):
                 slot.part_readers = present(slot.part_readers, names)
 
-    def _forget(self, gone: Collection[str]) -> None:
+    def _forget(self, identities: Collection[str]) -> None:
         """Forget all that definitions own which are gone."""
         store = self._inference.store
-        for key in [key for key in store.slots if key.owner in gone]:
+        for key in [key for key in store.slots if key.owner in identities]:
             del store.slots[key]
         for rows in (store.read_by, store.written_at):
             for site, slots in rows.items():
-                if any(slot.key.owner in gone for slot in slots):
-                    rows[site] = [slot for slot in slots if slot.key.owner not in gone]
-        for identity in gone:
+                if any(slot.key.owner in identities for slot in slots):
+                    rows[site] = [slot for slot in slots if slot.key.owner not in identities]
+        for identity in identities:
             self._inference.regions.of_functions.pop(identity, None)
             self._inference.hierarchy.own_bases.pop(identity, None)
 

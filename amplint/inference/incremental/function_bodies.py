@@ -37,15 +37,15 @@ def bodies(inference: Inference, file: File) -> dict[str, Body]:
     """The bodies of all functions of a file, whose graphs are built."""
     # See `ValuesByUse.is_scaled` and `Evaluation.is_never_moved`.
     around = makes_idle_scaler(file.text), speaks_of_devices(file)
-    found: dict[str, Body] = {}
+    by_function: dict[str, Body] = {}
     for function, facts in file.facts.functions.items():
         graph = file.graph(function)
         words = sorted(map(repr, facts.words))
-        seen = inference.unseen.observation(facts)
-        read: list[object] = [around, repr(told(facts)), words, shape(graph), seen]
+        observation = inference.unseen.observation(facts)
+        read: list[object] = [around, repr(signature(facts)), words, shape(graph), observation]
         nests = any(node.op in SCOPES for node in graph.nodes)
-        found[function] = Body(digest(read), tuple(sorted(graph.bindings)) if nests else ())
-    return found
+        by_function[function] = Body(digest(read), tuple(sorted(graph.bindings)) if nests else ())
+    return by_function
 
 
 def others(before: Bodies, now: Bodies) -> set[str]:
@@ -66,17 +66,17 @@ def rebound(before: Bodies, now: Bodies, file: File) -> Iterator[str]:
     }
     if not any(names.values()):
         return
-    known = file.facts.functions
-    for each in known.values():
+    functions = file.facts.functions
+    for each in functions.values():
         around = each.parent
         while around is not None:
             if not names.get(around, NO_NAMES).isdisjoint(each.words):
                 yield each.id
                 break
-            around = known[around].parent
+            around = functions[around].parent
 
 
-def told(facts: FunctionFacts) -> Collection[object]:
+def signature(facts: FunctionFacts) -> Collection[object]:
     """All that is known of a function but its place, and its words; constants by their text, for
     1 == True."""
     return (

@@ -73,19 +73,19 @@ def graft(
     for was, now in zip(old.blocks, new.blocks, strict=True):
         if numbers.get(was.node, -1) != now.node:
             return None  # the same blocks run under another test, or in another context
-    told = {
+    differences = {
         now
         for was, now in numbers.items()
         if repr(old.nodes[was].data) != repr(new.nodes[now].data)
         or marks_of(old_marks, was, numbers) != marks_of(new_marks, now, None)
     }
-    behind = frozenset(reachable(rewired | told, users_of(new)))
+    behind = frozenset(reachable(rewired | differences, users_of(new)))
     cycles = components(range(len(new.nodes)), lambda number: operands(new.nodes[number]))
     if any(len(component) > 1 and not rewired.isdisjoint(component) for component in cycles):
         return None  # a loop, of which it is not known what component it is part of now
     # A constant depends on nothing.
-    found = frozenset(number for number in rewired if new.nodes[number].op != ops.CONST)
-    return Graft(numbers, behind, found)
+    non_constants = frozenset(number for number in rewired if new.nodes[number].op != ops.CONST)
+    return Graft(numbers, behind, non_constants)
 
 
 def unchanged(graph: Graph) -> Graft:
@@ -129,7 +129,7 @@ def stays_in_sight(old: Graph, new: Graph, numbers: Mapping[int, int], may_defin
         every = {n for n, node in enumerate(new.nodes) if node.op in (ops.DEF, ops.DEFAULT)}
         defined = every.difference(numbers.values())
 
-    def seen(graph: Graph, numbers: Mapping[int, int] | None, besides: Container[int]) -> object:
+    def sight(graph: Graph, numbers: Mapping[int, int] | None, besides: Container[int]) -> object:
         def now(nodes: Sequence[int]) -> list[int]:
             return [number if numbers is None else numbers.get(number, -1) for number in nodes]
 
@@ -143,7 +143,7 @@ def stays_in_sight(old: Graph, new: Graph, numbers: Mapping[int, int], may_defin
         annotation = [graph.annotation] if graph.annotation >= 0 else []
         return now(graph.returns), now(graph.yields), now(annotation), now(nesting)
 
-    return seen(old, numbers, ()) == seen(new, None, defined)
+    return sight(old, numbers, ()) == sight(new, None, defined)
 
 
 def mentions(graph: Graph, names: AbstractSet[str]) -> bool:
@@ -168,17 +168,17 @@ def is_rewired(old: Graph, was: Node, node: Node, new: Graph, numbers: Mapping[i
 
 def marks_of(marks: Marks, number: int, numbers: Mapping[int, int] | None) -> list[object]:
     """All that the uses in a graph say of a node; other nodes by their numbers now."""
-    found: list[object] = []
+    contents: list[object] = []
     for each in fields(marks):
         of = getattr(marks, each.name)
         if isinstance(of, frozenset):
-            found.append(number in of)
+            contents.append(number in of)
         elif isinstance(of, Mapping) and each.name != "paths":
-            told = of.get(number)
-            if isinstance(told, int) and numbers is not None:
-                told = numbers.get(told, -1)
-            found.append(told)
-    return found
+            content = of.get(number)
+            if isinstance(content, int) and numbers is not None:
+                content = numbers.get(content, -1)
+            contents.append(content)
+    return contents
 
 
 def operands(node: Node) -> Iterator[int]:
@@ -187,8 +187,8 @@ def operands(node: Node) -> Iterator[int]:
 
 def users_of(graph: Graph) -> Callable[[int], Sequence[int]]:
     """A function that returns the nodes that have a node as an operand."""
-    found: dict[int, list[int]] = {}
+    users: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
         for operand in operands(node):
-            found.setdefault(operand, []).append(number)
-    return lambda number: found.get(number, ())
+            users.setdefault(operand, []).append(number)
+    return lambda number: users.get(number, ())

@@ -86,7 +86,7 @@ def interface(inference: Inference, file: File) -> Interface:
     return Interface(
         definitions,
         {
-            name: [told(module, number) for number in numbers]
+            name: [expression_text(module, number) for number in numbers]
             for name, numbers in module.bindings.items()
             if name != "*"
         },
@@ -99,10 +99,10 @@ def interface(inference: Inference, file: File) -> Interface:
 
 def by_last_name(paths: Iterable[str]) -> dict[str, list[str]]:
     """Ex) config.width under "width": who reads that mentions both names"""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for path in sorted(paths):
-        found.setdefault(path.rpartition(".")[2], []).append(path)
-    return found
+        by_name.setdefault(path.rpartition(".")[2], []).append(path)
+    return by_name
 
 
 def signature(facts: FunctionFacts) -> Iterator[object]:
@@ -118,10 +118,10 @@ def bases_of(cls: ClassFacts, graph: Graph) -> Iterator[str]:
     for number in graph.bindings.get(cls.name, ()):
         node = graph.nodes[number]
         if (node.op, node.data) == (ops.CLASS, cls.id):
-            yield from (told(graph, operand) for operand in node.operands)
+            yield from (expression_text(graph, operand) for operand in node.operands)
 
 
-def told(graph: Graph, number: int) -> str:
+def expression_text(graph: Graph, number: int) -> str:
     """A node as its graph says it without evaluating it: as much as `Bindings` reads."""
     text = ""
     node = graph.nodes[number]
@@ -146,9 +146,9 @@ class InterfaceDifference:
     """The difference in the interfaces of files.
 
     Args:
-        gone: the ids of definitions that are no more.
-        meant: the same, the paths of files that are no more, and the ids of definitions of which
-            something else is read: who holds a value that means one reads it.
+        removals: the ids of definitions that are no more.
+        referents: the same, the paths of files that are no more, and the ids of definitions of
+            which something else is read: who holds a value that means one reads it.
         names: those under which something is found that was not, or that was something else.
         bound: those of these that modules bind.
         classes: the names of classes that have other methods, or other classes derived from them.
@@ -156,8 +156,8 @@ class InterfaceDifference:
             or which methods return losses.
     """
 
-    gone: frozenset[str]
-    meant: frozenset[str]
+    removals: frozenset[str]
+    referents: frozenset[str]
     names: frozenset[str]
     bound: frozenset[str]
     classes: frozenset[str]
@@ -173,31 +173,31 @@ def difference(
     """The difference of interfaces, by path, before and now. Files may be new, or gone."""
     moved = before.keys() ^ now.keys()
     names = {module_parts(path)[-1] for path in moved if module_parts(path)}
-    gone: set[str] = set()
-    meant = set(before.keys() - now.keys())
+    removals: set[str] = set()
+    referents = set(before.keys() - now.keys())
     bound: set[str] = set()
     classes: set[str] = set()
     is_large = any(path.endswith("__init__.py") for path in moved)
     for path in before.keys() | now.keys():
         old, new = before.get(path, NOTHING), now.get(path, NOTHING)
-        gone |= old.definitions.keys() - new.definitions.keys()
+        removals |= old.definitions.keys() - new.definitions.keys()
         for identity in different(old.definitions, new.definitions):
             both = (each.definitions.get(identity) for each in (old, new))
-            known = [each for each in both if each is not None]
-            names.update(each.name for each in known)
-            meant.add(identity)
-            if len(known) == 1:
-                classes.update(known[0].classes)
-                names.update([FINDS_ANY_METHOD] if known[0].classes else [])
+            definitions = [each for each in both if each is not None]
+            names.update(each.name for each in definitions)
+            referents.add(identity)
+            if len(definitions) == 1:
+                classes.update(definitions[0].classes)
+                names.update([FINDS_ANY_METHOD] if definitions[0].classes else [])
             else:
-                is_large |= known[0].bases != known[1].bases
+                is_large |= definitions[0].bases != definitions[1].bases
         bound |= different(old.bindings, new.bindings)
         is_large |= old.stars != new.stars or old.giving_losses != new.giving_losses
         for cls in old.marks.keys() & new.marks.keys():
             names |= different(old.marks[cls], new.marks[cls])
             names |= different(old.numbers[cls], new.numbers[cls])
     return InterfaceDifference(
-        frozenset(gone), frozenset(meant), frozenset(names | bound), frozenset(bound),
+        frozenset(removals), frozenset(referents), frozenset(names | bound), frozenset(bound),
         frozenset(classes), is_large,
     )  # fmt: skip
 
@@ -221,8 +221,8 @@ def related(names: Collection[str], classes: Iterable[ClassFacts]) -> frozenset[
         for base in cls.bases:
             above.setdefault(cls.name, set()).add(base)
             below.setdefault(base, set()).add(cls.name)
-    found = closure(names, above) | closure(names, below)
-    return frozenset(cls.id for cls in facts if cls.name in found)
+    relatives = closure(names, above) | closure(names, below)
+    return frozenset(cls.id for cls in facts if cls.name in relatives)
 
 
 def closure(names: Iterable[str], following: Mapping[str, Iterable[str]]) -> set[str]:

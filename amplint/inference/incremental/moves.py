@@ -48,10 +48,10 @@ def moves(edited: Mapping[File, File]) -> Moves | None:
     """
     rows: dict[str, Rows] = {}
     for old, new in edited.items():
-        found = rows_moved(old, new)
-        if found is None:
+        file_rows = rows_moved(old, new)
+        if file_rows is None:
             return None
-        rows[new.path] = found
+        rows[new.path] = file_rows
     return Moves(rows, tuple(edited.items()))
 
 

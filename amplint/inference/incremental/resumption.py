@@ -72,7 +72,7 @@ class ProjectEdit:
     Args:
         inference: of the files as they are now.
         anew: the functions to be evaluated from nothing.
-        gone: the functions and classes that are no more.
+        removals: the functions and classes that are no more.
         grafts: the changed functions of which most nodes stay.
         paths: of the files that were edited, and are there.
 
@@ -84,13 +84,13 @@ class ProjectEdit:
         self,
         inference: Inference,
         anew: Collection[str],
-        gone: Collection[str],
+        removals: Collection[str],
         grafts: Mapping[str, Graft],
         paths: Collection[str],
     ) -> None:
         self.inference = inference
         self.anew = sorted(anew)
-        self.gone = gone
+        self.removals = removals
         self.grafts = grafts
         self.paths = paths
         self.left_behind: list[tuple[KeySlot, SiteId]] = []
@@ -98,7 +98,7 @@ class ProjectEdit:
     @property
     def moves_only(self) -> bool:
         """Whether nothing but the places of code may have changed."""
-        return not (self.anew or self.gone or self.grafts)
+        return not (self.anew or self.removals or self.grafts)
 
     def leave_behind(self, slot: KeySlot, site: SiteId) -> SiteId:
         """Keep a part of a key whose function is evaluated from nothing. Returns its site now."""
@@ -125,7 +125,7 @@ class ProjectEdit:
             return
         # What they had written stays until they have been evaluated once: most of them write the
         # same again, and nobody else has to hear of it. But no value may mean what is gone.
-        if self.gone:
+        if self.removals:
             self._withdraw()
         for function in self.anew:
             inference.queue.discard(function)
@@ -160,35 +160,35 @@ class ProjectEdit:
         self.left_behind.clear()
 
 
-def take_up(files: Files, kept: Kept, changed: Collection[str]) -> ProjectEdit | None:
+def take_up(files: Files, predecessor: Kept, changed: Collection[str]) -> ProjectEdit | None:
     """The fixpoint of files, computed from what was known of them before; None where it has to be
     computed from nothing.
 
     Args:
         files: as they are now.
-        kept: what was known. It must not be used afterwards.
+        predecessor: what was known. It must not be used afterwards.
         changed: the paths of those with another content, and of those that are new, or gone.
 
     Raises IndexError, KeyError, TypeError or ValueError for what nobody has kept.
     """
-    inference, own = kept.begun(files), files.own
+    inference, own = predecessor.begun(files), files.own
     new = {path: interface(inference, own[path]) for path in changed if path in own}
-    old = {path: kept.interface(path) for path in changed}
-    seen = difference({path: each for path, each in old.items() if each is not None}, new)
+    old = {path: predecessor.interface(path) for path in changed}
+    diff = difference({path: each for path, each in old.items() if each is not None}, new)
     in_others: set[str] = set()
     anew: set[str] = set()
     for path in new:
-        before, now = kept.bodies(path), bodies(inference, own[path])
+        before, now = predecessor.bodies(path), bodies(inference, own[path])
         anew |= others(before, now)
         in_others.update(rebound(before, now, own[path]))
-    grafts = kept.grafts(anew, inference)
+    grafts = predecessor.grafts(anew, inference)
     grown = {each for each in grafts if inference.functions[each].kind == "module"}
-    found = affected(inference, seen, (anew - grafts.keys()) | in_others, kept, grown)
-    if found is None:
+    stale = affected(inference, diff, (anew - grafts.keys()) | in_others, predecessor, grown)
+    if stale is None:
         return None
-    left = {function: graft for function, graft in grafts.items() if function not in found}
-    edit = ProjectEdit(inference, found, seen.gone, left, new.keys())
-    kept.hand_over(edit)
+    remaining = {function: graft for function, graft in grafts.items() if function not in stale}
+    edit = ProjectEdit(inference, stale, diff.removals, remaining, new.keys())
+    predecessor.hand_over(edit)
     edit.evaluate()
     is_complete = inference.functions.keys() == inference.states.keys()
     return edit if is_complete and not inference.failures else None
@@ -196,47 +196,47 @@ def take_up(files: Files, kept: Kept, changed: Collection[str]) -> ProjectEdit |
 
 def affected(
     inference: Inference,
-    seen: InterfaceDifference,
+    diff: InterfaceDifference,
     anew: Collection[str],
-    kept: Kept,
+    predecessor: Kept,
     grown: Collection[str],
 ) -> set[str] | None:
     """The functions that an edit has to be evaluated from nothing for; None for nearly all.
 
     Args:
         inference: of the files as they are now.
-        seen: the difference in the interfaces of the files that were edited.
+        diff: the difference in the interfaces of the files that were edited.
         anew: the changed functions, whatever else is affected.
-        kept: what was known before.
+        predecessor: what was known before.
         grown: modules with functions that are new, and in which all else stays.
     """
     own_classes = [*inference.definitions.own_classes()]
     bases = {base for cls in own_classes for base in cls.bases}
-    if seen.is_large or not bases.isdisjoint(seen.bound):
+    if diff.is_large or not bases.isdisjoint(diff.bound):
         return None  # other classes may derive from others
     functions = inference.definitions.own_functions()
-    found = {each.id for each in functions if not seen.names.isdisjoint(each.words)}
-    found -= {
+    stale = {each.id for each in functions if not diff.names.isdisjoint(each.words)}
+    stale -= {
         module
         for module in grown
-        if not mentions(inference.files[inference.functions[module].path].graph(module), seen.names)
+        if not mentions(inference.files[inference.functions[module].path].graph(module), diff.names)
     }
-    ids = seen.meant | related(seen.classes, own_classes)
-    found |= kept.holders(ids) if ids else set()
-    found |= {*anew}
-    found |= lambdas_in(found, kept.functions)
-    found -= seen.gone
-    return found if len(found) <= MOST_CHANGED * len(kept.functions) else None
+    ids = diff.referents | related(diff.classes, own_classes)
+    stale |= predecessor.holders(ids) if ids else set()
+    stale |= {*anew}
+    stale |= lambdas_in(stale, predecessor.functions)
+    stale -= diff.removals
+    return stale if len(stale) <= MOST_CHANGED * len(predecessor.functions) else None
 
 
 def lambdas_in(around: Collection[str], functions: Iterable[str]) -> set[str]:
     """The lambdas of these functions: their files know them only once the graphs are built."""
-    found: set[str] = set()
+    lambdas: set[str] = set()
     for function in functions:
         outer, is_lambda, _ = function.partition("<lambda>")
         if is_lambda and (outer in around or outer.removesuffix(".") in around):
-            found.add(function)
-    return found
+            lambdas.add(function)
+    return lambdas
 
 
 NAMING = frozenset(map(KINDS.index, (Class, Function, Instance, Module, Super)))
@@ -249,15 +249,15 @@ def naming(ids: Collection[str], values: list[list[int]], atoms: list[list[Any]]
     Args:
         values, atoms: see `value_codec.Encoder`.
     """
-    found: list[bool] = []  # by number of an alternative
+    verdicts: list[bool] = []  # by number of an alternative
 
     def means(part: Any) -> bool:
         if type(part) is not list:
             return False
         if part[0] == "value":
-            return any(found[atom] for atom in values[part[1]])
-        return found[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
+            return any(verdicts[atom] for atom in values[part[1]])
+        return verdicts[part[1]] if part[0] == "atom" else any(map(means, part[1:]))
 
     for kind, *parts in atoms:
-        found.append((kind in NAMING and unpacked(parts[0]) in ids) or any(map(means, parts)))
-    return {number for number, row in enumerate(values) if any(found[atom] for atom in row)}
+        verdicts.append((kind in NAMING and unpacked(parts[0]) in ids) or any(map(means, parts)))
+    return {number for number, row in enumerate(values) if any(verdicts[atom] for atom in row)}

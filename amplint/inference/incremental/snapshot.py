@@ -83,7 +83,7 @@ class Numbers(dict[Item, int]):
         return list(map(self.__getitem__, items))
 
 
-def taken(inference: Inference) -> Snapshot | None:
+def snapshot_of(inference: Inference) -> Snapshot | None:
     """The snapshot of a fixpoint that is complete, before anybody asks it for more; None where the
     outcome may depend on more than the files."""
     if inference.failures or not inference.is_unique:
@@ -94,7 +94,7 @@ def taken(inference: Inference) -> Snapshot | None:
     value = encoder.value
     own = inference.files.own
     files = {path: interface(inference, file) for path, file in own.items()}
-    known = {
+    by_function = {
         function: body
         for file in own.values()
         for function, body in bodies(inference, file).items()
@@ -106,7 +106,7 @@ def taken(inference: Inference) -> Snapshot | None:
                 texts[function],
                 list(map(value, state.values)),
                 region_row(state.around),
-                known[function],
+                by_function[function],
             )
             for function, state in inference.states.items()
         ],
@@ -180,10 +180,10 @@ class KeptOnDisk:
         snapshot, texts = self._snapshot, self._texts
         values = naming(ids, snapshot.values, snapshot.atoms)
         numbers = {number for number, text in enumerate(texts) if text in ids}
-        found = {function for function, row, *_ in snapshot.functions if not values.isdisjoint(row)}
+        users = {function for function, row, *_ in snapshot.functions if not values.isdisjoint(row)}
         for rows in (snapshot.edges, snapshot.drawn):
-            found.update(snapshot.sites[2 * at] for at, of in rows if not numbers.isdisjoint(of))
-        return {texts[function] for function in found}
+            users.update(snapshot.sites[2 * at] for at, of in rows if not numbers.isdisjoint(of))
+        return {texts[function] for function in users}
 
     def grafts(self, _changed: Collection[str], _now: Inference) -> dict[str, Graft]:
         return {}  # the graphs of before are not kept
@@ -205,7 +205,7 @@ class Restoring:
         self._edit = edit
         self._inference = edit.inference
         self._texts = snapshot.texts
-        lost = {*edit.anew, *edit.gone}
+        lost = {*edit.anew, *edit.removals}
         self._is_lost = [text in lost for text in snapshot.texts]  # of functions
         functions, nodes = snapshot.sites[::2], snapshot.sites[1::2]
         named = map(snapshot.texts.__getitem__, functions)
@@ -221,17 +221,17 @@ class Restoring:
             if not self._is_lost[function]:
                 self._take_state(texts[function], [values[n] for n in numbers], around)
         for row in snapshot.slots:
-            if texts[row[1]] not in edit.gone:
+            if texts[row[1]] not in edit.removals:
                 self._take_slot(row, values)
         calls = inference.calls
-        calls.edges.update((at, {texts[n] for n in of}) for at, of in self._left(snapshot.edges))
-        calls.drawn.update((at, {texts[n] for n in of}) for at, of in self._left(snapshot.drawn))
+        calls.edges.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.edges))
+        calls.drawn.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.drawn))
         calls.threads.update(
-            (at, {atoms[n] for n in of}) for at, of in self._left(snapshot.threads)
+            (at, {atoms[n] for n in of}) for at, of in self._rows(snapshot.threads)
         )
-        calls.off_flags.update(self._left(snapshot.off_flags))
+        calls.off_flags.update(self._rows(snapshot.off_flags))
         for function, rows in snapshot.regions:
-            if texts[function] not in edit.gone:
+            if texts[function] not in edit.removals:
                 self._take_regions(texts[function], rows)
         inherited = {texts[f]: region_of(region) for f, region in snapshot.inherited}
         inference.regions.solved = inherited
@@ -245,7 +245,7 @@ class Restoring:
         inference.hierarchy.own_bases.update(
             (texts[cls], tuple(values[n] for n in of))
             for cls, of in snapshot.bases
-            if texts[cls] not in edit.gone
+            if texts[cls] not in edit.removals
         )
         components = (tuple(self._sites[n] for n in sites) for sites in snapshot.components)
         edit.know_components(components, [texts[number] for number in snapshot.unsettled])
@@ -282,9 +282,9 @@ class Restoring:
 
     def _take_regions(self, function: str, rows: Iterable[tuple[int, RegionRow | None]]) -> None:
         store = self._inference.store
-        slot, known = store.slot(Key("region", function)), store.regions.of(function)
-        for site, region in self._left(rows):
-            known.put(site, region_of(region))
+        slot, regions = store.slot(Key("region", function)), store.regions.of(function)
+        for site, region in self._rows(rows):
+            regions.put(site, region_of(region))
             store.written_at.setdefault(site, []).append(slot)
 
     def _those_left(self, numbers: Collection[int]) -> set[SiteId]:
@@ -293,6 +293,6 @@ class Restoring:
             return {self._sites[number] for number in numbers}
         return {self._sites[number] for number in numbers if number not in self._lost}
 
-    def _left(self, rows: Iterable[tuple[int, Content]]) -> Iterable[tuple[SiteId, Content]]:
+    def _rows(self, rows: Iterable[tuple[int, Content]]) -> Iterable[tuple[SiteId, Content]]:
         """The rows of sites in functions which have not changed."""
         return ((self._sites[n], content) for n, content in rows if n not in self._lost)

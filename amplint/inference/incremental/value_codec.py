@@ -105,8 +105,8 @@ def _maker(kind: Any) -> Callable[..., Atom]:
     """The constructor of a kind, for the fields that are compared."""
     names = COMPARED[kind]
     if [field.name for field in fields(kind)][: len(names)] == names:
-        made: Callable[..., Atom] = kind
-        return made
+        constructor: Callable[..., Atom] = kind
+        return constructor
     return lambda *parts: kind(**dict(zip(names, parts, strict=True)))
 
 

@@ -88,10 +88,10 @@ class Bindings:
         """The files of the project that an import in the file `path` means."""
         module, name, level = data
         dotted = module or ""
-        for meant in (dotted, f"{dotted}.{name}".lstrip(".")) if name is not None else (dotted,):
-            found = self.modules.imported(path, level, meant)
-            if found is not None:
-                yield found
+        for target in (dotted, f"{dotted}.{name}".lstrip(".")) if name is not None else (dotted,):
+            target_path = self.modules.imported(path, level, target)
+            if target_path is not None:
+                yield target_path
 
     def module_name(self, path: str, name: str) -> Value | None:
         """The value of `name` in a module of the project; None where it is not bound.
@@ -101,11 +101,11 @@ class Bindings:
         key = (path, name)
         if key not in self._bound_in:
             self._bound_in[key] = self._find_binding(path, name, set())
-        found = self._bound_in[key]
-        if isinstance(found, str):
-            return self._store.read(Key("name", found, name))
-        if found:
-            return found
+        binding = self._bound_in[key]
+        if isinstance(binding, str):
+            return self._store.read(Key("name", binding, name))
+        if binding:
+            return binding
         # A function of the module may bind it, declared `global`.
         if name in BUILTINS:
             return None  # nobody does that, and most names that a module does not bind are these
@@ -113,19 +113,19 @@ class Bindings:
         value = self._store.read(declared)
         return value if self._store.sites_of(declared) else None
 
-    def _find_binding(self, path: str, name: str, seen: set[str]) -> str | Value:
+    def _find_binding(self, path: str, name: str, trail: set[str]) -> str | Value:
         """The scope that binds a module's name, through star imports, or what it is without one."""
-        seen.add(path)
+        trail.add(path)
         scope = f"{path}::"
-        known = self._files.may_bind(path, name)
-        if known and name in self._files[path].graph(scope).bindings:
+        may_bind = self._files.may_bind(path, name)
+        if may_bind and name in self._files[path].graph(scope).bindings:
             return scope
         sub = self.modules.submodule(path, name) if path.endswith("__init__.py") else None
         if sub is not None:
             return one(Module(sub))
-        return self._find_behind_stars(path, name, seen) if known else BOTTOM
+        return self._find_behind_stars(path, name, trail) if may_bind else BOTTOM
 
-    def _find_behind_stars(self, path: str, name: str, seen: set[str]) -> str | Value:
+    def _find_behind_stars(self, path: str, name: str, trail: set[str]) -> str | Value:
         """The scope that binds a name which a module has by `from other import *`."""
         graph = self._files[path].graph(f"{path}::")
         if name.startswith("_"):
@@ -134,18 +134,18 @@ class Bindings:
         for node in graph.bindings.get("*", ()):
             module, _, level = graph.nodes[node].data
             target = self.modules.imported(path, level, module or "")
-            if target is not None and target not in seen:
-                found = self._find_binding(target, name, seen)
-                if found:
-                    return found
+            if target is not None and target not in trail:
+                binding = self._find_binding(target, name, trail)
+                if binding:
+                    return binding
             elif target is None and not level:
                 of_library = self._of_library(module, name) or of_library
         return of_library
 
     def _of_library(self, module: str, name: str) -> Value:
         """The value that a library's `from module import *` binds to a name, if it is known to."""
-        known = f"{module}.{name}" if module in STAR_LIBRARIES else None
-        dotted = known or self._files.models.starred(module, name)
+        symbol = f"{module}.{name}" if module in STAR_LIBRARIES else None
+        dotted = symbol or self._files.models.starred(module, name)
         if dotted is None:
             return BOTTOM
         parent, _, last = dotted.rpartition(".")
@@ -158,14 +158,14 @@ class Bindings:
             facts = self._functions[scope]
             if facts.kind != "class" or function.kind == "class":
                 if facts.kind == "module":
-                    found = self.module_name(facts.path, name)
-                    if found is not None:
-                        return found
+                    value = self.module_name(facts.path, name)
+                    if value is not None:
+                        return value
                 elif name in self._files[facts.path].graph(scope).bindings:
                     return self._store.read(Key("name", scope, name))
             scope = facts.parent
         if function.kind == "module":
-            found = self.module_name(function.path, name)
-            if found is not None:
-                return found
+            value = self.module_name(function.path, name)
+            if value is not None:
+                return value
         return one(Symbol(f"builtins.{name}")) if name in BUILTINS else UNKNOWN

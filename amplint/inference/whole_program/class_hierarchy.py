@@ -115,15 +115,15 @@ class ClassHierarchy:
 
     def mro(self, cls: str) -> list[str]:
         """The class and its bases of the project, depth first."""
-        known = self._mro.get(cls)
-        if known is None:
-            known = self._mro[cls] = self._find_mro(cls)
+        order = self._mro.get(cls)
+        if order is None:
+            order = self._mro[cls] = self._find_mro(cls)
         readers = self._mro_readers.setdefault(cls, set())
         if self._store.current not in readers:
             readers.add(self._store.current)
-            for current in known:
+            for current in order:
                 self._store.read(Key("bases", current))
-        return known
+        return order
 
     def _find_mro(self, cls: str) -> list[str]:
         order: dict[str, None] = {}
@@ -214,10 +214,10 @@ class ClassHierarchy:
     @cached_property
     def _classes_by_name(self) -> Mapping[str, list[str]]:
         """The classes of the project by name."""
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for facts in self._own_classes():
-            found.setdefault(facts.name, []).append(facts.id)
-        return found
+            by_name.setdefault(facts.name, []).append(facts.id)
+        return by_name
 
     def is_metric(self, cls: str) -> bool:
         """Whether a framework asks instances for what they measure."""
@@ -267,12 +267,12 @@ class ClassHierarchy:
     def models_of(self, cls: str) -> tuple[FrameworkClass, ...]:
         """The rows of the classes of frameworks that the class derives from."""
         order = self.mro(cls)
-        known = self._models.get(cls)
-        if known is None:
+        models = self._models.get(cls)
+        if models is None:
             own = (f".{self._classes[each].name}" for each in order)
             names = [*sorted(self.library_bases(cls)), *own]
-            known = self._models[cls] = self._files.models.classes(names)
-        return known
+            models = self._models[cls] = self._files.models.classes(names)
+        return models
 
     def model_of_method(self, function: FunctionFacts) -> FrameworkMethod | None:
         """The row of a method that a framework calls. A class that speaks of the attribute by which
@@ -327,7 +327,7 @@ class ClassHierarchy:
         dtypes = constants(ask(Key("trainer", function.id)))
         if not dtypes or NOT_SEEN in dtypes:
             dtypes |= constants(ask(Key("precision", framework)))
-            dtypes.update(told.dtype for told in self._files.told if told.framework == framework)
+            dtypes.update(row.dtype for row in self._files.told if row.framework == framework)
         dtypes -= {NOT_SEEN, NOT_ASKED}
         if len(dtypes) > 1 and "" not in dtypes:
             return "half"
@@ -356,12 +356,12 @@ class ClassHierarchy:
     def fields(self, cls: str) -> tuple[str, ...]:
         """The fields that a dataclass or a named tuple declares, in order, after those of what it
         derives from."""
-        found: dict[str, None] = {}
+        field_names: dict[str, None] = {}
         for each in filter(self.is_dataclass, reversed(self.mro(cls))):
             facts = self._classes[each]
             names = self._files[facts.path].graph(each).bindings
-            found.update((name, None) for name in names if name not in facts.methods)
-        return tuple(found)
+            field_names.update((name, None) for name in names if name not in facts.methods)
+        return tuple(field_names)
 
     def is_dataclass(self, cls: str) -> bool:
         """Whether the constructor of a class is generated from its fields."""
@@ -387,22 +387,22 @@ class ClassHierarchy:
         where the instance may be of a subclass, those that override it."""
         order = self.mro(cls)
         key = (cls, name, overridden)
-        known = self._methods.get(key)
-        if known is None:
-            known = self._methods[key] = self._find_methods(order, name, overridden)
-        return known
+        definitions = self._methods.get(key)
+        if definitions is None:
+            definitions = self._methods[key] = self._find_methods(order, name, overridden)
+        return definitions
 
     def _find_methods(self, order: list[str], name: str, overridden: bool) -> list[str]:
-        found: dict[str, None] = {}
+        methods: dict[str, None] = {}
         for current in order:
             ids = self._classes[current].methods.get(name)
             if ids:
-                found.update(dict.fromkeys(ids))
+                methods.update(dict.fromkeys(ids))
                 break
         if overridden:
             overriding = self._overriding(order[0], name)
-            found.update(dict.fromkeys(overriding if len(overriding) <= MAX_OVERRIDING else ()))
-        return list(found)
+            methods.update(dict.fromkeys(overriding if len(overriding) <= MAX_OVERRIDING else ()))
+        return list(methods)
 
     def _overriding(self, cls: str, name: str) -> list[str]:
         """The methods of that name of subclasses."""
@@ -414,12 +414,12 @@ class ClassHierarchy:
         brings the tensor to the host, as `x.tolist()` does."""
         if name in COMMON_METHODS or name.startswith("__") or f"Tensor.{name}" in HOST_READS:
             return []
-        found = self._defined_as(name)
-        classes = [self._functions[f].cls for f in found]
+        methods = self._defined_as(name)
+        classes = [self._functions[f].cls for f in methods]
         if all(c is not None and self.is_module(c) for c in classes):
-            return found
+            return methods
         is_small = len(classes) <= MAX_ALTERNATIVES
-        return found if is_small and self._are_family(name, classes) else []
+        return methods if is_small and self._are_family(name, classes) else []
 
     def _are_family(self, name: str, classes: Sequence[str | None]) -> bool:
         """Whether a method of two words, such as `train_on_batch`, is that of one class, or of some
@@ -439,17 +439,17 @@ class ClassHierarchy:
 
     def _defined_as(self, name: str) -> list[str]:
         """The functions and methods of that name, if they are not too many to say something."""
-        found = self._by_name.get(name, [])
-        return found if len(found) <= MAX_BY_NAME else []
+        functions = self._by_name.get(name, [])
+        return functions if len(functions) <= MAX_BY_NAME else []
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[str]]:
         """The functions and methods of the project by name."""
-        found: dict[str, list[str]] = {}
+        functions: dict[str, list[str]] = {}
         for facts in self._own_functions():
             if facts.kind == "function":
-                found.setdefault(facts.name, []).append(facts.id)
-        return found
+                functions.setdefault(facts.name, []).append(facts.id)
+        return functions
 
 
 def constants(value: Value) -> set[str]:

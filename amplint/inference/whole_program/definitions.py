@@ -27,8 +27,8 @@ class DefinitionsOfKind(dict[str, Facts]):
 
     def __missing__(self, identity: str) -> Facts:
         facts = self._files[identity.partition("::")[0]].facts
-        found = self[identity] = self._defined(facts)[identity]
-        return found
+        definition = self[identity] = self._defined(facts)[identity]
+        return definition
 
 
 class Definitions:

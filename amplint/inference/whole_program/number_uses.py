@@ -36,10 +36,10 @@ def used_as_numbers(graph: Graph, is_constructor: bool) -> frozenset[int]:
         is_constructor: whether it is the `__init__` of a class. What that divides without a rest,
             or raises to a negative power, are the sizes of what it builds.
     """
-    found = [number for node in graph.nodes for number in sizes(graph, node)]
+    numbers = [number for node in graph.nodes for number in sizes(graph, node)]
     if is_constructor:
-        found += (n for node in graph.nodes if divides(graph, node) for n in node.operands)
-    return frozenset(reachable(found, lambda number: computed_from(graph, number)))
+        numbers += (n for node in graph.nodes if divides(graph, node) for n in node.operands)
+    return frozenset(reachable(numbers, lambda number: computed_from(graph, number)))
 
 
 def configured(graph: Graph) -> frozenset[int]:
@@ -48,7 +48,7 @@ def configured(graph: Graph) -> frozenset[int]:
 
     Ex) config.scale of `scores * config.scale`, args.temperature of `self.temperature = ...`
     """
-    found = {
+    settings = {
         number
         for node in graph.nodes
         if node.operator in SCALING or node.op == ops.STORE
@@ -56,7 +56,7 @@ def configured(graph: Graph) -> frozenset[int]:
         if is_setting(graph, number)
     }
     holders = (n.operands[0] for n in graph.nodes if n.op in (ops.ATTR, ops.CALL, ops.SUBSCRIPT))
-    return frozenset(found.difference(holders))
+    return frozenset(settings.difference(holders))
 
 
 def is_setting(graph: Graph, number: int) -> bool:
@@ -72,14 +72,14 @@ def sizes(graph: Graph, node: Node) -> Iterator[int]:
     if node.op != ops.CALL or node.data.stars:
         return
     callee = graph.nodes[node.operands[0]]
-    name, given = callee.data, node.positional
+    name, arguments = callee.data, node.positional
     if is_shaping(graph, callee):
-        yield from given if len(given) > 1 else elements_of(graph, given)
+        yield from arguments if len(arguments) > 1 else elements_of(graph, arguments)
     elif callee.op == ops.NAME and name == "range":
-        yield from given
+        yield from arguments
     elif callee.op in NAMED:
         parameters = SIZES.get(name if isinstance(name, str) else name[1] or "", ())
-        yield from given[: len(parameters)]
+        yield from arguments[: len(parameters)]
         yield from (number for keyword, number in node.named if keyword in parameters)
 
 
@@ -92,9 +92,9 @@ def is_shaping(graph: Graph, callee: Node) -> bool:
     return not named or callee.data in OF_TENSORS_ALONE
 
 
-def elements_of(graph: Graph, given: Iterable[int]) -> Iterator[int]:
+def elements_of(graph: Graph, numbers: Iterable[int]) -> Iterator[int]:
     """Ex) b and n in x.view((b, n))"""
-    return (each for number in given for each in elements(graph, number) or ())
+    return (each for number in numbers for each in elements(graph, number) or ())
 
 
 def divides(graph: Graph, node: Node) -> bool:

@@ -65,9 +65,9 @@ class ObservedFunctions:
         if facts.id not in self._functions:
             return None
         if facts.id not in self._valid:
-            found = self._functions[facts.id]
-            is_same = found.text == digest_of(facts, files[facts.path].lines)
-            self._valid[facts.id] = found if is_same else None
+            observation = self._functions[facts.id]
+            is_same = observation.text == digest_of(facts, files[facts.path].lines)
+            self._valid[facts.id] = observation if is_same else None
         return self._valid[facts.id]
 
 
@@ -83,33 +83,33 @@ def innermost(file: FileFacts, row: int) -> FunctionFacts:
     return max(inside, key=lambda each: each.location[:2], default=file.functions[file.module])
 
 
-def values(seen: ObservedFunction, facts: FunctionFacts, graph: Graph) -> dict[int, Value]:
+def values(observation: ObservedFunction, facts: FunctionFacts, graph: Graph) -> dict[int, Value]:
     """The values that runs have shown, by node."""
-    found: dict[int, Value] = {}
+    by_node: dict[int, Value] = {}
     for number, node in enumerate(graph.nodes):
         if node.op == ops.PARAM:
-            shapes = seen.parameters.get(node.data)
+            shapes = observation.parameters.get(node.data)
         elif node.op in KINDS:
             place = observations.place(KINDS[node.op], node.location, facts.location[0])
-            shapes = seen.expressions.get(place)
+            shapes = observation.expressions.get(place)
         else:
             continue
-        value = value_of(shapes, evidence(seen, Place(facts.path, *node.location)))
+        value = value_of(shapes, evidence(observation, Place(facts.path, *node.location)))
         if value:
-            found[number] = value
-    return found
+            by_node[number] = value
+    return by_node
 
 
-def evidence(seen: ObservedFunction, place: Place) -> Evidence:
-    return Evidence(place, f"seen when `{seen.run}` ran", Shows.OBSERVED)
+def evidence(observation: ObservedFunction, place: Place) -> Evidence:
+    return Evidence(place, f"seen when `{observation.run}` ran", Shows.OBSERVED)
 
 
 def value_of(shapes: object, why: Evidence) -> Value:
     """The value that is one of some shapes; nothing where these say nothing."""
     if not isinstance(shapes, list) or not 0 < len(shapes) <= MOST_SHAPES:
         return BOTTOM
-    found = [shape_value(shape, why, 0) for shape in shapes]
-    return join(found) if all(found) else BOTTOM
+    alternatives = [shape_value(shape, why, 0) for shape in shapes]
+    return join(alternatives) if all(alternatives) else BOTTOM
 
 
 def shape_value(shape: object, why: Evidence, depth: int) -> Value:
@@ -137,11 +137,11 @@ def shape_value(shape: object, why: Evidence, depth: int) -> Value:
     return BOTTOM
 
 
-def filled(value: Value, seen: Value) -> Value:
+def filled(value: Value, filler: Value) -> Value:
     """A value with what was seen in the place of what nobody knows of it."""
     if not value or all(is_settled(atom) for atom in value):
         return value
-    return join(seen if isinstance(atom, Unknown) else one_filled(atom, seen) for atom in value)
+    return join(filler if isinstance(atom, Unknown) else one_filled(atom, filler) for atom in value)
 
 
 def is_settled(atom: Atom) -> bool:
@@ -155,18 +155,18 @@ def is_settled(atom: Atom) -> bool:
     return not isinstance(atom, Unknown | TensorTree)
 
 
-def one_filled(atom: Atom, seen: Value) -> Value:
-    tensors = [each for each in seen if isinstance(each, Tensor)]
+def one_filled(atom: Atom, filler: Value) -> Value:
+    tensors = [each for each in filler if isinstance(each, Tensor)]
     if isinstance(atom, MappingValue):
-        return frozenset(map(partial(items_filled, atom), seen))
+        return frozenset(map(partial(items_filled, atom), filler))
     if isinstance(atom, TensorTree):
         # Where it lives is known; what it is was seen.
-        known = atom.device.kind is not None
+        has_device = atom.device.kind is not None
         return frozenset(
-            replace(each, device=atom.device) if known and isinstance(each, Tensor) else each
-            for each in seen
+            replace(each, device=atom.device) if has_device and isinstance(each, Tensor) else each
+            for each in filler
         )
-    if not isinstance(atom, Tensor) or not tensors or len(tensors) != len(seen):
+    if not isinstance(atom, Tensor) or not tensors or len(tensors) != len(filler):
         return one(atom)
     (other, *more) = tensors
     if more:
@@ -180,23 +180,23 @@ def one_filled(atom: Atom, seen: Value) -> Value:
     return one(atom)
 
 
-def items_filled(dictionary: MappingValue, seen: Atom) -> Atom:
+def items_filled(dictionary: MappingValue, filler: Atom) -> Atom:
     """A dict of which no key is known, with the items that were seen. Ex) of a parameter that is
     annotated as a dict of tensors"""
-    if not isinstance(seen, MappingValue):
+    if not isinstance(filler, MappingValue):
         return dictionary
-    items = ((key, filled(dictionary.rest or UNKNOWN, value)) for key, value in seen.items)
+    items = ((key, filled(dictionary.rest or UNKNOWN, value)) for key, value in filler.items)
     return replace(dictionary, items=tuple(items))
 
 
-def region_of(seen: ObservedFunction, facts: FunctionFacts) -> Region | None:
+def region_of(observation: ObservedFunction, facts: FunctionFacts) -> Region | None:
     """The autocast region that a function was seen to be called in; None for none.
 
     A call outside of any does not count, as of the calls that the text shows.
     """
-    dtypes = {each for each in seen.regions if each in ("float16", "bfloat16")}
+    dtypes = {each for each in observation.regions if each in ("float16", "bfloat16")}
     if not dtypes:
         return None
     dtype = dtypes.pop() if len(dtypes) == 1 else "half"
-    why = evidence(seen, Place(facts.path, *facts.location))
+    why = evidence(observation, Place(facts.path, *facts.location))
     return Region("cuda", dtype, True, why, inherited=True)

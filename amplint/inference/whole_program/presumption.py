@@ -88,7 +88,7 @@ class Presumption:
         return DEFAULT_DTYPES["cuda"] if self._wished else "half"
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """All that decides what is presumed, besides the functions themselves."""
         dtype = self.region.dtype if self.region is not None else None
         return str(self._wished), str(dtype), *sorted(self.patching)
@@ -110,7 +110,7 @@ class Presumption:
     @cached_property
     def patching(self) -> Mapping[str, Evidence]:
         """The functions that have apex replace the functions of torch, and where."""
-        found: dict[str, Evidence] = {}
+        evidence: dict[str, Evidence] = {}
         for path in self._paths:
             file = self._files.own[path]
             if "apex" not in file.text:
@@ -123,8 +123,8 @@ class Presumption:
                 for call in graph.nodes:
                     if patches(graph, call):
                         place = Place(path, *call.location)
-                        found[identity] = Evidence(place, "this suggests it", Shows.SIGN)
-        return found
+                        evidence[identity] = Evidence(place, "this suggests it", Shows.SIGN)
+        return evidence
 
     def covers(self, function: FunctionFacts) -> bool:
         """Whether somebody out of sight may call a function, by its name."""
@@ -156,8 +156,8 @@ class Presumption:
                 file = self._files.own[path]
                 if part in file.text and pattern.search(file.text) and self._speaks_of(packages):
                     text = "\n".join(file.uncommented)
-                    for found in pattern.finditer(text):
-                        place = place_of(path, text, *found.span(found.lastindex or 0))
+                    for match in pattern.finditer(text):
+                        place = place_of(path, text, *match.span(match.lastindex or 0))
                         yield Evidence(place, "this suggests it", Shows.SIGN)
 
 

@@ -64,9 +64,9 @@ class UnseenCallers:
             is_ended: as above.
         """
         facts = self._functions[function]
-        seen = self.observation(facts)
-        if seen is not None and seen.regions:
-            return region_of(seen, facts)
+        observation = self.observation(facts)
+        if observation is not None and observation.regions:
+            return region_of(observation, facts)
         return joined or self.presumed_region(function, is_ended)
 
     def observation(self, function: FunctionFacts) -> ObservedFunction | None:
@@ -76,16 +76,16 @@ class UnseenCallers:
     def observed_region(self, function: str) -> Evidence | None:
         """The run that has shown the region that a function is called in."""
         facts = self._functions[function]
-        seen = self.observation(facts)
-        region = region_of(seen, facts) if seen is not None else None
+        observation = self.observation(facts)
+        region = region_of(observation, facts) if observation is not None else None
         return evidence_of(region.evidence) if region is not None else None
 
     def observed_values(self, function: FunctionFacts, graph: Graph) -> dict[int, Value]:
         """The values that runs have shown, by node of the function."""
         if function.id not in self._observed_values:
-            seen = self.observation(function)
-            found = values(seen, function, graph) if seen is not None else {}
-            self._observed_values[function.id] = found
+            observation = self.observation(function)
+            by_node = values(observation, function, graph) if observation is not None else {}
+            self._observed_values[function.id] = by_node
         return self._observed_values[function.id]
 
     def _is_run_from_outside(self, function: FunctionFacts) -> bool:

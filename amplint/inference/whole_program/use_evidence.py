@@ -93,8 +93,8 @@ class Marks:
         joined: calls whose results join others in what is used so. Ex) x.half() of
             `x = x.half() if fp16 else x`
         surely_tensors: those of them that are used as only tensors can be.
-        asked: parameters that are asked for an attribute that tensors have, and few others. Of
-            what stands in a variable, another path may use the other alternatives.
+        with_attributes: parameters that are asked for an attribute that tensors have, and few
+            others. Of what stands in a variable, another path may use the other alternatives.
         copied: nodes that `torch.tensor` or `new_tensor` is given as data, and that no use shows to
             be tensors. Data of the host is what they are made for, whatever an annotation says.
         called: nodes that are called.
@@ -118,7 +118,7 @@ class Marks:
     tensors: frozenset[int]
     joined: frozenset[int]
     surely_tensors: frozenset[int]
-    asked: frozenset[int]
+    with_attributes: frozenset[int]
     copied: frozenset[int]
     called: frozenset[int]
     results: frozenset[int]
@@ -134,8 +134,8 @@ class Marks:
 
     def addends(self, number: int) -> list[int]:
         """The nodes that are certainly terms of a loss, if a node is one."""
-        found = (each for each, kind in terms(self.graph, number) if kind == "term")
-        return [each for each in found if each >= 0]
+        nodes = (each for each, kind in terms(self.graph, number) if kind == "term")
+        return [each for each in nodes if each >= 0]
 
 
 def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
@@ -153,8 +153,8 @@ def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
     of_losses = (path_of(graph, number) for number in backward if nodes[number] == "loss")
     paths |= {path: "loss" for path in of_losses if path and path.startswith("self.")}
     of_torch = [n for n in graph.nodes if n.op == ops.CALL and calls_torch(graph, n.operands[0])]
-    asked = with_uses(uses, TENSOR_USES)
-    surely = asked.union(call.argument(0) for call in of_torch) - {-1}
+    with_attributes = with_uses(uses, TENSOR_USES)
+    surely = with_attributes.union(call.argument(0) for call in of_torch) - {-1}
     tensors = used_as_tensors(graph, surely, of_torch)
     numbers = used_as_numbers(graph, is_constructor=function == "__init__")
     return Marks(
@@ -165,7 +165,7 @@ def read(graph: Graph, function: str = "", returns_loss: bool = False) -> Marks:
         tensors=tensors,
         joined=frozenset(calls_joined(graph, tensors)),
         surely_tensors=surely,
-        asked=frozenset(n for n in asked if graph.nodes[n].op == ops.PARAM),
+        with_attributes=frozenset(n for n in with_attributes if graph.nodes[n].op == ops.PARAM),
         copied=frozenset(copied(graph)) - surely,
         called=with_uses(uses, frozenset({CALLED})),
         results=frozenset(results_used_as_tensors(graph, uses)),
@@ -189,9 +189,9 @@ def uses_of(graph: Graph) -> dict[int, set[str]]:
     return uses
 
 
-def with_uses(uses: Mapping[int, set[str]], wanted: frozenset[str]) -> frozenset[int]:
+def with_uses(uses: Mapping[int, set[str]], ways: frozenset[str]) -> frozenset[int]:
     """The nodes that are used in one of these ways."""
-    return frozenset(number for number, names in uses.items() if names & wanted)
+    return frozenset(number for number, names in uses.items() if names & ways)
 
 
 def kinds_of_paths(graph: Graph, uses: Mapping[int, set[str]]) -> dict[str, str]:
@@ -408,18 +408,18 @@ def calls_of_own_networks(graph: Graph, uses: Mapping[int, set[str]]) -> Iterato
 
     Ex) net(x) after `net = Net(); optimizer = SGD(net.parameters(), lr=0.1)`
     """
-    made = {
+    networks = {
         number
         for number, names in uses.items()
         if graph.nodes[number].op == ops.CALL and "parameters" in names and not names & MOVES
     }
-    if not made:
+    if not networks:
         return
     for node in graph.nodes:
         handed_on = node.arguments if node.op in (ops.ATTR, ops.CALL) else node.operands
-        made.difference_update(handed_on)
+        networks.difference_update(handed_on)
     for number, node in enumerate(graph.nodes):
-        if node.op == ops.CALL and node.operands[0] in made:
+        if node.op == ops.CALL and node.operands[0] in networks:
             yield number
 
 
@@ -438,12 +438,12 @@ def lengths_of_packing(graph: Graph) -> Iterator[int]:
 
     Ex) `lengths` and `lengths.cpu()` of `pack_padded_sequence(x, lengths.cpu())`
     """
-    given = [
+    lengths = [
         node.argument(1, "lengths")
         for node in graph.nodes
         if node.op == ops.CALL and graph.nodes[node.operands[0]].data == PACKING
     ]
-    for number in reachable([n for n in given if n >= 0], lambda at: same_lengths(graph, at)):
+    for number in reachable([n for n in lengths if n >= 0], lambda at: same_lengths(graph, at)):
         op = graph.nodes[number].op
         # Nothing says where the lengths in these come from; what is computed is on some device.
         is_held = op in ELEMENTS or op in (ops.PARAM, ops.NAME, ops.ATTR)
@@ -484,8 +484,8 @@ def is_whole_step(graph: Graph, call: Node) -> bool:
         return False
     if SCALER.search(name_of(graph, call.operands[0])) is None:
         return False
-    given = name_of(graph, call.argument(1))
-    return OPTIMIZER.search(given) is not None or "optim." in given
+    name = name_of(graph, call.argument(1))
+    return OPTIMIZER.search(name) is not None or "optim." in name
 
 
 def name_of(graph: Graph, number: int) -> str:
@@ -581,13 +581,13 @@ def same_parts(graph: Graph) -> dict[int, list[SamePart]]:
     parts = {part: list(numbers) for part, numbers in stored.items()}
     for part, number in parts_read(graph):
         parts.setdefault(part, []).append(number)
-    found: dict[int, list[SamePart]] = {}
+    by_node: dict[int, list[SamePart]] = {}
     for part, numbers in parts.items():
         if len(numbers) > 1:
             same = SamePart(tuple(numbers), part in stored or path_of(graph, part[0]) is None)
             for number in numbers:
-                found.setdefault(number, []).append(same)
-    return found
+                by_node.setdefault(number, []).append(same)
+    return by_node
 
 
 def returned_losses(graph: Graph, number: int) -> Iterator[int]:
@@ -617,14 +617,14 @@ def mark_losses(graph: Graph, losses: dict[int, int], nodes: dict[int, str]) -> 
         nodes: the marks, which are added to.
     """
     backward = dict(losses)
-    seen: set[int] = set()
+    trail: set[int] = set()
     parts = same_parts(graph) if losses else {}
     stack = [(loss, "loss", call) for loss, call in reversed(losses.items())]
     while stack:
         current, kind, call = stack.pop()
-        if current in seen:
+        if current in trail:
             continue
-        seen.add(current)
+        trail.add(current)
         nodes.setdefault(current, kind)
         for output in outputs(graph, graph.nodes[current]):
             nodes.setdefault(output, "output")
@@ -750,11 +750,11 @@ def summed(graph: Graph, number: int) -> Iterator[tuple[int, str]]:
 
 def is_key(graph: Graph, number: int, container: int) -> bool:
     """Whether a node is a key of a dict over which a loop goes. Ex) `k` of `for k in losses`"""
-    drawn = graph.nodes[graph.narrowed(number)]
-    if drawn.op != ops.ITER:
+    element = graph.nodes[graph.narrowed(number)]
+    if element.op != ops.ITER:
         return False
-    method, receiver = method_called(graph, graph.nodes[drawn.operands[0]])
-    return container == (receiver if method == "keys" else drawn.operands[0])
+    method, receiver = method_called(graph, graph.nodes[element.operands[0]])
+    return container == (receiver if method == "keys" else element.operands[0])
 
 
 def weighted(graph: Graph, left: int, right: int) -> int | None:

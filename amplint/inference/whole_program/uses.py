@@ -48,13 +48,13 @@ class UsesInProject:
         """The parameters of a function of which it runs the backward pass, by what it says."""
         if function not in self._backpropagates:
             facts = self._functions[function]
-            found: list[str] = []
+            parameters: list[str] = []
             if "backward" in facts.words:
                 marks = self.marks_of(function)
                 nodes = marks.graph.nodes
                 losses = [n for n in marks.backward if marks.nodes[n] in ("loss", "term")]
-                found = [nodes[n].data for n in losses if nodes[n].op == ops.PARAM]
-            self._backpropagates[function] = tuple(sorted(found))
+                parameters = [nodes[n].data for n in losses if nodes[n].op == ops.PARAM]
+            self._backpropagates[function] = tuple(sorted(parameters))
         return self._backpropagates[function]
 
     @cached_property
@@ -87,8 +87,8 @@ class UsesInProject:
         if function not in self._given_for_losses:
             marks = self.marks_of(function)
             calls = (node for node in marks.graph.nodes if node.op == ops.CALL)
-            given = [n for call in calls for n in self._taken_for_losses(function, marks, call)]
-            self._given_for_losses[function] = frozenset(reachable(given, marks.addends))
+            arguments = [n for call in calls for n in self._taken_for_losses(function, marks, call)]
+            self._given_for_losses[function] = frozenset(reachable(arguments, marks.addends))
         return self._given_for_losses[function]
 
     def _taken_for_losses(
@@ -119,14 +119,14 @@ class UsesInProject:
     def marks_of_class(self, cls: str) -> dict[str, str]:
         """The evidence that the methods of a class give about `self.<field>`, by field."""
         if cls not in self._class_marks:
-            found: dict[str, str] = {}
+            kinds: dict[str, str] = {}
             for ids in self._classes[cls].methods.values():
                 for method in ids:
                     if self._functions[method].words & use_evidence.WORDS:
                         for path, kind in self.marks_of(method).paths.items():
                             if path.startswith("self."):
-                                found[path[5:]] = kind
-            self._class_marks[cls] = found
+                                kinds[path[5:]] = kind
+            self._class_marks[cls] = kinds
         return self._class_marks[cls]
 
     def numbers_of_class(self, cls: str) -> frozenset[str]:
