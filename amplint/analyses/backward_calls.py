@@ -140,7 +140,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         callees = self.inference.calls.edges.get((function, number), set())
         if callees.isdisjoint(self.trains):
             return (), ()
-        loop_callees = self.inference.calls.drawn.get((function, number), set()) & callees
+        loop_callees = self.inference.calls.choices.get((function, number), set()) & callees
         sure = {callee for callee in callees - loop_callees if not self.is_abstract(callee)}
         return sure, sorted(callees if self._is_drawn(function, number) else loop_callees)
 

@@ -246,7 +246,7 @@ class CallGuards(Fact):
         if caller is None or node is None or node.op != ops.CALL:
             return None  # a property is read, an object is iterated
         callees = caller.values[node.operands[0]]
-        partial = any(isinstance(a, Function) and (a.given or a.given_names) for a in callees)
+        partial = any(isinstance(a, Function) and (a.first or a.given_names) for a in callees)
         if node.data.stars or partial:
             return None
         facts = self.inference.functions[function]

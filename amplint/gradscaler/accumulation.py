@@ -14,7 +14,7 @@ from amplint.frameworks.models import UNSURE, ChosenPrecision
 from amplint.gradscaler.events import SCALED_DTYPE, scaling_of
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
-from amplint.ir.flow import asked, last_name, method_called
+from amplint.ir.flow import last_name, method_called, terms
 from amplint.ir.model import Graph, Node
 from amplint.knowledge.vocabulary import CLIPPING_OPTION, TEST_PATH
 from amplint.values.atoms import NONE, Symbol, Value, constant
@@ -86,7 +86,7 @@ def is_for_each(graph: Graph, number: int, context: int) -> bool:
 
 def asks_for_option(graph: Graph, test: int) -> bool:
     """Ex) args.max_grad_norm is not None"""
-    options = [each for each in asked(graph, test) if graph.nodes[each].op != ops.CONST]
+    options = [each for each in terms(graph, test) if graph.nodes[each].op != ops.CONST]
     return bool(options) and all(CLIPPING_OPTION.search(last_name(graph, n)) for n in options)
 
 

@@ -465,7 +465,7 @@ class Interpreter(Evaluator):
     def run_callees(
         self, frame: Activation, number: int, node: Node, callees: set[str]
     ) -> Symbolic:
-        if len(callees) == 1 and not self.inference.calls.drawn.get((frame.function, number)):
+        if len(callees) == 1 and not self.inference.calls.choices.get((frame.function, number)):
             (function,) = callees
             state = self.inference.states.get(function)
             if state is not None and not state.graph.yields:

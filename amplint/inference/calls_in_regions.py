@@ -109,8 +109,8 @@ class CallsInRegions:
         """The calls of a function that stand in a region, be it one that is seen or presumed."""
         calls = self.of_functions.get(function)
         sites = calls.sites.items() if calls is not None else ()
-        found = {site: region for site, region in sites if region is not None}
-        return sorted(site for site in found if found[site].presumed is presumed)
+        by_site = {site: region for site, region in sites if region is not None}
+        return sorted(site for site in by_site if by_site[site].presumed is presumed)
 
     def region_of_site(self, function: str, site: SiteId) -> Region | None:
         """The region in which a call runs a function."""

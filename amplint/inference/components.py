@@ -42,7 +42,7 @@ class Components:
     """The components of a project.
 
     Args:
-        known: those whose values are as they should be, before something was queued.
+        components: those whose values are as they should be, before something was queued.
         functions: those among which these were found.
 
     Attributes:
@@ -52,15 +52,15 @@ class Components:
     def __init__(
         self,
         inference: Inference,
-        known: Sequence[Sites] = (),
+        components: Sequence[Sites] = (),
         functions: Collection[str] = frozenset(),
     ) -> None:
         self._inference = inference
         self._functions = functions
-        self._found: Sequence[Component] = ()
+        self._components: Sequence[Component] = ()
         self._stale: set[int] = set()
-        self._know(known)
-        self._kept: set[Edge] = set()  # what depended on something in an earlier sweep
+        self._know(components)
+        self._edges: set[Edge] = set()  # what depended on something in an earlier sweep
 
     def solve(self) -> bool:
         """Evaluate what is queued, and all components, until nothing changes.
@@ -80,7 +80,7 @@ class Components:
             self._find()
             self._solve_regions()
             self._settle()
-            for number, component in enumerate(self._found):
+            for number, component in enumerate(self._components):
                 if number in self._stale:
                     self._stale.discard(number)
                     ComponentTurn(inference, component).run()
@@ -89,12 +89,12 @@ class Components:
             if not (self._stale or inference.store.new_edges or inference.queue.has_any()):
                 break
             if sweep > 0:
-                self._kept.update(inference.store.new_edges or ())
+                self._edges.update(inference.store.new_edges or ())
         else:
-            left = (function for n in self._stale for function, _ in self.sites[n])
-            inference.unsettled.update(left)
+            functions = (function for n in self._stale for function, _ in self.sites[n])
+            inference.unsettled.update(functions)
             return False
-        return not self._kept
+        return not self._edges
 
     def _solve_regions(self) -> None:
         """Solve the regions that functions inherit, if any of them may be another one."""
@@ -110,28 +110,28 @@ class Components:
         then, or an end of something that has come or gone.
         """
         inference = self._inference
-        others = self._stale or self._kept or inference.store.new_edges or inference.rewired
+        others = self._stale or self._edges or inference.store.new_edges or inference.rewired
         if not others and self._functions == inference.states.keys():
-            self._found = ()
+            self._components = ()
             return
         before = {sites for n, sites in enumerate(self.sites) if n not in self._stale}
-        dependence = Dependence(inference, self._kept)
+        dependence = Dependence(inference, self._edges)
         starts = dependence.of_functions(inference.states.keys() - self._functions)
         starts += dependence.numbers(inference.rewired)
         starts += dependence.ends(inference.store.new_edges or ())
-        starts += dependence.ends(self._kept)
+        starts += dependence.ends(self._edges)
         for number in {*self._stale, *(self._number_of(start, dependence) for start in starts)}:
             if number >= 0:
                 starts += dependence.numbers(self.sites[number])
-        self._found = components_of(inference, dependence, sorted({*starts}))
+        self._components = components_of(inference, dependence, sorted({*starts}))
         inference.store.new_edges = set()
         inference.rewired.clear()
         self._functions = set(inference.states)
         aside = [sites for sites in self.sites if not dependence.was_asked(sites)]
-        found = [component.sites for component in self._found]
-        for sites in {*self.sites}.difference(found, aside):
+        components = [component.sites for component in self._components]
+        for sites in {*self.sites}.difference(components, aside):
             inference.unsettled.difference_update(function for function, _ in sites)
-        self._know([*found, *aside])
+        self._know([*components, *aside])
         self._stale = {n for n, sites in enumerate(self.sites) if sites not in before}
 
     def _number_of(self, start: int, dependence: Dependence) -> int:
@@ -151,7 +151,7 @@ class Components:
         """Evaluate what is in no component, until nothing changes; components that depend on it
         become stale."""
         inference = self._inference
-        for function, nodes in inference.queue.taken():
+        for function, nodes in inference.queue.drain():
             state = inference.states.get(function)
             inside = self._at.get(function, {})
             if state is None:
@@ -321,8 +321,8 @@ def components_of(
 ) -> list[Component]:
     """The components that are reachable from nodes and keys, each after those that it depends
     on."""
-    found = list(numbered_components(dependence, False, starts))
-    return [Component(inference, map(dependence.member, members)) for members in reversed(found)]
+    groups = list(numbered_components(dependence, False, starts))
+    return [Component(inference, map(dependence.member, members)) for members in reversed(groups)]
 
 
 class Dependence(Sequence[Sequence[int]]):
@@ -332,10 +332,10 @@ class Dependence(Sequence[Sequence[int]]):
 
     Args:
         inference: its functions and keys are numbered.
-        kept: what counts as well, though it may not be so any more.
+        edges: what counts as well, though it may not be so any more.
     """
 
-    def __init__(self, inference: Inference, kept: Iterable[Edge] = ()) -> None:
+    def __init__(self, inference: Inference, edges: Iterable[Edge] = ()) -> None:
         self._inference = inference
         self._functions = list(inference.states)
         self._slots = list(inference.store.slots.values())
@@ -348,10 +348,10 @@ class Dependence(Sequence[Sequence[int]]):
         self._keys = size
         self._numbers = {slot: number for number, slot in enumerate(self._slots, size)}
         self._following: list[Sequence[int] | None] = [None] * (size + len(self._slots))
-        self._asked = bytearray(len(self._following))
+        self._visits = bytearray(len(self._following))
         self._also_read: dict[KeySlot, list[SiteId]] = {}
         self._also_written: dict[str, list[tuple[KeySlot, SiteId]]] = {}  # by function
-        for slot, site, reads in kept:
+        for slot, site, reads in edges:
             if reads:
                 self._also_read.setdefault(slot, []).append(site)
             else:
@@ -368,16 +368,16 @@ class Dependence(Sequence[Sequence[int]]):
 
     def __getitem__(self, number: int | slice) -> Sequence[int] | Sequence[Sequence[int]]:
         assert isinstance(number, int)
-        self._asked[number] = 1
+        self._visits[number] = 1
         following = self._following[number]
         return following if following is not None else self._find(number)
 
     def _find(self, number: int) -> Sequence[int]:
         if number >= self._keys:
             slot = self._slots[number - self._keys]
-            found = self.numbers((*slot.all_readers, *self._also_read.get(slot, ())))
-            self._following[number] = found
-            return found
+            readers = self.numbers((*slot.all_readers, *self._also_read.get(slot, ())))
+            self._following[number] = readers
+            return readers
         function = self._functions[bisect_right(self._starts, number) - 1]
         start, following = self._first[function], self._dependents(function)
         self._following[start : start + len(following)] = following
@@ -413,17 +413,17 @@ class Dependence(Sequence[Sequence[int]]):
 
     def ends(self, edges: Iterable[Edge]) -> list[int]:
         """The numbers of the keys and the nodes that edges join."""
-        found: list[int] = []
+        numbers: list[int] = []
         for slot, site, reads in edges:
-            found.append(self._numbers[slot])
+            numbers.append(self._numbers[slot])
             if site[0] in self._first:
                 nodes = [site[1]] if reads else sources(self._inference, slot, site)
-                found += self.numbers((site[0], node) for node in nodes)
-        return found
+                numbers += self.numbers((site[0], node) for node in nodes)
+        return numbers
 
     def was_asked(self, sites: Sites) -> bool:
         """Whether it was asked what depends on these nodes, of which one has a value."""
-        return any(self._asked[number] for number in self.numbers(sites[:1]))
+        return any(self._visits[number] for number in self.numbers(sites[:1]))
 
 
 def sources(inference: Inference, slot: KeySlot, site: SiteId) -> Sequence[int]:

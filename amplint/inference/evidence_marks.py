@@ -43,7 +43,7 @@ class EvidenceMarks:
 
     def __init__(self, left_out: Sequence[Source]) -> None:
         self._left_out = left_out
-        self._given: list[tuple[Source, Path]] = []
+        self._marks: list[tuple[Source, Path]] = []
 
     def on(self, value: Value, source: Source) -> Value:
         """A value with a mark in each place for evidence."""
@@ -55,12 +55,12 @@ class EvidenceMarks:
         """A new mark. Those that are given first come first."""
         if source in self._left_out:
             return None
-        self._given.append((source, path))
-        return Evidence(Place("", len(self._given), 0, 0, 0), "", Shows.OPERATION)
+        self._marks.append((source, path))
+        return Evidence(Place("", len(self._marks), 0, 0, 0), "", Shows.OPERATION)
 
-    def meant(self, evidence: Evidence) -> tuple[Source, Path] | None:
+    def source_of(self, evidence: Evidence) -> tuple[Source, Path] | None:
         """The source of a mark, and the path in it; None for evidence that is no mark."""
-        return self._given[evidence.place.row - 1] if evidence.place.path == "" else None
+        return self._marks[evidence.place.row - 1] if evidence.place.path == "" else None
 
 
 # Returns the evidence for a place, from the path to it and what stands there.
@@ -79,9 +79,9 @@ def _marked(value: Value, path: Path, make: Make) -> Value:
 @lru_cache(maxsize=10_000)  # most values have none: functions, names, numbers, what is unknown
 def has_places(value: Value) -> bool:
     """Whether there is a place for evidence in a value."""
-    found: list[Path] = []
-    _marked(value, (), lambda path, _: found.append(path))
-    return bool(found)
+    paths: list[Path] = []
+    _marked(value, (), lambda path, _: paths.append(path))
+    return bool(paths)
 
 
 def name_of(atom: Atom) -> tuple[str, ...]:
@@ -108,15 +108,15 @@ def marked_atom(atom: Atom, path: Path, make: Make) -> Atom:
     if isinstance(atom, Device):
         return marked_device(atom, path, make)
     if isinstance(atom, Tensor):
-        told = atom.dtype is not None or atom.half is not None
-        evidence = make((*path, DTYPE), atom.dtype_evidence) if told else None
+        has_dtype = atom.dtype is not None or atom.half is not None
+        evidence = make((*path, DTYPE), atom.dtype_evidence) if has_dtype else None
         device = marked_device(atom.device, path, make)
         return replace(atom, device=device, dtype_evidence=evidence)
     if isinstance(atom, TensorTree):
         return replace(atom, device=marked_device(atom.device, path, make))
     if isinstance(atom, Instance):
-        pairs = tuple((name, marked(each, (*path, name), make)) for name, each in atom.given)
-        return replace(atom, device=marked_device(atom.device, path, make), given=pairs)
+        pairs = tuple((name, marked(each, (*path, name), make)) for name, each in atom.inputs)
+        return replace(atom, device=marked_device(atom.device, path, make), inputs=pairs)
     if isinstance(atom, Object):
         holds = marked(atom.holds, (*path, "holds"), make) if atom.holds else BOTTOM
         return replace(atom, device=marked_device(atom.device, path, make), holds=holds)
@@ -140,20 +140,20 @@ def marked_atom(atom: Atom, path: Path, make: Make) -> Atom:
 
 def places(value: Value) -> dict[Path, Reason | None]:
     """The evidence in a value, by the path to it; None where there is none yet."""
-    found: dict[Path, Reason | None] = {}
+    reasons: dict[Path, Reason | None] = {}
 
     def note(path: Path, evidence: Reason | None) -> Reason | None:
-        found[path] = evidence
+        reasons[path] = evidence
         return evidence
 
     marked(value, (), note)
-    return found
+    return reasons
 
 
 def at_path(value: Value, path: Path) -> Reason | None:
     """The evidence at a path. Where a join has changed the shape of the value, so that nothing
     stands there, the first of that kind."""
-    found = places(value)
-    if path in found:
-        return found[path]
-    return next((e for p, e in found.items() if e is not None and p[-1] == path[-1]), None)
+    reasons = places(value)
+    if path in reasons:
+        return reasons[path]
+    return next((e for p, e in reasons.items() if e is not None and p[-1] == path[-1]), None)

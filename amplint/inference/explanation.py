@@ -104,17 +104,17 @@ class Onlooker:
 
     Args:
         marks: for what is read.
-        wanted: the key of which it is noted what is written.
+        key: that of which it is noted what is written.
         call: of what calls have written, it alone counts, if it has written anything.
     """
 
     def __init__(
-        self, inference: Inference, marks: EvidenceMarks, wanted: Key | None, call: SiteId | None
+        self, inference: Inference, marks: EvidenceMarks, key: Key | None, call: SiteId | None
     ) -> None:
         self._store = inference.store
         self._call = call
         self._marks = marks
-        self._wanted = wanted
+        self._key = key
         self.calls = CallGraph()
         self.outside = self._store.outside
         self.written: list[Value] = []
@@ -139,13 +139,13 @@ class Onlooker:
         return join(self._marks.on(part, (key, at)) for at, part in parts if at not in sites)
 
     def write(self, key: Key, _site: SiteId, value: Value) -> None:
-        if key == self._wanted:
+        if key == self._key:
             self.written.append(value)
 
     def wants_arguments(self, function: str) -> bool:
         """Whether it is noted what calls pass for some parameter of a function."""
-        wanted = self._wanted
-        return wanted is not None and wanted.kind == "param" and wanted.owner == function
+        key = self._key
+        return key is not None and key.kind == "param" and key.owner == function
 
     def unnoted(self, *_: object) -> None: ...
 
@@ -270,7 +270,7 @@ class Explanations:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._found: dict[Goal, Evidence | None] = {}
+        self._evidence: dict[Goal, Evidence | None] = {}
         self._forks: dict[Goal, Goal] = {}
         self._known_ways: dict[Goal, Sequence[Goal | Evidence]] = {}
         self._explained: dict[tuple[str, int], tuple[Value, Value]] = {}
@@ -282,18 +282,18 @@ class Explanations:
         times for 28,000 nodes).
         """
         value = self._inference.states[function].values[node]
-        known = self._explained.get((function, node))
-        if known is None or known[0] is not value:
-            told = marked(value, (), lambda path, _: self._lazy(At(function, node, path)))
-            known = self._explained[function, node] = value, told
-        return known[1]
+        cached = self._explained.get((function, node))
+        if cached is None or cached[0] is not value:
+            explanation = marked(value, (), lambda path, _: self._lazy(At(function, node, path)))
+            cached = self._explained[function, node] = value, explanation
+        return cached[1]
 
     def of_devices(self, function: str, node: int) -> set[Evidence]:
         """The evidence for the devices of the tensors, and their nests, that a value holds."""
         value = self._inference.states[function].values[node]
         paths = [p for p in places(value) if p[-1] == DEVICE and p[-2] in HOLDERS]
-        found = (self.find(At(function, node, path)) for path in paths)
-        return {evidence for evidence in found if evidence is not None}
+        reasons = (self.find(At(function, node, path)) for path in paths)
+        return {evidence for evidence in reasons if evidence is not None}
 
     def of_region(self, function: str, block: int) -> Reason:
         """The place where the region around the nodes of a block is opened."""
@@ -305,12 +305,12 @@ class Explanations:
     def find(self, goal: Goal) -> Evidence | None:
         """The nearest evidence: of a convention only where there is no other."""
         goal = self._fork(goal)
-        if goal not in self._found:
-            self._found[goal] = self._search(goal)
-        return self._found[goal]
+        if goal not in self._evidence:
+            self._evidence[goal] = self._search(goal)
+        return self._evidence[goal]
 
     def _search(self, start: Goal) -> Evidence | None:
-        seen, queue = {start}, deque([start])
+        goals, queue = {start}, deque([start])
         convention = None
         while queue:
             for way in self._ways_from(queue.popleft()):
@@ -320,8 +320,8 @@ class Explanations:
                     convention = convention or way
                     continue
                 fork = self._fork(way)
-                if fork not in seen and len(seen) < MAX_GOALS:
-                    seen.add(fork)
+                if fork not in goals and len(goals) < MAX_GOALS:
+                    goals.add(fork)
                     queue.append(fork)
         return convention or self._presumption(start)
 
@@ -405,13 +405,13 @@ class Explanations:
             )
             if evidence is None:
                 return
-            meant = marks.meant(evidence)
-            if meant is None:
+            origin = marks.source_of(evidence)
+            if origin is None:
                 # What a node says where its operands say nothing counts only if they do not.
                 if not left_out:
                     yield evidence
                 return
-            source, inner = meant
+            source, inner = origin
             left_out.append(source)
             if source is None:
                 yield RegionAround(function, state.graph.nodes[node].block, call)
@@ -433,13 +433,13 @@ class Explanations:
             return
         text = f"this makes `{facts.name}` run under autocast"
         key = Key("precision", framework)
-        meant = {dtype} if dtype != "half" else {"float16", "bfloat16"}
+        names = {dtype} if dtype != "half" else {"float16", "bfloat16"}
         calls = sorted(infer.store.sites_of(key).items(), key=lambda each: each[0])
-        found = [self._inference.place(*site) for site, asked in calls if constant(asked) in meant]
-        files = (t for t in infer.files.told if t.framework == framework and t.dtype in meant)
-        found += (Place(told.path, *told.span) for told in files if told.span is not None)
-        yield from (Evidence(place, text, Shows.AUTOCAST) for place in found)
-        if not found:  # but JSON, of which no place is shown
+        lines = [self._inference.place(*site) for site, value in calls if constant(value) in names]
+        files = (t for t in infer.files.precisions if t.framework == framework and t.dtype in names)
+        lines += (Place(file.path, *file.span) for file in files if file.span is not None)
+        yield from (Evidence(place, text, Shows.AUTOCAST) for place in lines)
+        if not lines:  # but JSON, of which no place is shown
             text = f"with this configuration, `{facts.name}` is called under autocast"
             for site in sorted(infer.store.sites_of(Key("runner", function))):
                 yield Evidence(self._inference.place(*site), text, Shows.AUTOCAST)
@@ -468,9 +468,9 @@ class Explanations:
         if by_framework:
             yield from by_framework
             return
-        shown = infer.unseen.observed_region(function)
-        if shown is not None:
-            yield shown
+        observation = infer.unseen.observed_region(function)
+        if observation is not None:
+            yield observation
             return
         calls = infer.regions.in_regions(function, around.presumed)
         if around.presumed and not calls:

@@ -26,7 +26,7 @@ def solve(inference: Inference, roots: Iterable[str]) -> None:
     for root in sorted(roots):
         if root not in inference.states:
             inference.queue.later(root)
-    for function, nodes in inference.queue.taken():
+    for function, nodes in inference.queue.drain():
         evaluate(inference, function, nodes)
 
 
@@ -83,6 +83,6 @@ def note_regions(inference: Inference) -> None:
     for function, state in inference.states.items():
         if len(state.regions) < len(state.graph.blocks):
             regions = regions_of(inference, inference.functions[function], state)
-            regions.around, regions.known = state.around, state.regions
+            regions.around, regions.by_block = state.around, state.regions
             for block in range(len(state.graph.blocks)):
                 regions.of(block)

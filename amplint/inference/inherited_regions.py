@@ -31,14 +31,14 @@ class Solution:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self.regions: dict[str, Region | None] = {}  # of those functions that are in one
-        self._met: dict[str, RegionsOfCallee] = {}  # by function: the calls in regions
+        self._callees: dict[str, RegionsOfCallee] = {}  # by function: the calls in regions
         self._solve()
 
     def _solve(self) -> None:
         """Begin with no function in a region, except those of which one is presumed, and go from
         callers to callees until nothing changes. A function that is in no region, and opens none,
         puts none around what it calls."""
-        known = self._inference.regions.of_functions
+        by_function = self._inference.regions.of_functions
         outside = run_outside(self._inference)
         waiting: dict[str, None] = {}
         for function, state in self._inference.states.items():
@@ -47,7 +47,7 @@ class Solution:
                 self.regions[function] = first
             if first is not None or self._opens(function, state):
                 waiting[function] = None
-        for calls in known.values():
+        for calls in by_function.values():
             wrapping = (s for s, region in calls.sites.items() if region and region.wrapped)
             waiting.update((caller, None) for caller, _ in wrapping)
         while waiting:
@@ -55,11 +55,11 @@ class Solution:
             changed = {
                 function
                 for function, site, region in self._around_calls(caller)
-                if self._met.setdefault(function, RegionsOfCallee()).put(site, region)
+                if self._callees.setdefault(function, RegionsOfCallee()).put(site, region)
             }
             for function in changed:
-                met = self._met[function].joined()
-                joined = self._inference.unseen.region_in(function, met, function in outside)
+                around = self._callees[function].joined()
+                joined = self._inference.unseen.region_in(function, around, function in outside)
                 if self.regions.get(function) != joined:
                     self.regions[function] = joined
                     waiting[function] = None
@@ -83,11 +83,11 @@ class Solution:
             return
         regions = regions_of(inference, inference.functions[caller], state)
         regions.around = self._around(caller) or self.regions.get(caller)
-        known = inference.regions.of_functions
+        by_function = inference.regions.of_functions
         for number, node in enumerate(state.graph.nodes):
             site = caller, number
             for function in inference.calls.edges.get(site, ()):
-                if function not in known or site not in known[function].sites:
+                if function not in by_function or site not in by_function[function].sites:
                     continue  # a test, which says nothing of other code
                 region = regions.of_call(node, function)
                 # A thread begins in no region.

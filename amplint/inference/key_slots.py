@@ -38,15 +38,15 @@ class KeySlot:
         yield from self.part_readers
 
 
-def gone(before: Sequence[KeySlot], now: Sequence[KeySlot]) -> list[KeySlot]:
+def difference(before: Sequence[KeySlot], now: Sequence[KeySlot]) -> list[KeySlot]:
     """The slots of an evaluation that are not among those of the next one, in their order.
 
     A call that may mean hundreds of methods writes to thousands of keys: hence a set.
     """
     if not before or before == now:
         return []
-    kept = set(now)
-    return [slot for slot in before if slot not in kept]
+    slots = set(now)
+    return [slot for slot in before if slot not in slots]
 
 
 # A key and a site, and whether the site reads it (or writes to it).

@@ -33,16 +33,16 @@ class Memo:
     def keep(self, values: Iterable[Value]) -> None:
         """Forget all values but these and what lies in them, and all results."""
         waiting = [*values]
-        kept, atoms = {BOTTOM: self._values[BOTTOM]}, {}
+        by_value, atoms = {BOTTOM: self._values[BOTTOM]}, {}
         while waiting:
             value = waiting.pop()
-            if value not in kept:
-                kept[value] = self._values.get(value, value)
+            if value not in by_value:
+                by_value[value] = self._values.get(value, value)
                 for atom in value:
                     if atom not in atoms:
                         atoms[atom] = self._atoms.get(atom, atom)
                         waiting.extend(inner(atom))
-        self._values, self._atoms, self._results = kept, atoms, {}
+        self._values, self._atoms, self._results = by_value, atoms, {}
         self._make_room()
 
     @property
@@ -54,18 +54,18 @@ class Memo:
 
     def interned(self, value: Value) -> Value:
         """The one object that is this value, or what is left of it where it nests too deep."""
-        known = self._values.get(value)
-        if known is None:
-            left = frozenset(map(self._interned_atom, shallow(value)))
-            known = self._values[value] = self._values.setdefault(left, left)
-        return known
+        cached = self._values.get(value)
+        if cached is None:
+            atoms = frozenset(map(self._interned_atom, shallow(value)))
+            cached = self._values[value] = self._values.setdefault(atoms, atoms)
+        return cached
 
     def _interned_atom(self, atom: Atom) -> Atom:
-        known = self._atoms.get(atom)
-        if known is None:
-            known = with_inside(atom, self.interned)
-            self._atoms[known] = known
-        return known
+        cached = self._atoms.get(atom)
+        if cached is None:
+            cached = with_inside(atom, self.interned)
+            self._atoms[cached] = cached
+        return cached
 
     def adopt(self, atoms: Iterable[Atom], values: Iterable[Value]) -> None:
         """Take these objects for what they are equal to.
@@ -84,7 +84,7 @@ class Memo:
             key: the function and all that its result depends on.
             compute: is called the first time.
         """
-        known = self._results.get(key)
-        if known is None:
-            known = self._results[key] = self.interned(compute())
-        return known
+        cached = self._results.get(key)
+        if cached is None:
+            cached = self._results[key] = self.interned(compute())
+        return cached

@@ -64,7 +64,7 @@ class Queue:
         for function, node in sorted(readers):
             self.later(function, node)
 
-    def taken(self) -> Iterator[tuple[str, set[int]]]:
+    def drain(self) -> Iterator[tuple[str, set[int]]]:
         """Take functions from the queue, with the nodes that are to be evaluated."""
         while self._waiting:
             function = self._next()

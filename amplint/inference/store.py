@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from amplint.inference.call_graph import CallGraph
 from amplint.inference.calls_in_regions import CallsInRegions
-from amplint.inference.key_slots import Edge, KeySlot, gone
+from amplint.inference.key_slots import Edge, KeySlot, difference
 from amplint.inference.memo import Memo
 from amplint.inference.queue import Queue
 from amplint.inference.state import GLOBALS, WHOLE, Dispatch, Key, KeyKind, SiteId, State
@@ -212,10 +212,10 @@ class Store:
         keys += (Key("name", function, name) for name in state.published)
         keys += (Key("name", module, name) for name in state.graph.globals)
         for key in keys:
-            known = self.slots.get(key)
-            if known is not None:
+            of_key = self.slots.get(key)
+            if of_key is not None:
                 sites = ((function, WHOLE), (function, GLOBALS))
-                yield from ((known, site) for site in sites if site in known.parts)
+                yield from ((of_key, site) for site in sites if site in of_key.parts)
 
     def reset(self, parts: Iterable[tuple[KeySlot, SiteId]]) -> None:
         """Take parts of keys for nothing: their sites are going to be evaluated."""
@@ -241,13 +241,13 @@ class Store:
         """Note that the site was evaluated: what it has read or written before, and has not now,
         has nothing to do with it any more."""
         reading, writing = self._reading, self._writing
-        for slot in gone(self.read_by.get(site, ()), reading):
+        for slot in difference(self.read_by.get(site, ()), reading):
             if site in slot.readers:
                 slot.readers.discard(site)
                 self._toggle((slot, site, True))
         if reading or site in self.read_by:
             self.read_by[site] = reading
-        for slot in gone(self.written_at.get(site, ()), writing):
+        for slot in difference(self.written_at.get(site, ()), writing):
             self.withdraw(slot, site)
         if writing or site in self.written_at:
             self.written_at[site] = writing
@@ -284,8 +284,8 @@ class Store:
         if not self._memo.has_grown():
             return
         for key, slot in [*self.slots.items()]:
-            left = {value: count for value, count in slot.counts.items() if count > 0}
-            slot.counts = defaultdict(int, left)
+            counts = {value: count for value, count in slot.counts.items() if count > 0}
+            slot.counts = defaultdict(int, counts)
             # Those who call a function in a region have its key without having a part of it.
             if key.kind in OF_NODES and not slot.parts and not any(slot.all_readers):
                 del self.slots[key]
@@ -384,8 +384,8 @@ class Store:
         return self.known_dispatches.get(function, {})
 
     def write_dispatch(self, function: str, case: Dispatch, methods: frozenset[str]) -> None:
-        known = self.known_dispatches.setdefault(function, {})
-        if known.get(case) == methods:
+        cases = self.known_dispatches.setdefault(function, {})
+        if cases.get(case) == methods:
             return
-        known[case] = methods
+        cases[case] = methods
         self._part_changed(self.slot(Key("dispatch", function)))

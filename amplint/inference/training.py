@@ -57,7 +57,7 @@ class Trainings:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self._known = inference.regions.of_functions
+        self._by_function = inference.regions.of_functions
         self._outside: dict[str, Mapping[int, frozenset[str]]] = {}
 
     @cached_property
@@ -69,10 +69,10 @@ class Trainings:
     @cached_property
     def trained(self) -> frozenset[str]:
         stretches = [each for each in self._stretches() if not self._is_presumed(each[0])]
-        shown = [each for each in stretches if is_shown(each[0])]
+        examples = [each for each in stretches if is_shown(each[0])]
         in_earnest = [each for each in stretches if not is_shown(each[0])]
         return frozenset(
-            {*self._reached(in_earnest, self._steps()), *filter(is_shown, self._reached(shown))}
+            {*self._reached(in_earnest, self._steps()), *filter(is_shown, self._reached(examples))}
         )
 
     def _reached(
@@ -116,7 +116,7 @@ class Trainings:
 
     def _steps(self) -> Iterator[str]:
         """The steps of training that are called, by their names, outside of a region."""
-        for function, calls in self._known.items():
+        for function, calls in self._by_function.items():
             if self._inference.functions[function].name in TRAINING_STEPS:
                 callers = {caller for caller, _ in calls.sites}
                 if any(
@@ -127,7 +127,7 @@ class Trainings:
 
     def _sites(self, function: str) -> Collection[SiteId]:
         """The calls of a function, without those of tests."""
-        return self._known[function].sites if function in self._known else ()
+        return self._by_function[function].sites if function in self._by_function else ()
 
     def _called(self, caller: str, block: int) -> Collection[str]:
         """The functions that are called in a block, where no region is opened there."""
@@ -146,7 +146,7 @@ class Trainings:
         facts = inference.functions[caller]
         regions = regions_of(inference, facts, state)
         regions.around = region_around(inference, facts, inference.store.joined)
-        found: dict[int, set[str]] = {}
+        by_block: dict[int, set[str]] = {}
         for number, node in enumerate(state.graph.nodes):
             outside = {
                 callee
@@ -157,8 +157,8 @@ class Trainings:
             }
             if outside:
                 for block in (BODY, *loops_around(state.graph, node.block)):
-                    found.setdefault(block, set()).update(outside)
-        return found
+                    by_block.setdefault(block, set()).update(outside)
+        return by_block
 
 
 def is_shown(function: str) -> bool:

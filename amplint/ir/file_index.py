@@ -229,8 +229,8 @@ class File:
         methods: dict[str, tuple[str, ...]] = {}
         for statement in definitions(node.body):
             if not isinstance(statement, ast.ClassDef):
-                known = methods.get(statement.name, ())
-                methods[statement.name] = (*known, self._ids[where(statement)])
+                ids = methods.get(statement.name, ())
+                methods[statement.name] = (*ids, self._ids[where(statement)])
         self._classes[facts.id] = ClassFacts(
             id=facts.id,
             path=self.path,
@@ -301,15 +301,15 @@ class Placed:
         self.module = parsed.module
         self._file = file
         self._parsed = parsed
-        self._known: dict[ast.AST, NodePlace | None] = {}
+        self._places: dict[ast.AST, NodePlace | None] = {}
 
     def get(self, node: ast.AST) -> NodePlace | None:
         """Where an expression stands; None for one that is in no graph."""
-        if node not in self._known:
+        if node not in self._places:
             functions = self._around.get(getattr(node, "lineno", 0), ())
             inside = (self.within(function).get(node) for function in functions)
-            self._known[node] = next(filter(None, inside), None)
-        return self._known[node]
+            self._places[node] = next(filter(None, inside), None)
+        return self._places[node]
 
     def within(self, function: str) -> Mapping[ast.AST, NodePlace]:
         """Where the expressions of a function stand."""

@@ -35,7 +35,7 @@ class Files(Mapping[str, File]):
         assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
             by what the files show.
         models: the texts of the project's own models of frameworks.
-        told: what configuration files ask of frameworks.
+        precisions: what configuration files ask of frameworks.
         observed: what runs have shown of functions, by id.
     """
 
@@ -46,15 +46,15 @@ class Files(Mapping[str, File]):
         index: Callable[[str, str], File] = File,
         assumes_autocast: bool | None = None,
         models: Sequence[str] = (),
-        told: Sequence[StatedPrecision] = (),
+        precisions: Sequence[StatedPrecision] = (),
         observed: Mapping[str, ObservedFunction] = MappingProxyType({}),
     ) -> None:
         self.own = dict(own)
         self.assumes_autocast = assumes_autocast
         self.own_models = tuple(models)
-        self.told = tuple(told)
+        self.precisions = tuple(precisions)
         self.observed = observed
-        self.asked: dict[tuple[str, str], dict[str, bool]] = {}
+        self.answers: dict[tuple[str, str], dict[str, bool]] = {}
         self._others = dict(others or {})
         self._indexed: dict[str, File] = {}
         self._index = index
@@ -86,7 +86,7 @@ class Files(Mapping[str, File]):
     @property
     def asked_by_files(self) -> tuple[str, ...]:
         """The precisions that configuration files ask for, whatever stands around these in them."""
-        return tuple(sorted({f"{each.framework}={each.dtype}" for each in self.told}))
+        return tuple(sorted({f"{each.framework}={each.dtype}" for each in self.precisions}))
 
     @cached_property
     def modules(self) -> ProjectModules:
@@ -95,14 +95,14 @@ class Files(Mapping[str, File]):
 
     @property
     def used(self) -> frozenset[str]:
-        """The files of others of which more was asked than `asked` says."""
+        """The files of others of which more was asked than `answers` says."""
         return frozenset(self._indexed)
 
     # -- what is asked of texts
 
     def ask(self, question: str, about: str, path: str) -> bool:
         """The answer to one of `QUESTIONS` about the text of another file."""
-        answers = self.asked.setdefault((question, about), {})
+        answers = self.answers.setdefault((question, about), {})
         if path not in answers:
             answers[path] = QUESTIONS[question](self._others[path], about)
         return answers[path]
@@ -153,8 +153,8 @@ def binds(text: str, name: str) -> bool:
 
 def holds(text: str, words: str) -> bool:
     """Whether the code holds all of the words."""
-    wanted = words.split()
-    return all(word in text for word in wanted) and words_of(code_of(text)).issuperset(wanted)
+    parts = words.split()
+    return all(word in text for word in parts) and words_of(code_of(text)).issuperset(parts)
 
 
 def has_star(text: str, _: str) -> bool:

@@ -115,7 +115,7 @@ def method_called(graph: Graph, node: Node) -> tuple[str, int]:
 # ------------------------------------------------------------------------------ tests
 
 
-def asked(graph: Graph, test: int) -> list[int]:
+def terms(graph: Graph, test: int) -> list[int]:
     """The nodes that a test asks about, and the constants in it.
 
     Ex) args.fp16, n and 2, of `args.fp16 and n > 2`
@@ -131,5 +131,5 @@ def asked(graph: Graph, test: int) -> list[int]:
 
 def names_in_test(graph: Graph, test: int) -> Iterator[str]:
     """Ex) args.fp16 and n, of `args.fp16 and n > 2`"""
-    paths = (path_of(graph, each) for each in asked(graph, test))
+    paths = (path_of(graph, each) for each in terms(graph, test))
     return (path for path in paths if path is not None)

@@ -138,10 +138,10 @@ class Graph:
     @cached_property
     def in_loops(self) -> Sequence[bool]:
         """By block: whether it is a loop or a comprehension, or in one."""
-        found: list[bool] = []
+        flags: list[bool] = []
         for block in self.blocks:
-            found.append(block.kind in LOOPS or (block.parent >= 0 and found[block.parent]))
-        return found
+            flags.append(block.kind in LOOPS or (block.parent >= 0 and flags[block.parent]))
+        return flags
 
     @cached_property
     def _last_inner(self) -> Sequence[int]:
@@ -180,13 +180,13 @@ class Graph:
 
         Ex) `loader` of `loader[0]`, for {"subscript"}; a node of another operation is itself.
         """
-        known = self._behind.get(operations)
-        if known is None:
-            known = self._behind[operations] = []
+        sources = self._behind.get(operations)
+        if sources is None:
+            sources = self._behind[operations] = []
             for each, node in enumerate(self.nodes):
                 through = node.op in operations and 0 <= node.operands[0] < each
-                known.append(known[node.operands[0]] if through else each)
-        return known[number]
+                sources.append(sources[node.operands[0]] if through else each)
+        return sources[number]
 
     @cached_property
     def _behind(self) -> dict[frozenset[Op], list[int]]:
@@ -195,11 +195,11 @@ class Graph:
     @cached_property
     def stores(self) -> Mapping[str, Sequence[int]]:
         """By attribute: the nodes that store something in one of that name."""
-        found: dict[str, list[int]] = {}
+        by_attribute: dict[str, list[int]] = {}
         for number, node in enumerate(self.nodes):
             if node.op == ops.STORE:
-                found.setdefault(node.data, []).append(number)
-        return found
+                by_attribute.setdefault(node.data, []).append(number)
+        return by_attribute
 
     @cached_property
     def first_reads(self) -> Mapping[str, int]:
@@ -219,8 +219,8 @@ class Graph:
         star, where nobody knows which one it is."""
         node = self.nodes[row] if row >= 0 else None
         before = node.operands[: index + 1] if node is not None and node.op == ops.TUPLE else ()
-        told = len(before) == index + 1 and all(self.nodes[n].op != ops.STARRED for n in before)
-        return before[index] if told else -1
+        is_sure = len(before) == index + 1 and all(self.nodes[n].op != ops.STARRED for n in before)
+        return before[index] if is_sure else -1
 
     def narrowed(self, number: int) -> int:
         """The node of which tests have left the value of a node: itself, if none has."""

@@ -230,13 +230,13 @@ class Builder:
         elif self.entered:
             self.leave(ast.unparse(method.value))
 
-    def note_switch(self, call: ast.Call, made: int) -> None:
+    def note_switch(self, call: ast.Call, number: int) -> None:
         """`torch.set_autocast_enabled("cuda", True)`: what follows is in a region, until it is set
         again."""
         self.leave(SWITCHING)
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if any(isinstance(each, ast.Constant) and each.value is True for each in given):
-            self.entered += (Entered(SWITCHING, made, where(call)),)
+        operands = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if any(isinstance(each, ast.Constant) and each.value is True for each in operands):
+            self.entered += (Entered(SWITCHING, number, where(call)),)
 
     def leave(self, *through: str) -> None:
         self.entered = tuple(each for each in self.entered if each.through not in through)
@@ -282,8 +282,8 @@ class Builder:
         if not adds(call):
             return
         if call.args:
-            given = (self.places[call.args[-1]],)
-            self.change(method.value, ops.ADD, given, method.attr, place)
+            operands = (self.places[call.args[-1]],)
+            self.change(method.value, ops.ADD, operands, method.attr, place)
         for keyword in call.keywords if method.attr == UPDATE else ():
             if keyword.arg is not None:
                 key = self.constant(keyword.arg, place)
@@ -304,10 +304,10 @@ class Builder:
 
     def do_Assign(self, node: ast.Assign) -> None:
         pairs = [pair for target in node.targets for pair in paired(target, node.value)]
-        for given in dict.fromkeys(given for _, given in pairs):
-            self.expr(given)
-        for target, given in pairs:
-            self.assign(target, self.places[given])
+        for value in dict.fromkeys(value for _, value in pairs):
+            self.expr(value)
+        for target, value in pairs:
+            self.assign(target, self.places[value])
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -416,8 +416,8 @@ class Builder:
         self.block = before
         # A context is left if it is on one path.
         both = dict.fromkeys([*entered_in_body, *self.entered])
-        left = {*entered} - {*entered_in_body} | {*entered} - {*self.entered}
-        self.entered = tuple(each for each in both if each not in left)
+        exits = {*entered} - {*entered_in_body} | {*entered} - {*self.entered}
+        self.entered = tuple(each for each in both if each not in exits)
         self.env = self.merge([after_body, self.env], where(node))
 
     def loop_phis(self, body: Sequence[ast.stmt], place: Location) -> dict[str, int]:
@@ -562,9 +562,9 @@ class Builder:
     def defaults(self, arguments: ast.arguments, identity: str) -> None:
         """The default of a parameter; constants stand in the function's facts."""
         positional = [*arguments.posonlyargs, *arguments.args]
-        given = positional[len(positional) - len(arguments.defaults) :]
+        parameters = positional[len(positional) - len(arguments.defaults) :]
         pairs = [
-            *zip(given, arguments.defaults, strict=True),
+            *zip(parameters, arguments.defaults, strict=True),
             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
         ]
         for arg, default in pairs:
@@ -659,15 +659,15 @@ class Builder:
     ) -> None:
         """Ex) x.dtype == torch.float16, kind not in (torch.float16, torch.bfloat16) after
         `kind = x.dtype`"""
-        asked = self.nodes[self.places[left]]
-        if self.env is None or asked.op != ops.ATTR or asked.data != "dtype":
+        node = self.nodes[self.places[left]]
+        if self.env is None or node.op != ops.ATTR or node.data != "dtype":
             return
-        names = [name for name, number in self.env.items() if number == asked.operands[0]]
+        names = [name for name, number in self.env.items() if number == node.operands[0]]
         if names and isinstance(operator, SAME | OTHER):
             kind = OF_DTYPE if isinstance(operator, SAME) is holds else NOT_OF_DTYPE
-            operands = (asked.operands[0], self.places[right])
-            made = self.emit(ops.NARROW, operands, kind, where(left))
-            self.env.update(dict.fromkeys(names, made))
+            operands = (node.operands[0], self.places[right])
+            narrowing = self.emit(ops.NARROW, operands, kind, where(left))
+            self.env.update(dict.fromkeys(names, narrowing))
 
     def refine(self, target: ast.expr, kind: str, classes: tuple[int, ...]) -> None:
         if isinstance(target, ast.Name) and self.env is not None and target.id in self.env:
@@ -725,10 +725,10 @@ class Builder:
         shape = CallShape(len(positional), names, stars, hint, leading)
         if isinstance(node.func, ast.Attribute) and enters_or_leaves(node.func.attr, node.args):
             self.note_entering(node, node.func)
-        made = self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
+        call = self.emit(ops.CALL, (callee, *positional, *keywords), shape, where(node))
         if last_name(node.func) == SWITCHING:
-            self.note_switch(node, made)
-        return made
+            self.note_switch(node, call)
+        return call
 
     def on_Subscript(self, node: ast.Subscript) -> int:
         operands = (self.expr(node.value), self.expr(node.slice))
@@ -1037,9 +1037,9 @@ def changed_container(node: ast.AST) -> Iterable[str]:
     return (holder.id,) if isinstance(holder, ast.Name) else ()
 
 
-def enters_or_leaves(method: str, given: Sequence[ast.expr]) -> bool:
+def enters_or_leaves(method: str, arguments: Sequence[ast.expr]) -> bool:
     """Whether a call enters a context by hand, or leaves those that were entered."""
-    return method in LEAVING or (method in STACKING if given else method in ENTERING)
+    return method in LEAVING or (method in STACKING if arguments else method in ENTERING)
 
 
 def adds(call: ast.Call) -> bool:
@@ -1049,17 +1049,17 @@ def adds(call: ast.Call) -> bool:
     return not (isinstance(call.func.value, ast.Name) and call.func.value.id == "self")
 
 
-def rebound(node: ast.AST, known: dict[ast.stmt, set[str]]) -> set[str]:
+def rebound(node: ast.AST, memo: dict[ast.stmt, set[str]]) -> set[str]:
     """The names that a statement binds, or whose containers it changes.
 
-    `known`: what was found before, so that loops in loops are not walked again for each level.
+    `memo`: what was found before, so that loops in loops are not walked again for each level.
     """
-    if isinstance(node, ast.stmt) and node in known:
-        return known[node]
+    if isinstance(node, ast.stmt) and node in memo:
+        return memo[node]
     names = {*bound_by(node), *changed_container(node)}
     if not isinstance(node, NESTED_SCOPES):
         for child in ast.iter_child_nodes(node):
-            names |= rebound(child, known)
+            names |= rebound(child, memo)
     if isinstance(node, ast.stmt):
-        known[node] = names
+        memo[node] = names
     return names

@@ -54,7 +54,7 @@ class Analysed:
         problems: sentences about what amplint could not do, beside those of single files.
         unread: its files that Python, or amplint, could not read.
         used: the files of other parts that it depends on besides.
-        asked: what it has asked of the texts of all others, as `Files.asked`.
+        asked: what it has asked of the texts of all others, as `Files.answers`.
         limited: its functions that reached a limit.
     """
 
@@ -151,7 +151,7 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         seen={**linked.seen, **refused},
         unread=frozenset(unread),
         used=files.used,
-        asked=files.asked,
+        asked=files.answers,
     )
 
 

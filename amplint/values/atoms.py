@@ -64,20 +64,20 @@ class LazyEvidence:
     `heard`: is called with it each time that somebody asks, if there is such a one.
     """
 
-    __slots__ = ("_find", "_found", "heard", "order")
+    __slots__ = ("_evidence", "_find", "heard", "order")
 
     def __init__(self, order: tuple[str, int], find: Callable[[], Evidence | None]) -> None:
         self.order = order
         self._find = find
-        self._found: list[Evidence | None] = []
+        self._evidence: list[Evidence | None] = []
         self.heard: Callable[[Evidence | None], None] | None = None
 
     def get(self) -> Evidence | None:
-        if not self._found:
-            self._found.append(self._find())
+        if not self._evidence:
+            self._evidence.append(self._find())
         if self.heard is not None:
-            self.heard(self._found[0])
-        return self._found[0]
+            self.heard(self._evidence[0])
+        return self._evidence[0]
 
 
 Reason = Union[Evidence, LazyEvidence]  # noqa: UP007 - as below
@@ -211,7 +211,7 @@ class Function:
 
     id: str
     bound: Atom | None = None
-    given: int = 0  # positional arguments already given by functools.partial
+    first: int = 0  # the first place that is open: functools.partial fills those before it
     given_names: frozenset[str] = frozenset()
 
 
@@ -226,7 +226,7 @@ class Class:
 class Instance:
     """An instance of a class of the project.
 
-    `given`: what its constructor was given, by parameter, where one call is known to have made it.
+    `inputs`: what its constructor was given, by parameter, where one call is known to have made it.
     A field that holds such a parameter has this value in it, whatever others of its class hold.
     `wrapped`: the dtype of the region in which a framework runs the `forward` of a module.
     `keeps`: whether the framework leaves what that returns as it is, instead of casting it to
@@ -235,7 +235,7 @@ class Instance:
 
     cls: str
     device: Device = NO_DEVICE
-    given: tuple[tuple[str, frozenset[Atom]], ...] = ()
+    inputs: tuple[tuple[str, frozenset[Atom]], ...] = ()
     wrapped: str | None = None
     keeps: bool = False
 
@@ -450,7 +450,7 @@ def evidence_text(thing: object) -> str:
     if isinstance(thing, TensorTree):
         return repr(thing.device.evidence)
     if isinstance(thing, Instance):
-        return f"{thing.device.evidence} {evidence_text(tuple(v for _, v in thing.given))}"
+        return f"{thing.device.evidence} {evidence_text(tuple(v for _, v in thing.inputs))}"
     if isinstance(thing, Object):
         return f"{thing.device.evidence} {evidence_text(thing.holds)}"
     if isinstance(thing, Autocast):

@@ -71,8 +71,8 @@ Item = TypeVar("Item")
 
 def agreed(items: Iterable[Item]) -> Item | None:
     """The one that all of these are; None where they differ, or there are none."""
-    found = {*items}
-    return found.pop() if len(found) == 1 else None
+    distinct = {*items}
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 # ------------------------------------------------------------------------------ of one value
@@ -164,7 +164,7 @@ def normalise(atoms: Iterable[Atom]) -> Value:
     tops = {atom.of for atom in atoms if isinstance(atom, Unknown)}
     if ANYTHING.of in tops:
         return TOP
-    kept: set[Atom] = set()
+    members: set[Atom] = set()
     alternatives = 0
     parts.update({"Instance": join_instances(parts["Instance"])} if "Instance" in parts else {})
     for name, alike in parts.items():
@@ -173,14 +173,14 @@ def normalise(atoms: Iterable[Atom]) -> Value:
         if name in tops:
             continue  # the top is in the part of Unknown
         if len(alike) == 1 or name == "Unknown":
-            kept.update(alike)
+            members.update(alike)
         elif name in MERGES:
-            kept.update(MERGES[name](alike))
+            members.update(MERGES[name](alike))
         elif len(alike) > MAX_IN_TABLE.get(name, len(alike)):
-            kept.update((Unknown(name), Unknown()))
+            members.update((Unknown(name), Unknown()))
         else:
-            kept.update(alike)
-    return frozenset(kept) if alternatives <= MAX_ALTERNATIVES else TOP
+            members.update(alike)
+    return frozenset(members) if alternatives <= MAX_ALTERNATIVES else TOP
 
 
 def part(atom: Atom) -> str:
@@ -284,16 +284,16 @@ def join_instances(instances: list[Any]) -> list[Atom]:
     """Those of one class as one, of which is known what the constructors of all were given."""
     alike: dict[Instance, list[Instance]] = {}
     for instance in instances:
-        alike.setdefault(replace(instance, given=()), []).append(instance)
+        alike.setdefault(replace(instance, inputs=()), []).append(instance)
     return [
-        group[0] if len(group) == 1 else replace(one, given=given_to_all(group))
+        group[0] if len(group) == 1 else replace(one, inputs=given_to_all(group))
         for one, group in alike.items()
     ]
 
 
 def given_to_all(instances: list[Instance]) -> tuple[tuple[str, Value], ...]:
-    first, *others = (instance.given for instance in instances)
-    return tuple(each for each in first if all(each in given for given in others))
+    first, *others = (instance.inputs for instance in instances)
+    return tuple(each for each in first if all(each in inputs for inputs in others))
 
 
 def join_containers(containers: list[Object]) -> Iterable[Object]:
@@ -445,7 +445,7 @@ def inner(atom: Atom) -> tuple[Value, ...]:
     if isinstance(atom, MappingValue):
         return distinct((atom.rest, *(value for _, value in atom.items)))
     if isinstance(atom, Instance):
-        return tuple(value for _, value in atom.given)
+        return tuple(value for _, value in atom.inputs)
     return (atom.holds,) if isinstance(atom, Object) and atom.holds else ()
 
 
@@ -460,22 +460,22 @@ def truncated(value: Value, levels: int, dicts: int = 0) -> Value:
     Args:
         dicts: around the value.
     """
-    kept: list[Atom] = []
+    atoms: list[Atom] = []
     for atom in value:
         if not inner(atom):
-            kept.append(atom)
+            atoms.append(atom)
         elif isinstance(atom, Instance):
-            given = (each for each in atom.given if levels and not is_deeper(each[1], levels - 1))
-            kept.append(replace(atom, given=tuple(given)))
+            inputs = (each for each in atom.inputs if levels and not is_deeper(each[1], levels - 1))
+            atoms.append(replace(atom, inputs=tuple(inputs)))
         elif levels == 0:
-            kept += (Unknown(part(atom)), Unknown())
+            atoms += (Unknown(part(atom)), Unknown())
         elif isinstance(atom, MappingValue):
             crowded = has_too_many_keys(atom, dicts)
-            told = MappingValue(any_value(atom), (), True) if crowded else atom
-            kept.append(with_inside(told, partial(truncated, levels=levels - 1, dicts=dicts + 1)))
+            table = MappingValue(any_value(atom), (), True) if crowded else atom
+            atoms.append(with_inside(table, partial(truncated, levels=levels - 1, dicts=dicts + 1)))
         else:
-            kept.append(with_inside(atom, partial(truncated, levels=levels - 1, dicts=dicts)))
-    return normalise(kept)
+            atoms.append(with_inside(atom, partial(truncated, levels=levels - 1, dicts=dicts)))
+    return normalise(atoms)
 
 
 def with_inside(atom: Atom, change: Callable[[Value], Value]) -> Atom:
@@ -491,8 +491,8 @@ def with_inside(atom: Atom, change: Callable[[Value], Value]) -> Atom:
     if isinstance(atom, MappingValue):
         pairs = tuple((key, changed[id(each)]) for key, each in atom.items)
         return replace(atom, items=pairs, rest=changed[id(atom.rest)])
-    if isinstance(atom, Instance) and atom.given:
-        return replace(atom, given=tuple((name, changed[id(each)]) for name, each in atom.given))
+    if isinstance(atom, Instance) and atom.inputs:
+        return replace(atom, inputs=tuple((name, changed[id(each)]) for name, each in atom.inputs))
     if isinstance(atom, Object) and atom.holds:
         return replace(atom, holds=changed[id(atom.holds)])
     return atom

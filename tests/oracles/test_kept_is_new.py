@@ -169,7 +169,7 @@ def outcome(inference: Inference) -> dict[str, object]:
             if slot.parts
         },
         "edges": inference.calls.edges,
-        "drawn": inference.calls.drawn,
+        "drawn": inference.calls.choices,
         "threads": inference.calls.threads,
         "flags": inference.calls.off_flags,
         "bases": inference.hierarchy.own_bases,

@@ -33,7 +33,7 @@ def said(ask: Callable[[Graph, int], Iterable[int] | None]) -> Ask:
     ("ask", "answers"),
     [
         (said(flow.origins), {"a": {"a"}, f"{BRANCH}return a": {*"ab"}, LOOP: {"a", "None"}}),
-        (said(flow.asked), {"a and not b > 1": {*"ab1"}, f"{BRANCH}return a > 1": {*"ab1"}}),
+        (said(flow.terms), {"a and not b > 1": {*"ab1"}, f"{BRANCH}return a > 1": {*"ab1"}}),
         (said(flow.elements), {"[a, b]": {*"ab"}, "(a,)": {"a"}, "()": set(), "a": None}),
         (said(lambda g, n: [flow.whole(g, n)]), {"a[0][b]": {"a"}, "a.b": {"b"}}),
         (flow.is_carried, {LOOP: True, f"{BRANCH}return a": False, "a": False}),

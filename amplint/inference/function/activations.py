@@ -36,8 +36,8 @@ def activations(graph: Graph) -> frozenset[int]:
     floating = {n for node in graph.nodes for n in used_as_floats(graph, node)}
     others = {n for node in graph.nodes for n in used_otherwise(graph, node)}
     others |= used_as_numbers(graph, is_constructor=False)
-    taken = views.of(floating) - views.of(others)
-    return frozenset(n for n in taken if NO_ACTIVATION.search(graph.nodes[n].data) is None)
+    parameters = views.of(floating) - views.of(others)
+    return frozenset(n for n in parameters if NO_ACTIVATION.search(graph.nodes[n].data) is None)
 
 
 def layers_given(graph: Graph, parameter: int) -> frozenset[str]:
@@ -63,13 +63,13 @@ class Views(dict[int, frozenset[int]]):
 
 
 def views_of(graph: Graph) -> Views:
-    found = Views()
+    views = Views()
     for number, node in enumerate(graph.nodes):
         if node.op == ops.PARAM:
-            found[number] = frozenset({number})
-        elif sources := found.of(viewed(graph, number)):
-            found[number] = sources
-    return found
+            views[number] = frozenset({number})
+        elif sources := views.of(viewed(graph, number)):
+            views[number] = sources
+    return views
 
 
 def viewed(graph: Graph, number: int) -> tuple[int, ...]:
@@ -112,15 +112,15 @@ def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
     name, receiver = method_called(graph, call)
     if path.startswith(FUNCTIONS):
         canonical = f"torch.nn.functional.{name}" if "F." in path else f"torch.{name}"
-        given = [*call.positional, *elements_of(graph, call.positional)]
+        operands = [*call.positional, *elements_of(graph, call.positional)]
     else:
-        canonical, given = f"Tensor.{name}", [receiver, *call.positional]
+        canonical, operands = f"Tensor.{name}", [receiver, *call.positional]
     if name == "type_as":
         yield from call.positional
     elif canonical in EQUAL_DTYPES:
-        yield from given
+        yield from operands
     elif computes_floats(canonical):
-        yield from given[:1]
+        yield from operands[:1]
 
 
 def computes_floats(name: str) -> bool:

@@ -92,8 +92,8 @@ class AttributeReads(FramePart):
                 return one(Method(atom, name))
             return UNKNOWN
         if isinstance(atom, Module):
-            found = infer.names.module_name(atom.path, name)
-            return UNKNOWN if found is None else found
+            value = infer.names.module_name(atom.path, name)
+            return UNKNOWN if value is None else value
         if isinstance(atom, Object) and atom.kind == "options":
             # Others may have set it to something else: `args.world_size = ...`.
             return join([self.access.read(Key("option", "", name)), UNKNOWN])
@@ -106,10 +106,10 @@ class AttributeReads(FramePart):
         if isinstance(atom, Unknown):
             if name in MEASURED:
                 return join([UNKNOWN, self.frame.applied(transfer.attribute, node, Tensor(), name)])
-            known = name in (MODULE_CONVERSIONS | LEGACY_NAMES) or infer.hierarchy.module_methods(
-                name
-            )
-            return one(Method(Unknown(), name)) if known else UNKNOWN
+            has_method = name in (
+                MODULE_CONVERSIONS | LEGACY_NAMES
+            ) or infer.hierarchy.module_methods(name)
+            return one(Method(Unknown(), name)) if has_method else UNKNOWN
         if isinstance(atom, Symbol):
             dotted = f"{atom.name}.{name}"
             path = infer.names.modules.absolute(dotted, self.facts.path)
@@ -125,10 +125,10 @@ class AttributeReads(FramePart):
         device = self.frame.usual_device(node, "saved by `forward` for `backward`")
         presumed = one(Tensor(device=device))
         key = Key("field", self.facts.cls or "", SAVED)
-        seen = only(self.access.read(key)) if self.facts.cls is not None else None
-        if not isinstance(seen, Sequence) or seen.items is None:
+        atom = only(self.access.read(key)) if self.facts.cls is not None else None
+        if not isinstance(atom, Sequence) or atom.items is None:
             return one(Sequence(None, presumed))
-        items = tuple(item if is_of_cpu(item) else presumed for item in seen.items)
+        items = tuple(item if is_of_cpu(item) else presumed for item in atom.items)
         return one(Sequence(items, BOTTOM))
 
     def note_saved(self, arguments: Arguments, node: Node) -> None:
@@ -144,7 +144,7 @@ class AttributeReads(FramePart):
         ids = infer.hierarchy.methods(instance.cls, name)
         if ids:
             instance = replace(
-                instance, given=()
+                instance, inputs=()
             )  # a method knows nothing of what `self` was given
             results: list[Value] = []
             for identity in ids:
@@ -206,23 +206,23 @@ class AttributeReads(FramePart):
         infer = self.inference
         makers = (
             infer.hierarchy.methods(instance.cls, "__init__", overridden=False)
-            if instance.given
+            if instance.inputs
             else []
         )
-        if not instance.given or len(makers) > 1:
+        if not instance.inputs or len(makers) > 1:
             return BOTTOM
         # Of a dataclass, the constructor is generated.
         key = Key("kept", str(infer.functions[makers[0]].cls if makers else instance.cls), name)
         parameter = constant(self.access.read(key))
-        given = next((value for p, value in instance.given if p == parameter), None)
-        if given is None:
+        argument = next((value for p, value in instance.inputs if p == parameter), None)
+        if argument is None:
             return BOTTOM
         constructors = self.access.sites_of(key).keys()
         stored = [
             self.access.read_without(Key("field", cls, name), constructors)
             for cls in infer.hierarchy.mro(instance.cls)
         ]
-        return join([given, *stored])
+        return join([argument, *stored])
 
     def decorated_method(self, identity: str, instance: Instance) -> Value:
         """The method bound to the instance, through decorators of the project."""

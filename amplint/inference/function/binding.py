@@ -62,8 +62,8 @@ class ArgumentBinding(FramePart):
         if arguments.more_keywords:
             return True
         by_name = (*positional, *(p for p in facts.params if p.kind == "keyword"))
-        given = filled | arguments.keywords.keys()
-        missing = any(not p.has_default and p.name not in given for p in by_name)
+        names = filled | arguments.keywords.keys()
+        missing = any(not p.has_default and p.name not in names for p in by_name)
         strange = not arguments.keywords.keys() <= {p.name for p in by_name}
         return not missing and not (strange and "starstar" not in kinds)
 
@@ -119,16 +119,16 @@ class ArgumentBinding(FramePart):
         facts = self.inference.functions[makers[0]]
         if len(facts.params) > MAX_IDENTIFIED:
             return ()
-        given = self.given(Function(makers[0], Instance(str(facts.cls))), arguments)
+        values = self.by_parameter(Function(makers[0], Instance(str(facts.cls))), arguments)
         return tuple(
-            (p.name, given[p.name])
+            (p.name, values[p.name])
             for p in facts.params
-            if p.name in given
-            and tells_apart(given[p.name])
-            and not (p.annotated and is_unknown(given[p.name]))  # the annotation knows more
+            if p.name in values
+            and tells_apart(values[p.name])
+            and not (p.annotated and is_unknown(values[p.name]))  # the annotation knows more
         )
 
-    def given(self, function: Function, arguments: Arguments) -> dict[str, Value]:
+    def by_parameter(self, function: Function, arguments: Arguments) -> dict[str, Value]:
         """The parameters of a function as a call fills them, constant defaults included."""
         facts = self.inference.functions[function.id]
         filled = {p.name: self.constant_default(p) for p in facts.params if p.constant_default}
@@ -160,8 +160,8 @@ class ArgumentBinding(FramePart):
             *by_keyword(params, filled, arguments),
         ]
         # What a call leaves out is what the default says; elsewhere the default is not what it is.
-        given = filled | arguments.keywords.keys() | function.given_names
-        left_out = [p for p in params if p.has_default and p.name not in given]
+        names = filled | arguments.keywords.keys() | function.given_names
+        left_out = [p for p in params if p.has_default and p.name not in names]
         contributed += ((p.name, self.default_of(facts.id, p)) for p in left_out)
         for name, value in contributed:
             self.access.write(Key("param", facts.id, name), self.frame.here, value)
@@ -174,7 +174,7 @@ class ArgumentBinding(FramePart):
         """The parameters that a call can give by place: without the receiver that a method has, and
         what `functools.partial` has given."""
         positional = self.inference.functions[function.id].positional
-        return positional[self.is_bound(function) + function.given :]
+        return positional[self.is_bound(function) + function.first :]
 
     def fill_fields(self, cls: str, arguments: Arguments) -> None:
         """A dataclass or NamedTuple: its fields are what the call passes, in order."""
@@ -193,14 +193,14 @@ class ArgumentBinding(FramePart):
 
     def identified_by_fields(self, cls: str, arguments: Arguments) -> tuple[tuple[str, Value], ...]:
         """The value that `identified` has for a dataclass or NamedTuple."""
-        given = self.fields_given(cls, arguments)
-        if arguments.unsure or len(given) > MAX_IDENTIFIED:
+        values = self.fields_given(cls, arguments)
+        if arguments.unsure or len(values) > MAX_IDENTIFIED:
             return ()
-        told = {name: value for name, value in given.items() if tells_apart(value)}
+        distinct = {name: value for name, value in values.items() if tells_apart(value)}
         # Of what is given and not known, the annotation may say more.
         return tuple(
             (name, join([value, self.declared_field(cls, name)]) if is_unknown(value) else value)
-            for name, value in told.items()
+            for name, value in distinct.items()
         )
 
     def declared_field(self, cls: str, name: str) -> Value:
@@ -222,9 +222,9 @@ def by_place(
     Args:
         positional: those of the parameters that can be given so.
     """
-    given = arguments.positional
-    yield from zip((p.name for p in positional), given, strict=False)
-    rest = given[len(positional) :]
+    values = arguments.positional
+    yield from zip((p.name for p in positional), values, strict=False)
+    rest = values[len(positional) :]
     for p in params if rest else ():
         if p.kind == "star":
             # Each at its place, so that `f(*args)` passes each parameter its own.

@@ -120,9 +120,9 @@ class Calls(FramePart):
                 results.append(self.call_overridden(arguments, node))
             else:
                 results.append(self.call(atom, arguments, node))
-        made = join(results)
-        self.note_move(node, made)
-        return made
+        result = join(results)
+        self.note_move(node, result)
+        return result
 
     def note_move(self, node: Node, moved: Value) -> None:
         """`self.model.to(device)` moves the module that the field holds, in place."""
@@ -145,12 +145,12 @@ class Calls(FramePart):
         owner = self.frame.of(callee.operands[0])
         for identity, instance in self.many_methods(owner, callee.data):
             self.call_function(Function(identity, instance), arguments, node)
-        made = self.call(Unknown(), arguments, node)
+        value = self.call(Unknown(), arguments, node)
         likely = LIKELY_OWNERS.get(callee.data)
         return (
-            join([made, self.frame.called(Method(likely, callee.data), arguments, node)])
+            join([value, self.frame.called(Method(likely, callee.data), arguments, node)])
             if likely
-            else made
+            else value
         )
 
     def cast_of_unknown(self, atom: Atom, arguments: Arguments, node: Node) -> Value | None:
@@ -169,9 +169,9 @@ class Calls(FramePart):
             return self.frame.called(whole, arguments, node) if is_cast else None
         if not isinstance(atom.of, Unknown):
             return None
-        made = LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
-        if made is not None:  # `get_accelerator().FloatTensor([norm])`
-            return one(Tensor(made[0]))
+        legacy = LEGACY_CONSTRUCTORS.get(f"torch.{atom.name}")
+        if legacy is not None:  # `get_accelerator().FloatTensor([norm])`
+            return one(Tensor(legacy[0]))
         if atom.name not in MODULE_CONVERSIONS:
             return None
         if atom.name in MOVES and self.is_moved_tensor(node):
@@ -245,18 +245,18 @@ class Calls(FramePart):
                 if infer.hierarchy.library_bases(atom.id) & DICTS:
                     return self.frame.called(Symbol("builtins.dict"), arguments, node)
                 self.binding.fill_fields(atom.id, arguments)
-            given = self.binding.identified(atom.id, makers, arguments)
+            inputs = self.binding.identified(atom.id, makers, arguments)
             contexts = self.contexts_of(atom.id, makers, arguments, node)
             if contexts:
-                return join([one(Instance(atom.id, given=given)), contexts])
+                return join([one(Instance(atom.id, inputs=inputs)), contexts])
             if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers):
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.frame.site(node)
                 )
                 if makers and device.pinned:  # a constructor may hand on a `collate_fn` of its own
                     device = replace(device, pinned=False, pinned_within=True)
-                return one(Instance(atom.id, device, given))
-            return one(Instance(atom.id, given=given))
+                return one(Instance(atom.id, device, inputs))
+            return one(Instance(atom.id, inputs=inputs))
         if isinstance(atom, Instance):
             return self.call_instance(atom, arguments, node)
         if isinstance(atom, Method) and isinstance(atom.of, Instance):
@@ -269,8 +269,8 @@ class Calls(FramePart):
                 opened = self.opened_by_base(atom.of.cls, arguments, node)
                 if opened:
                     self.access.write(Key("context", self.facts.id), self.frame.here, opened)
-            known = self.frameworks.given_by(atom, node)
-            return known if known is not None else self.frame.called(atom, arguments, node)
+            value = self.frameworks.given_by(atom, node)
+            return value if value is not None else self.frame.called(atom, arguments, node)
         if isinstance(atom, Method) and is_executor(atom.of) and atom.name in libraries.EXECUTES:
             self.execute(atom.name, arguments)
         if isinstance(atom, Object) and atom.holds:
@@ -314,10 +314,10 @@ class Calls(FramePart):
             return contexts
         # All instances of a class have one value there. Where that does not say whether the region
         # is on, what this one is given does.
-        given = self.binding.given(Function(makers[0], Instance(cls)), arguments)
-        told = {k: v for k, v in given.items() if k == "enabled" and constant(v) is not None}
+        values = self.binding.by_parameter(Function(makers[0], Instance(cls)), arguments)
+        switch = {k: v for k, v in values.items() if k == "enabled" and constant(v) is not None}
         return frozenset(
-            transfer.with_options(a, told, unsure=False)
+            transfer.with_options(a, switch, unsure=False)
             if isinstance(a, Autocast) and a.enabled is None
             else a
             for a in contexts
@@ -333,7 +333,7 @@ class Calls(FramePart):
     def collated(self, loader: Value, collate: Value) -> Value:
         """A loader, whose batches are on the device if its `collate_fn` moves all tensors there."""
         returned = self.returned(i for function in ordered(collate) for i in self.run_by(function))
-        parts = reachable(returned, held)
+        parts = reachable(returned, contents)
         return with_batches(loader, [a for a in parts if isinstance(a, Tensor | TensorTree)])
 
     def stacked(self, loader: Value, dataset: Value) -> Value:
@@ -344,7 +344,7 @@ class Calls(FramePart):
             return loader
         methods = self.inference.hierarchy.methods
         returned = self.returned(i for cls in sorted(classes) for i in methods(cls, "__getitem__"))
-        parts = [a for a in reachable(returned, held) if not isinstance(a, Sequence | Mapping)]
+        parts = [a for a in reachable(returned, contents) if not isinstance(a, Sequence | Mapping)]
         tensors = [a for a in parts if isinstance(a, Tensor | TensorTree)]
         return with_batches(loader, tensors) if len(tensors) == len(parts) else loader
 
@@ -358,9 +358,9 @@ class Calls(FramePart):
             return self.inference.hierarchy.methods(function.cls, "__call__")
         return [function.id] if isinstance(function, Function) else []
 
-    def enter_held(self, held: Value, node: Node) -> None:
+    def enter_held(self, modules: Value, node: Node) -> None:
         """Calling a Sequential calls what it holds; what each is given is not followed."""
-        for atom in ordered(held):
+        for atom in ordered(modules):
             if isinstance(atom, Instance):
                 for identity in self.inference.hierarchy.methods(atom.cls, "forward"):
                     self.binding.enter(identity, node, None, None)
@@ -368,9 +368,9 @@ class Calls(FramePart):
     def apply_function(self, function: Class, arguments: Arguments, node: Node) -> Value:
         """`Function.apply(x)`: its `forward`, with a context in front."""
         context = one(Object("context", AUTOGRAD_FUNCTION))
-        given = replace(arguments, positional=(context, *arguments.positional))
+        with_context = replace(arguments, positional=(context, *arguments.positional))
         ids = self.inference.hierarchy.methods(function.id, "forward", overridden=False)
-        return join(self.call_function(Function(i), given, node) for i in ids) or UNKNOWN
+        return join(self.call_function(Function(i), with_context, node) for i in ids) or UNKNOWN
 
     def run_closure(self, arguments: Arguments, node: Node) -> None:
         """`optimizer.step(closure)` calls the closure, whatever the optimizer is."""
@@ -415,11 +415,11 @@ class Calls(FramePart):
         if maker is not None and maker.builds == "lists":
             return self.called_with_each(arguments, node)
         if name == "builtins.getattr" and len(arguments.positional) >= 2:
-            owner, given = arguments.positional[:2]
-            attribute = constant(given)
+            owner, key = arguments.positional[:2]
+            attribute = constant(key)
             if isinstance(attribute, str):
-                found = [self.attributes.attribute(a, attribute, node) for a in ordered(owner)]
-                return join([*found, *arguments.positional[2:3]])
+                values = [self.attributes.attribute(a, attribute, node) for a in ordered(owner)]
+                return join([*values, *arguments.positional[2:3]])
             written = self.name_written(node)
             names = self.names_given(written)
             if names:
@@ -434,8 +434,8 @@ class Calls(FramePart):
 
     def called_with_each(self, arguments: Arguments, node: Node) -> Value:
         """A list for each result of the first argument, called with the elements of the others."""
-        given = tuple(transfer.iterate(value) for value in arguments.positional[1:])
-        inner = replace(arguments, positional=given)
+        elements = tuple(transfer.iterate(value) for value in arguments.positional[1:])
+        inner = replace(arguments, positional=elements)
         work = arguments.positional[0] if arguments.positional else BOTTOM
         results = join(self.call(atom, inner, node) for atom in ordered(work))
         rows = [a.items for a in results if isinstance(a, Sequence) and a.items is not None]
@@ -457,13 +457,13 @@ class Calls(FramePart):
         """Ex) executor.submit(work, x), pool.map(work, xs)"""
         work, rest = arguments.positional[:1], arguments.positional[1:]
         if method == "submit":
-            given = replace(arguments, positional=rest)
+            inputs = replace(arguments, positional=rest)
         elif method in ("map", "imap", "imap_unordered", "map_async"):
-            given = Arguments(tuple(transfer.iterate(value) for value in rest))
+            inputs = Arguments(tuple(transfer.iterate(value) for value in rest))
         else:
             packed = rest[0] if rest else BOTTOM
-            given = unpacked(transfer.iterate(packed) if method.startswith("star") else packed)
-        self.hand_over(join(work), given)
+            inputs = unpacked(transfer.iterate(packed) if method.startswith("star") else packed)
+        self.hand_over(join(work), inputs)
 
     def hand_over(self, work: Value, arguments: Arguments) -> None:
         """Another thread runs this, in no region, and nobody need wait for it: it is not called."""
@@ -497,12 +497,12 @@ class Calls(FramePart):
     def dispatched(self, function: Function, arguments: Arguments, node: Node) -> None:
         """Enter the methods that a function finds by the constants of this call."""
         cases = self.access.dispatches(function.id)
-        given = self.binding.given(function, arguments) if cases else {}
+        values = self.binding.by_parameter(function, arguments) if cases else {}
         for (_, parameter, name), methods in cases.items():
-            if constant(given.get(parameter)) == name:
+            if constant(values.get(parameter)) == name:
                 for identity in sorted(methods):
                     self.binding.enter(identity, node, None, None)
-                    self.access.calls.drawn.setdefault(self.frame.here, set()).add(identity)
+                    self.access.calls.choices.setdefault(self.frame.here, set()).add(identity)
 
     def many_methods(
         self, owner: Value, name: str, few: int = MAX_ALTERNATIVES
@@ -521,8 +521,8 @@ class Calls(FramePart):
         """The constants that calls give for a parameter: the events that a trainer fires."""
         if number < 0 or self.graph.nodes[number].op != ops.PARAM:
             return []
-        given = self.access.given_strings(self.facts.id, self.graph.nodes[number].data)
-        return given if len(given) <= MAX_EVENTS else []
+        names = self.access.given_strings(self.facts.id, self.graph.nodes[number].data)
+        return names if len(names) <= MAX_EVENTS else []
 
     def hands_on(self, makers: Iterable[str]) -> bool:
         """Whether all constructors take any keywords, to hand them on to that of the base."""
@@ -543,14 +543,14 @@ class Calls(FramePart):
 
     def partial(self, arguments: Arguments, node: Node) -> Value:
         results: list[Value] = []
-        given = arguments.positional[1:]
+        rest = arguments.positional[1:]
         for atom in ordered(arguments.positional[0]):
             if isinstance(atom, Function):
-                self.binding.bind(atom, replace(arguments, positional=given))
+                self.binding.bind(atom, replace(arguments, positional=rest))
                 names = atom.given_names | frozenset(arguments.keywords)
-                results.append(one(replace(atom, given=atom.given + len(given), given_names=names)))
+                results.append(one(replace(atom, first=atom.first + len(rest), given_names=names)))
             elif isinstance(atom, Symbol) and atom.name in libraries.AUTOCASTS:
-                inner = replace(arguments, positional=given)
+                inner = replace(arguments, positional=rest)
                 results.append(
                     one(
                         transfer.autocast(
@@ -634,7 +634,7 @@ def entered_by_calls(graph: Graph) -> set[int]:
     }
 
 
-def held(atom: Atom) -> Iterator[Atom]:
+def contents(atom: Atom) -> Iterator[Atom]:
     """The values that lie in a container."""
     return (each for value in inner(atom) for each in ordered(value))
 
@@ -657,8 +657,8 @@ def is_executor(atom: Atom) -> bool:
 
 def unpacked(value: Value | None) -> Arguments:
     """The arguments that a tuple holds."""
-    given = only(value or BOTTOM)
-    items = given.items if isinstance(given, Sequence) else None
+    atom = only(value or BOTTOM)
+    items = atom.items if isinstance(atom, Sequence) else None
     return Arguments(items or (), stars=items is None)
 
 

@@ -111,7 +111,7 @@ class Evaluation(FramePart):
             # What it calls in other regions than before says so itself: see `Store.write_region`.
             if self.inference.unseen.presumption.is_any:  # it may be of a training, or call one
                 self.access.regions_may_change()
-        regions.known = state.regions
+        regions.by_block = state.regions
         self.scope = scope
         self.changed: set[int] = set()
         number_of_nodes = len(self.values)
@@ -123,15 +123,15 @@ class Evaluation(FramePart):
         else:
             for number in dirty:
                 self.behind[number] = 1
-        passes, left = 0, True
-        while left and (passes == 0 or component is not None):
+        passes, any_behind = 0, True
+        while any_behind and (passes == 0 or component is not None):
             passes += 1
             has_to_end = turn > MAX_TURNS or passes > MAX_PASSES
             self.growing = component if component and has_to_end else ()
             self.waiting, self.behind = self.behind, self.waiting
-            left = self.propagate()
-        if left:
-            behind = [number for number, left in enumerate(self.behind) if left]
+            any_behind = self.propagate()
+        if any_behind:
+            behind = [number for number, flag in enumerate(self.behind) if flag]
             self.access.leave(self.facts.id, behind)
         # What others read of a component was taken for nothing before its first turn.
         self.publish(WHOLE in dirty or turn == 1)
@@ -141,7 +141,7 @@ class Evaluation(FramePart):
         whether some node was left behind: at the start of a loop, whose end is changed."""
         state, waiting, behind, values = self.state, self.waiting, self.behind, self.values
         dependents, contexts, scope = state.dependents, state.contexts, self.scope
-        left = False
+        any_behind = False
         number = waiting.find(1)
         while number >= 0:
             waiting[number] = 0
@@ -164,9 +164,9 @@ class Evaluation(FramePart):
                         waiting[each] = 1
                     else:
                         behind[each] = 1
-                        left = True
+                        any_behind = True
             number = waiting.find(1, number + 1)
-        return left
+        return any_behind
 
     def evaluated(self, number: int) -> Value:
         """The value of a node, as far as its operands are known."""
@@ -205,7 +205,7 @@ class Evaluation(FramePart):
 
         A module of another file may be moved there, and what that says is no part of its interface.
         """
-        infer, made, path = self.inference, self.frame.of(network), self.facts.path
+        infer, value, path = self.inference, self.frame.of(network), self.facts.path
 
         def is_own(atom: Atom) -> bool:
             if isinstance(atom, Instance):
@@ -213,7 +213,7 @@ class Evaluation(FramePart):
                 return infer.hierarchy.is_module(atom.cls) and files == {path}
             return isinstance(atom, Object) and atom.kind == "module" and atom.device.kind is None
 
-        return bool(made) and all(map(is_own, made)) and not speaks_of_devices(infer.files[path])
+        return bool(value) and all(map(is_own, value)) and not speaks_of_devices(infer.files[path])
 
     def publish(self, whole: bool) -> None:
         """Write what others may read of this function, where it has changed."""
@@ -303,9 +303,9 @@ class Evaluation(FramePart):
     def op_phi(self, node: Node) -> Value:
         start = self.frame.marks.starts.get(self.frame.number)
         if start is not None:
-            left = join(self.values[n] for n in node.operands if n != start)
-            if any(isinstance(atom, Tensor) for atom in left):
-                return left
+            value = join(self.values[n] for n in node.operands if n != start)
+            if any(isinstance(atom, Tensor) for atom in value):
+                return value
         return join(self.frame.operands(node))
 
     def op_name(self, node: Node) -> Value:
@@ -497,9 +497,9 @@ class Evaluation(FramePart):
                 if row is not None:
                     results.append(transfer.iterate_atom(row))
                 elif self.inference.hierarchy.methods(atom.cls, "__iter__"):
-                    made = self.call_dunder(atom, "__iter__", Arguments(), node)
-                    if not any(isinstance(a, Instance) for a in made):
-                        results.append(transfer.iterate(made) if made else made)
+                    iterator = self.call_dunder(atom, "__iter__", Arguments(), node)
+                    if not any(isinstance(a, Instance) for a in iterator):
+                        results.append(transfer.iterate(iterator) if iterator else iterator)
                     else:
                         results.append(UNKNOWN)
                 elif self.inference.hierarchy.is_loader(atom.cls):
@@ -521,8 +521,8 @@ class Evaluation(FramePart):
         results: list[Value] = []
         for atom in ordered(self.frame.of(node.operands[0])):
             if isinstance(atom, Instance):
-                made = self.call_dunder(atom, "__enter__", Arguments(), node)
-                results.append(made)
+                context = self.call_dunder(atom, "__enter__", Arguments(), node)
+                results.append(context)
             elif isinstance(atom, Object | Sequence):
                 results.append(one(atom))  # `with tqdm(loader) as bar`
             else:
@@ -566,14 +566,14 @@ class Evaluation(FramePart):
             return UNKNOWN
         value = one(Function(identity))
         for decorator in reversed(decorators):
-            made: list[Value] = []
+            functions: list[Value] = []
             for atom in ordered(decorator):
                 if isinstance(atom, Class) or self.calls.run_by(atom):
                     result = self.calls.call(atom, Arguments((value,)), node)
-                    made.append(frozenset(a for a in result if isinstance(a, Function)))
+                    functions.append(frozenset(a for a in result if isinstance(a, Function)))
                     if isinstance(atom, Function) and self.decorates_many(atom):
-                        made.append(value)
-            value = join(made) or value
+                        functions.append(value)
+            value = join(functions) or value
         return value
 
     def compiles_kernel(self, number: int) -> bool:
@@ -594,11 +594,11 @@ class Evaluation(FramePart):
     def op_default(self, node: Node) -> Value:
         value = self.frame.of(node.operands[0])
         # `device=torch.device("cpu")` is what nobody has chosen, as `device="cpu"` is.
-        chosen = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
+        default = frozenset(a for a in value if not (isinstance(a, Device) and a.kind == CPU.kind))
         site = self.frame.here
-        self.access.write(Key("default", *node.data), site, chosen)
+        self.access.write(Key("default", *node.data), site, default)
         # A callback by default is what users of a library run, whatever the library passes itself.
-        functions = frozenset(a for a in chosen if isinstance(a, Function))
+        functions = frozenset(a for a in default if isinstance(a, Function))
         if functions:
             self.access.write(Key("param", *node.data), site, functions)
         return value
@@ -672,5 +672,5 @@ def is_context(value: Value) -> bool:
 def holds_instance(atom: Atom) -> bool:
     """Whether this is an instance of a class of the project, or a container of such."""
     if isinstance(atom, Sequence | MappingValue):
-        return any(holds_instance(held) for value in inner(atom) for held in value)
+        return any(holds_instance(part) for value in inner(atom) for part in value)
     return isinstance(atom, Instance)

@@ -61,9 +61,9 @@ class FrameworkCalls(FramePart):
 
     def note_precision(self, name: str, arguments: Arguments) -> None:
         """`Trainer(precision="16-mixed")`: the region that a framework opens around methods."""
-        chosen = transfer.precision_asked(name, arguments, self.frame.models)
-        if chosen is not None:
-            self.ask_framework(chosen.framework, chosen.dtype)
+        precision = transfer.precision_asked(name, arguments, self.frame.models)
+        if precision is not None:
+            self.ask_framework(precision.framework, precision.dtype)
 
     def ask_framework(self, framework: str, dtype: str | None) -> None:
         site = self.frame.here
@@ -74,16 +74,16 @@ class FrameworkCalls(FramePart):
         for row in self.frame.models.wrappers(name):
             if row.method is not None:
                 continue
-            given = arguments.get(row.argument, row.position) or BOTTOM
+            argument = arguments.get(row.argument, row.position) or BOTTOM
             if row.told_by is None:
-                told = transfer.precision_asked(name, arguments, self.frame.models)
+                precision = transfer.precision_asked(name, arguments, self.frame.models)
             else:
                 named = node.argument(None, row.told_by)
                 several = map(self.told_by, node.positional if named < 0 else [named])
-                told = next(filter(None, several), None)
-            self.note_run(self.made(given) if row.made else given, row, told)
+                precision = next(filter(None, several), None)
+            self.note_run(self.modules_from(argument) if row.made else argument, row, precision)
 
-    def note_run(self, modules: Value, row: Wrapper, told: ChosenPrecision | None) -> None:
+    def note_run(self, modules: Value, row: Wrapper, precision: ChosenPrecision | None) -> None:
         """A framework is given modules to run, and a precision for them."""
         framework = self.frame.models.framework_of(row)
         for atom in ordered(modules):
@@ -96,18 +96,18 @@ class FrameworkCalls(FramePart):
                     *forward,
                     *self.inference.hierarchy.run_in_region(atom.cls, framework),
                 }:
-                    self.access.write(Key("trainer", each), site, text(precision_of(told)))
+                    self.access.write(Key("trainer", each), site, text(precision_of(precision)))
 
-    def made(self, makers: Value) -> Value:
+    def modules_from(self, makers: Value) -> Value:
         """The modules that functions make, or classes that are called in their place."""
-        found: list[Value] = []
+        modules: list[Value] = []
         for atom in ordered(makers):
             if isinstance(atom, Function):
                 self.access.need(atom.id)
-                found.append(self.access.read(Key("return", atom.id)))
+                modules.append(self.access.read(Key("return", atom.id)))
             elif isinstance(atom, Class):
-                found.append(one(Instance(atom.id)))
-        return join(found)
+                modules.append(one(Instance(atom.id)))
+        return join(modules)
 
     def note_method(self, node: Node) -> None:
         """`Trainer(precision="16-mixed").fit(model)`, `Learner(data, model).to_fp16()`: what is
@@ -122,9 +122,9 @@ class FrameworkCalls(FramePart):
                 self.note_asked(name, method, built)
                 for row in self.frame.models.wrappers(name):
                     if row.method == method:
-                        module = node.argument(row.position, row.argument)
-                        told = self.told_by(number)
-                        self.note_run(self.frame.of(module) if module >= 0 else BOTTOM, row, told)
+                        at = node.argument(row.position, row.argument)
+                        precision = self.told_by(number)
+                        self.note_run(self.frame.of(at) if at >= 0 else BOTTOM, row, precision)
             # `Learner(data, model).to_fp16().to_bf16()` asks the learner.
             name, owner = method_called(self.graph, built)
             number = self.built_by(owner) if name in self.frame.models.asking else -1
@@ -148,13 +148,13 @@ class FrameworkCalls(FramePart):
 
     def names_called(self, call: Node) -> list[str]:
         """The names of libraries that a call may mean, those of a class of the project included."""
-        found: list[str] = []
+        names: list[str] = []
         for atom in ordered(self.frame.of(call.operands[0])):
             if isinstance(atom, Symbol):
-                found.append(atom.name)
+                names.append(atom.name)
             elif isinstance(atom, Class):
-                found += sorted(self.inference.hierarchy.library_bases(atom.id))
-        return found
+                names += sorted(self.inference.hierarchy.library_bases(atom.id))
+        return names
 
     def told_by(self, number: int) -> ChosenPrecision | None:
         """The precision that a call in this function asks for, of which a node holds the result;
@@ -167,7 +167,7 @@ class FrameworkCalls(FramePart):
             return None
         call = self.graph.nodes[number]
 
-        def given(argument: str, position: int | None) -> object:
+        def option(argument: str, position: int | None) -> object:
             at = call.argument(position, argument)
             if at < 0:
                 return None
@@ -177,10 +177,10 @@ class FrameworkCalls(FramePart):
         names = self.names_called(call)
         if len(names) != 1 or shape.leading < shape.positional or "**" in shape.keywords:
             return None
-        chosen = self.frame.models.precision(names[0], given)
-        if chosen is None and self.frame.models.takes_precision(names[0]):
+        precision = self.frame.models.precision(names[0], option)
+        if precision is None and self.frame.models.takes_precision(names[0]):
             return ChosenPrecision("", NOT_ASKED)
-        return chosen if chosen is not None and chosen.sure else None
+        return precision if precision is not None and precision.sure else None
 
     def note_made(self, cls: str, arguments: Arguments, node: Node) -> None:
         """An instance of a class is made: where the class derives from one of a framework, the
@@ -204,7 +204,7 @@ class FrameworkCalls(FramePart):
             return
         site = self.frame.here
         for atom in ordered(arguments.get("hook", 0) or BOTTOM):
-            if isinstance(atom, Function) and not atom.given:
+            if isinstance(atom, Function) and not atom.first:
                 self.access.write(Key("hook", atom.id), site, one(Host("str", method, True)))
                 self.access.need(atom.id)
 
@@ -213,9 +213,9 @@ def text(constant: str) -> Value:
     return one(Host("str", constant, True))
 
 
-def precision_of(told: ChosenPrecision | None) -> str:
+def precision_of(precision: ChosenPrecision | None) -> str:
     """The precision of one trainer, as it is kept."""
-    return NOT_SEEN if told is None else told.dtype or ""
+    return NOT_SEEN if precision is None else precision.dtype or ""
 
 
 def constant_of(node: Node) -> object:

@@ -36,11 +36,11 @@ def narrow(value: Value, kind: str, classes: Value, models: Models) -> Value:
     if kind in ("not none", "true"):
         return frozenset(a for a in value if a != NONE)
     if kind == "tensor":
-        kept = frozenset(a for a in value if isinstance(a, Tensor | TensorTree))
-        return kept or (BOTTOM if is_host(value, PLAIN) else one(Tensor()))
+        tensors = frozenset(a for a in value if isinstance(a, Tensor | TensorTree))
+        return tensors or (BOTTOM if is_host(value, PLAIN) else one(Tensor()))
     if kind == "not tensor":
-        left = frozenset(a for a in value if not isinstance(a, Tensor))
-        return with_forms(left, TREE_FORMS - {"tensor"}) or UNKNOWN
+        others = frozenset(a for a in value if not isinstance(a, Tensor))
+        return with_forms(others, TREE_FORMS - {"tensor"}) or UNKNOWN
     if kind in ("on cuda", "on cpu"):
         elsewhere = "cpu" if kind == "on cuda" else ACCELERATOR
         # Where the device is known to be the other one, the branch is not taken.
@@ -67,9 +67,9 @@ def narrow_dtype(value: Value, dtypes: Value, holds: bool) -> Value:
         return value
     those = frozenset[str]().union(*named)
     return frozenset(
-        left
+        part
         for atom in value
-        if (left := with_dtypes(atom, those, holds) if isinstance(atom, Tensor) else atom)
+        if (part := with_dtypes(atom, those, holds) if isinstance(atom, Tensor) else atom)
     )
 
 
@@ -91,15 +91,15 @@ def with_dtypes(tensor: Tensor, those: frozenset[str], among: bool) -> Tensor | 
     """The tensor with a dtype that is among some, or is not; None where it has none that is left.
     Of a tensor that may have any dtype, a test says that of the path on which it is known."""
 
-    def left(dtype: str | None) -> str | None:
+    def remaining(dtype: str | None) -> str | None:
         old = alternatives(dtype) if dtype is not None else frozenset[str]()
         new = old & those if among else old - those
         return dtype if new == old else covering(new) if new else None
 
-    dtype = left(tensor.dtype)
+    dtype = remaining(tensor.dtype)
     if tensor.dtype is not None and dtype is None:
         return None
-    return replace(tensor, dtype=dtype, half=left(tensor.half))
+    return replace(tensor, dtype=dtype, half=remaining(tensor.half))
 
 
 PLAIN = frozenset({"int", "float", "bool", "number", "str"})
@@ -143,18 +143,18 @@ def with_forms(value: Value, forms: frozenset[str]) -> Value:
 
 def narrow_to(value: Value, classes: Value, models: Models) -> Value:
     """The alternatives that are instances of one of some classes; arguments as in `narrow_out`."""
-    made = [annotated(one(a), Device(None), models) for a in class_atoms(classes)]
-    if not made or any(map(is_unknown, made)):
+    instances = [annotated(one(a), Device(None), models) for a in class_atoms(classes)]
+    if not instances or any(map(is_unknown, instances)):
         forms = forms_of(classes) or TREE_FORMS
         return with_forms(frozenset(a for a in value if a != NONE), forms) or UNKNOWN
-    target = join(made)
+    target = join(instances)
     kinds = {type(a) for a in target}
-    kept = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
+    matches = frozenset(a for a in value if type(a) in kinds and not _other_host(a, target))
     if TensorTree in {type(a) for a in value} and Tensor in kinds:
-        kept |= {Tensor(device=a.device) for a in value if isinstance(a, TensorTree)}
-    if not kept and Tensor in kinds and is_host(value, PLAIN):
+        matches |= {Tensor(device=a.device) for a in value if isinstance(a, TensorTree)}
+    if not matches and Tensor in kinds and is_host(value, PLAIN):
         return BOTTOM  # the branch is not taken
-    return kept or target
+    return matches or target
 
 
 def narrow_out(value: Value, classes: Value, models: Models) -> Value:
@@ -168,15 +168,15 @@ def narrow_out(value: Value, classes: Value, models: Models) -> Value:
         models: of the frameworks that the project uses.
     """
     # Each class of a tuple is excluded, whatever stands beside it. (A join of many is unknown.)
-    made = [a for c in class_atoms(classes) for a in annotated(one(c), Device(None), models)]
-    tensor = any(isinstance(a, Tensor) for a in made)
-    hosts = {a.kind for a in made if isinstance(a, Host)}
-    left = frozenset(
+    instances = [a for c in class_atoms(classes) for a in annotated(one(c), Device(None), models)]
+    tensor = any(isinstance(a, Tensor) for a in instances)
+    hosts = {a.kind for a in instances if isinstance(a, Host)}
+    others = frozenset(
         a
         for a in value
         if not (tensor and isinstance(a, Tensor)) and not (isinstance(a, Host) and a.kind in hosts)
     )
-    return with_forms(left, TREE_FORMS - forms_of(classes)) or UNKNOWN
+    return with_forms(others, TREE_FORMS - forms_of(classes)) or UNKNOWN
 
 
 def _other_host(atom: Atom, target: Value) -> bool:

@@ -69,42 +69,42 @@ class ParameterValues(FramePart):
             is_class = "classmethod" in facts.decorated or facts.name == "__new__"
             return one(Class(facts.cls) if is_class else Instance(facts.cls))
         if parameter.kind == "star":
-            given = self.access.read(Key("param", facts.id, name))
-            return given or one(Sequence(None, self.gradients(node) or UNKNOWN))
+            argument = self.access.read(Key("param", facts.id, name))
+            return argument or one(Sequence(None, self.gradients(node) or UNKNOWN))
         if parameter.kind == "starstar":
             return self.access.read(Key("param", facts.id, name)) or one(MappingValue(UNKNOWN))
         # A call that leaves it out has the default among what is given. Where each passes something
         # else, no call in sight runs with the default.
-        given = self.access.read(Key("param", facts.id, name))
-        if not given and parameter.has_default and not parameter.constant_default:
-            given = self.binding.default_of(facts.id, parameter)
+        argument = self.access.read(Key("param", facts.id, name))
+        if not argument and parameter.has_default and not parameter.constant_default:
+            argument = self.binding.default_of(facts.id, parameter)
         default = self.binding.constant_default(parameter)
-        seen = given or default
-        told = known(seen)
+        value = argument or default
+        atoms = known(value)
         # Callers that nobody sees may pass anything; what is seen is what a finding rests on.
         declared = (
             UNKNOWN
             if self.frame.number in self.frame.marks.copied
             else annotated(annotation, Device(None), self.frame.models)
         )
-        if any(a != NONE and a not in default for a in told):
-            told = self.as_declared(declared, told)
+        if any(a != NONE and a not in default for a in atoms):
+            atoms = self.as_declared(declared, atoms)
             return (
-                transfer.used_as_tensor(told)
+                transfer.used_as_tensor(atoms)
                 if self.frame.number in self.frame.marks.with_attributes
-                else told
+                else atoms
             )
         hot = self.hot_parameter(node, parameter.has_default, declared)
-        hot = hot if given else self.activation(node, hot, declared)
+        hot = hot if argument else self.activation(node, hot, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
-        left = default if default <= seen else BOTTOM
-        if declared == FLOAT and isinstance(usual := only(left), Host) and usual.kind == "float":
+        rest = default if default <= value else BOTTOM
+        if declared == FLOAT and isinstance(usual := only(rest), Host) and usual.kind == "float":
             return one(replace(usual, known=False))
         if not is_unknown(declared):
-            return join([declared, left])
-        is_told = given or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
-        return join([UNKNOWN, left]) if is_told else UNKNOWN
+            return join([declared, rest])
+        is_told = argument or any(isinstance(a, Host) and a.kind in NUMBER_KINDS for a in default)
+        return join([UNKNOWN, rest]) if is_told else UNKNOWN
 
     def hot_parameter(self, node: Node, has_default: bool, declared: Value) -> Value | None:
         """A `forward` parameter that is used as a tensor is one, on the accelerator."""
@@ -122,8 +122,8 @@ class ParameterValues(FramePart):
             place = [p.name for p in facts.params].index(node.data) - 1
             role = model.role(node.data, place)
             what = f"`{node.data}` is a parameter of `{facts.name}`"
-            given = self.frame.of_role(role, node, what) if role is not None else None
-            return self.as_declared(declared, given) if given is not None else None
+            value = self.frame.of_role(role, node, what) if role is not None else None
+            return self.as_declared(declared, value) if value is not None else None
         step = facts.name == "training_step" or (
             # Of another engine: one that moves nothing is given what has been moved.
             facts.name in TRAINING_STEPS and node.data == "batch" and not facts.words & MOVING
@@ -163,8 +163,8 @@ class ParameterValues(FramePart):
         parameter = self.facts.param(node.data)
         is_number = parameter is None or has_number(parameter)
         dtype = None if is_number else self.inference.unseen.half_given(self.facts.id)
-        known = hot if hot is not None else declared
-        (atom, *others) = [a for a in ordered(known) if a != NONE] or [Unknown()]
+        value = hot if hot is not None else declared
+        (atom, *others) = [a for a in ordered(value) if a != NONE] or [Unknown()]
         if dtype is None or others or self.frame.number not in self.activations:
             return hot
         if any(map(self.takes_indices, layers_given(self.graph, self.frame.number))):
@@ -177,33 +177,33 @@ class ParameterValues(FramePart):
         text = f"`{node.data}` is half here, as activations under autocast are"
         evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
         half = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
-        return half | (known & {NONE})
+        return half | (value & {NONE})
 
     def takes_indices(self, field: str) -> bool:
         """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
         cls = self.facts.cls
-        held = self.access.read(Key("field", cls, field)) if cls is not None else BOTTOM
-        return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in held)
+        modules = self.access.read(Key("field", cls, field)) if cls is not None else BOTTOM
+        return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in modules)
 
     @cached_property
     def activations(self) -> frozenset[int]:
         """The parameters that take activations."""
         return activations(self.graph)
 
-    def as_declared(self, declared: Value, given: Value) -> Value:
+    def as_declared(self, declared: Value, value: Value) -> Value:
         """The value that is passed; of a nest, or a module of unknown class, what the annotation
         says that it is."""
         tensors = [a for a in declared if isinstance(a, Tensor)]
         instances = [a for a in declared if isinstance(a, Instance)]
-        made: set[Atom] = set()
-        for atom in given:
+        atoms: set[Atom] = set()
+        for atom in value:
             if isinstance(atom, TensorTree) and tensors:
-                made.update(replace(a, device=atom.device) for a in tensors)
+                atoms.update(replace(a, device=atom.device) for a in tensors)
             elif is_some_module(atom) and instances:
-                made.update(instances)
+                atoms.update(instances)
             else:
-                made.add(atom)
-        return frozenset(made)
+                atoms.add(atom)
+        return frozenset(atoms)
 
     def hook_parameter(self, node: Node, hook: str) -> Value | None:
         """The value that torch passes to a function that is registered as a hook."""

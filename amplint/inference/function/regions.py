@@ -38,7 +38,7 @@ class FunctionRegions:
         graph, values: of the function; the values are those known so far.
 
     Attributes:
-        known: by block, as they are asked for.
+        by_block: the regions, noted as they are asked for.
         openers: by block, as `opener` finds them.
         around: the region that is inherited, or that decorators open.
     """
@@ -56,13 +56,13 @@ class FunctionRegions:
         self.facts = facts
         self.graph = graph
         self.values = values
-        self.known: dict[int, Region | None] = {}
+        self.by_block: dict[int, Region | None] = {}
         self.openers: dict[int, int | None] = {}
         self.around: Region | None = None
 
     def forget(self) -> None:
         """Look for the regions anew, since a value has changed."""
-        self.known.clear()
+        self.by_block.clear()
         self.openers.clear()
 
     def chain(self, block: int) -> Iterable[int]:
@@ -88,7 +88,7 @@ class FunctionRegions:
         """The autocast state inside a block."""
         if block < 0:
             return self.around
-        if block not in self.known:
+        if block not in self.by_block:
             facts = self.graph.blocks[block]
             around = self.of(facts.parent)
             if facts.kind == "with" and facts.node >= 0:
@@ -96,8 +96,8 @@ class FunctionRegions:
                 around = nested(inner, around) if inner is not None else around
             elif facts.kind in SIDES and around is not None:
                 around = self.where_tested(block, around)
-            self.known[block] = around
-        return self.known[block]
+            self.by_block[block] = around
+        return self.by_block[block]
 
     def where_tested(self, block: int, around: Region) -> Region | None:
         """The region in a block under a test: `around`, unless the region is not opened, or is
@@ -119,8 +119,8 @@ class FunctionRegions:
         if self.is_float32(node, flag, holds):
             return replace(around, enabled=False)
         of_opener = set(self.chain(opener))
-        chosen = [n for n in self.chain(node.block) if n not in of_opener]
-        sides = [self.tested(n) for n in chosen if self.graph.blocks[n].kind in SIDES]
+        blocks = [n for n in self.chain(node.block) if n not in of_opener]
+        sides = [self.tested(n) for n in blocks if self.graph.blocks[n].kind in SIDES]
         outer = self.graph.blocks[opener].parent
         return self.of(outer) if (flag, not holds) in sides else around
 
@@ -140,31 +140,31 @@ class FunctionRegions:
         is_context = facts.kind == "with" and facts.node >= 0
         return is_context and opened_by(self.values[facts.node]) is not None
 
-    def is_float32(self, made: Node, flag: str | int, holds: bool) -> bool:
+    def is_float32(self, call: Node, flag: str | int, holds: bool) -> bool:
         """Whether a region is given float32, which switches it off, where a test has an outcome.
 
         Ex) `if amp: dtype = torch.float16`, `autocast(dtype=dtype)`, and then `if not amp:`
         """
-        given = [n for each in self.options(made, "dtype") for n in origins(self.graph, each)]
-        blocks = {n: self.chain(self.graph.nodes[n].block) for n in given}
-        left = [
+        dtypes = [n for each in self.options(call, "dtype") for n in origins(self.graph, each)]
+        blocks = {n: self.chain(self.graph.nodes[n].block) for n in dtypes}
+        values = [
             self.values[n]
             for n, around in blocks.items()
             if (flag, not holds)
             not in [self.tested(b) for b in around if self.graph.blocks[b].kind in SIDES]
         ]
-        return bool(left) and all(value == FLOAT32 for value in left)
+        return bool(values) and all(value == FLOAT32 for value in values)
 
-    def options(self, made: Node, parameter: str) -> Iterable[int]:
+    def options(self, call: Node, parameter: str) -> Iterable[int]:
         """The values that a call passes to autocast for a parameter."""
-        for atom in self.values[made.operands[0]] if made.op == ops.CALL else ():
+        for atom in self.values[call.operands[0]] if call.op == ops.CALL else ():
             name = transfer.canonical(atom.name) if isinstance(atom, Symbol) else ""
             api = libraries.AUTOCASTS.get(name)
             names = api.parameters if api is not None else ()
             place = names.index(parameter) if parameter in names else None
-            given = made.argument(place, parameter)
-            if given >= 0 and (api or isinstance(atom, Autocast)):
-                yield given
+            operand = call.argument(place, parameter)
+            if operand >= 0 and (api or isinstance(atom, Autocast)):
+                yield operand
 
     def tested(self, block: int) -> tuple[str | int, bool]:
         """The flag that a block is under, and what it is there."""
@@ -175,8 +175,8 @@ class FunctionRegions:
 
     def flag(self, number: int) -> str | int:
         """The identity of a flag, the same for all its reads: the path to it, or its node."""
-        made = origins(self.graph, number)
-        return path_of(self.graph, made[0]) or made[0] if len(made) == 1 else number
+        sources = origins(self.graph, number)
+        return path_of(self.graph, sources[0]) or sources[0] if len(sources) == 1 else number
 
     def of_call(self, node: Node, function: str) -> Region | None:
         """The region in which a call runs a function: the one around the call, or that in which a

@@ -63,35 +63,35 @@ class CallResults(FramePart):
         state = self.inference.states.get(function.id)
         if state is None:
             return result
-        given = self.binding.given(function, arguments)
-        made: list[Value] = []
+        by_parameter = self.binding.by_parameter(function, arguments)
+        results: list[Value] = []
         for each in reachable(sources, lambda n: joined(state.graph, n)):
             if not joined(state.graph, each):
-                special = self.specialised_call(function.id, state, each, given)
-                made.append(state.values[each] if special is None else special)
-        return join(made)
+                special = self.specialised_call(function.id, state, each, by_parameter)
+                results.append(state.values[each] if special is None else special)
+        return join(results)
 
     def specialised_call(
-        self, function: str, state: State, number: int, given: dict[str, Value]
+        self, function: str, state: State, number: int, by_parameter: dict[str, Value]
     ) -> Value | None:
         """The region or the instance that a call in a helper makes, with these arguments of the
         helper."""
         node = state.graph.nodes[number]
         if node.op != ops.CALL or not any(map(is_made_of_arguments, state.values[number])):
             return None
-        values = [self.substituted(state, n, given) for n in node.arguments]
+        values = [self.substituted(state, n, by_parameter) for n in node.arguments]
         arguments = self.binding.arguments_of(state.graph, node, values)
-        made = only(state.values[number])
-        if isinstance(made, Instance):
-            makers = self.inference.hierarchy.methods(made.cls, "__init__", overridden=False)
-            return one(replace(made, given=self.binding.identified(made.cls, makers, arguments)))
+        atom = only(state.values[number])
+        if isinstance(atom, Instance):
+            makers = self.inference.hierarchy.methods(atom.cls, "__init__", overridden=False)
+            return one(replace(atom, inputs=self.binding.identified(atom.cls, makers, arguments)))
         callees = [a for a in state.values[node.operands[0]] if makes_context(a)]
         if len(callees) != 1:
             return None
         site = self.frame.site_in(None, partial(self.frame.evidence_in, function, node))
         return transfer.call(callees[0], arguments, site)
 
-    def substituted(self, state: State, number: int, given: dict[str, Value]) -> Value:
+    def substituted(self, state: State, number: int, by_parameter: dict[str, Value]) -> Value:
         """The value of a node in a helper; where it is a parameter of it, or one that it may have
         wrapped, that with these arguments of the helper."""
         nodes = state.graph.nodes
@@ -99,9 +99,9 @@ class CallResults(FramePart):
             return state.values[number]
         sources = reachable([number], lambda n: passed_on(state, n))
         leaves = [n for n in sources if not passed_on(state, n)]
-        if any(nodes[n].op != ops.PARAM or nodes[n].data not in given for n in leaves):
+        if any(nodes[n].op != ops.PARAM or nodes[n].data not in by_parameter for n in leaves):
             return state.values[number]
-        return join(given[nodes[n].data] for n in leaves)
+        return join(by_parameter[nodes[n].data] for n in leaves)
 
 
 def joined(graph: Graph, number: int) -> tuple[int, ...]:
@@ -129,4 +129,4 @@ def makes_context(atom: Atom) -> bool:
 
 def is_made_of_arguments(atom: Atom) -> bool:
     """Whether a function that returns this may give another one to each call of it."""
-    return isinstance(atom, Autocast) or (isinstance(atom, Instance) and bool(atom.given))
+    return isinstance(atom, Autocast) or (isinstance(atom, Instance) and bool(atom.inputs))

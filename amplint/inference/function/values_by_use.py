@@ -93,16 +93,16 @@ class ValuesByUse(FramePart):
         """A container of the terms of a loss, with those in it of which nothing else is known."""
         term = self.term(self.graph.nodes[number])
 
-        def told(held: Value) -> Value:
-            return join([known(held), term]) if is_open(held) else held
+        def with_term(element: Value) -> Value:
+            return join([known(element), term]) if is_open(element) else element
 
         def filled(atom: Atom) -> Atom:
             if isinstance(atom, Mapping):
-                items = tuple((key, told(held)) for key, held in atom.items)
-                return replace(atom, rest=told(atom.rest), items=items)
+                items = tuple((key, with_term(element)) for key, element in atom.items)
+                return replace(atom, rest=with_term(atom.rest), items=items)
             if isinstance(atom, Sequence):
-                every = atom.items and tuple(told(held) for held in atom.items)
-                return replace(atom, items=every, element=told(atom.element))
+                every = atom.items and tuple(with_term(element) for element in atom.items)
+                return replace(atom, items=every, element=with_term(atom.element))
             return atom
 
         return join([frozenset(filled(atom) for atom in value)])

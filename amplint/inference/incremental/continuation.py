@@ -107,7 +107,7 @@ def outcome(inference: Inference, function: str) -> object:
     tables: tuple[Mapping[SiteId, object], ...]
     tables = (
         inference.calls.edges,
-        inference.calls.drawn,
+        inference.calls.choices,
         inference.calls.threads,
         inference.calls.off_flags,
     )
@@ -192,7 +192,7 @@ class KeptInMemory:
         }
         values = naming(ids, encoder.values, encoder.atoms)
         users = {function for function, row in rows.items() if not values.isdisjoint(row)}
-        for calls in (before.calls.edges, before.calls.drawn):
+        for calls in (before.calls.edges, before.calls.choices):
             users.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
         return users
 
@@ -271,7 +271,7 @@ class HandingOver:
     def _rename_sites(self) -> None:
         store, calls = self._inference.store, self._inference.calls
         tables: tuple[dict[SiteId, Any], ...] = (
-            store.read_by, store.written_at, calls.edges, calls.drawn,
+            store.read_by, store.written_at, calls.edges, calls.choices,
             calls.threads, calls.off_flags,
         )  # fmt: skip
         for rows in tables:

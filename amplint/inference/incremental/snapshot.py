@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, array_like=True):
         functions: those that were evaluated: id, values of the nodes, the region around, and body.
         slots: kind, owner and name of a key; its value, or -1; whether it is demanded; the sites of
             its parts, and their values; those who read it, and those who read its parts.
-        edges, drawn, threads: by call, see `CallGraph`; threads hold alternatives.
+        edges, drawn (its `choices`), threads: by call, see `CallGraph`; threads hold alternatives.
         off_flags: the flag that a call declares.
         regions: by function, in which regions it is called: site and region.
         inherited: the region that a function inherits.
@@ -123,7 +123,7 @@ def snapshot_of(inference: Inference) -> Snapshot | None:
             for key, slot in inference.store.slots.items()
         ],
         edges=[(sites[at], texts.all(of)) for at, of in inference.calls.edges.items()],
-        drawn=[(sites[at], texts.all(of)) for at, of in inference.calls.drawn.items()],
+        drawn=[(sites[at], texts.all(of)) for at, of in inference.calls.choices.items()],
         threads=[
             (sites[at], list(map(encoder.atom, of))) for at, of in inference.calls.threads.items()
         ],
@@ -225,7 +225,7 @@ class Restoring:
                 self._take_slot(row, values)
         calls = inference.calls
         calls.edges.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.edges))
-        calls.drawn.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.drawn))
+        calls.choices.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.drawn))
         calls.threads.update(
             (at, {atoms[n] for n in of}) for at, of in self._rows(snapshot.threads)
         )

@@ -99,11 +99,11 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
         kind = atom.const.partition(":")[0]
         if kind in HOST_DEVICES:
             return CPU
-        device, others = site.chosen(f"moved to `{atom.const}` here"), {kind} & OTHER_ACCELERATORS
+        device, others = site.device(f"moved to `{atom.const}` here"), {kind} & OTHER_ACCELERATORS
         return replace(device, name=atom.const, others=frozenset(others))
     if isinstance(atom, Host) and atom.kind == "int":
         name = f"cuda:{atom.const}" if atom.known else None
-        return replace(site.chosen("moved to the device here"), name=name)
+        return replace(site.device("moved to the device here"), name=name)
     return NO_DEVICE
 
 
@@ -148,5 +148,5 @@ def chosen_types(value: Value) -> Value:
 def switch(value: Value | None, default: bool | None) -> bool | None:
     if value is None:
         return default
-    given = constant(value)
-    return bool(given) if isinstance(given, bool | int) else None
+    flag = constant(value)
+    return bool(flag) if isinstance(flag, bool | int) else None

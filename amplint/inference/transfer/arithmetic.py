@@ -42,11 +42,11 @@ MAX_REPEATED = 16  # elements of `(None,) * 8` that are known one by one
 def binary(operator: str, left: Value, right: Value, site: Site) -> Value:
     """`left <operator> right`."""
     left, right = beside(left, right), beside(right, left)
-    made = join(
+    value = join(
         binary_atoms(operator, a, b, site) for a in left for b in right if NONE not in (a, b)
     )
     one_is_unknown = is_unknown(left) or is_unknown(right)
-    return join([made, NUMBER]) if one_is_unknown and is_either(left, right) else made
+    return join([value, NUMBER]) if one_is_unknown and is_either(left, right) else value
 
 
 NUMBERS = NUMBER_KINDS | {"size"}  # such as x.size(0)
@@ -102,8 +102,8 @@ def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
                 else Tensor()
             )
             both = [tensor, Tensor(rank=tensor.rank)]
-            made = tensor_result(name, result, both, Arguments(), site)
-            return one(replace(made, rank=1 if tensor.rank == 1 else None, dims=None))
+            output = tensor_result(name, result, both, Arguments(), site)
+            return one(replace(output, rank=1 if tensor.rank == 1 else None, dims=None))
         return from_result(name, result, operands, Arguments((one(other),)), site)
     if isinstance(left, Host) and isinstance(right, Host):
         return host_arithmetic(operator, left, right)
@@ -128,10 +128,10 @@ def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
     if "numpy" in kinds:
         arrays = [host for host in (left, right) if host.kind == "numpy"]
         is_known = kinds <= {"numpy", *NUMBER_OR_BOOL_KINDS}
-        kept = agreed(array.dtype for array in arrays) if is_known else None
+        dtype = agreed(array.dtype for array in arrays) if is_known else None
         ranks = {array.rank for array in arrays}
         rank = 1 if 1 in ranks and operator != "MatMult" else None
-        return one(Host("numpy", dtype=kept if kept in FLOATS else None, rank=rank))
+        return one(Host("numpy", dtype=dtype if dtype in FLOATS else None, rank=rank))
     if kinds <= {"str"} or (left.kind == "str" and operator == "Mod"):
         return STR
     if operator == "Div":
@@ -260,8 +260,8 @@ def compare_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
         operands.append(Tensor())
     name = f"Tensor.{OPERATORS[operator]}"
     other = right if isinstance(left, Tensor | TensorTree) else left
-    given = Arguments((one(other),))
-    value = from_result(name, RESULTS[name], operands, given, site)
+    arguments = Arguments((one(other),))
+    value = from_result(name, RESULTS[name], operands, arguments, site)
     # As likely a size or a count that is compared on the host. So is what is compared with a tensor
     # of the CPU, of which nothing is known: it may be a number.
     kind = alone.kind if alone is not None else None

@@ -90,11 +90,11 @@ def call_symbol(name: str, arguments: Arguments, site: Site) -> Value:
     name = canonical(name)
     if name in OF_TORCH:
         return OF_TORCH[name](name, arguments, site)
-    made = of_framework(name, arguments, site)
-    if made is not None:
-        return made
-    known = BY_NAME.get(name)
-    return known(name, arguments, site) if known is not None else by_home(name, arguments)
+    value = of_framework(name, arguments, site)
+    if value is not None:
+        return value
+    function = BY_NAME.get(name)
+    return function(name, arguments, site) if function is not None else by_home(name, arguments)
 
 
 def of_framework(name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -113,7 +113,7 @@ def of_framework(name: str, arguments: Arguments, site: Site) -> Value | None:
 def by_home(name: str, arguments: Arguments) -> Value:
     """The result of a call of which all that is known is where its callee is defined."""
     if distribution(name) is not None:
-        return one(distributions.made(name, arguments))
+        return one(distributions.distribution(name, arguments))
     if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
         return one(Object("module", name))
     if name.startswith(MODELS) and not name.endswith(("Config", "Tokenizer")):
@@ -153,19 +153,19 @@ def wrapped(arguments: Arguments) -> Value:
 
 def default_dict(arguments: Arguments, site: Site) -> Value:
     """Ex) defaultdict(list)"""
-    made = [call(a, Arguments(), site) for v in arguments.positional[:1] for a in v]
-    return one(Mapping(join(made)))
+    defaults = [call(a, Arguments(), site) for v in arguments.positional[:1] for a in v]
+    return one(Mapping(join(defaults)))
 
 
 def variable(arguments: Arguments) -> Value:
     """Ex) Variable(x, requires_grad=True), which is x since torch 0.4"""
-    wanted = constant(arguments.get("requires_grad", 1)) is True
-    made: list[Value] = []
+    has_grad = constant(arguments.get("requires_grad", 1)) is True
+    tensors: list[Value] = []
     for atom in arguments.get("data", 0) or BOTTOM:
         device = atom.device if isinstance(atom, TensorTree) else NO_DEVICE
         tensor = atom if isinstance(atom, Tensor) else Tensor(device=device)
-        made.append(one(replace(tensor, grad=True) if wanted else tensor))
-    return join(made)
+        tensors.append(one(replace(tensor, grad=True) if has_grad else tensor))
+    return join(tensors)
 
 
 def legacy(name: str, arguments: Arguments, site: Site) -> Value:
@@ -175,12 +175,12 @@ def legacy(name: str, arguments: Arguments, site: Site) -> Value:
 
 def named_tuple_type(arguments: Arguments) -> Value:
     """Ex) namedtuple("Output", "loss logits"), namedtuple("Output", ["loss", "logits"])"""
-    given = arguments.get("field_names", 1) or UNKNOWN
-    names = constant(given)
+    field_names = arguments.get("field_names", 1) or UNKNOWN
+    names = constant(field_names)
     if isinstance(names, str):
         fields = names.replace(",", " ").split()
     else:
-        atom = only(given)
+        atom = only(field_names)
         items = atom.items if isinstance(atom, Sequence) and atom.items is not None else ()
         fields = [str(constant(item)) for item in items]
     return one(Object("namedtuple", " ".join(fields))) if fields else UNKNOWN
@@ -202,13 +202,13 @@ ZERO = one(Host("int", 0, True))
 def autocast(name: str, arguments: Arguments, site: Site) -> Autocast:
     """The context that a call of one of autocast's names builds."""
     api = libraries.AUTOCASTS[name]
-    given = {
+    options = {
         parameter: value
         for position, parameter in enumerate(api.parameters)
         if (value := arguments.get(parameter, position)) is not None
     }
-    evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
-    return with_options(Autocast(api.device, api.dtype, evidence=evidence), given, arguments.unsure)
+    reason = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
+    return with_options(Autocast(api.device, api.dtype, evidence=reason), options, arguments.unsure)
 
 
 def switched_on(arguments: Arguments, site: Site) -> Autocast:
@@ -218,9 +218,9 @@ def switched_on(arguments: Arguments, site: Site) -> Autocast:
     return with_options(region, options_of(arguments), arguments.unsure)
 
 
-def is_option(given: tuple[Value, ...]) -> bool:
+def is_option(values: tuple[Value, ...]) -> bool:
     """Whether what a call is given by place may be options of a context; no function to wrap."""
-    return all(surely(value, Host | DType) for value in given)
+    return all(surely(value, Host | DType) for value in values)
 
 
 def options_of(arguments: Arguments) -> dict[str, Value]:
@@ -235,25 +235,25 @@ def options_of(arguments: Arguments) -> dict[str, Value]:
     return by_type | arguments.named
 
 
-def with_options(made: Autocast, given: dict[str, Value], unsure: bool) -> Autocast:
+def with_options(region: Autocast, options: dict[str, Value], unsure: bool) -> Autocast:
     """A context with the options that a call passes.
 
     Args:
-        made: as it is without them.
-        given: by parameter.
+        region: as it is without them.
+        options: by parameter.
         unsure: whether the call may give more.
     """
-    device, dtype = made.device, made.dtype
-    if "device_type" in given:
-        device = device_type_of(given["device_type"])
-    if "dtype" in given:
-        named = dtype_of(given["dtype"] or UNKNOWN)
+    device, dtype = region.device, region.dtype
+    if "device_type" in options:
+        device = device_type_of(options["device_type"])
+    if "dtype" in options:
+        named = dtype_of(options["dtype"] or UNKNOWN)
         dtype = half_on_a_path(named) or named or "half"
-    enabled = switch(given.get("enabled"), made.enabled)
-    cache = switch(given.get("cache_enabled"), made.cache)
+    enabled = switch(options.get("enabled"), region.enabled)
+    cache = switch(options.get("cache_enabled"), region.cache)
     if unsure:
         enabled = None if enabled else enabled
-    return Autocast(device, dtype, enabled, cache, made.evidence)
+    return Autocast(device, dtype, enabled, cache, region.evidence)
 
 
 SOME_ACCELERATOR = Object("accelerator", "?", ON_DEVICE)
@@ -273,12 +273,12 @@ def library_object(name: str, arguments: Arguments, site: Site) -> Object:
 def made_by_framework(maker: Maker, name: str, arguments: Arguments, site: Site) -> Object:
     """The object that a function or a class of a framework builds."""
     if maker.builds == "accelerator":
-        device = site.chosen("the device is chosen here")
-        chosen = precision_asked(name, arguments, site.models)
-        opens = chosen is None or chosen.dtype is not None
-        return Object("accelerator", name, device, chosen and chosen.dtype, enabled=opens)
+        device = site.device("the device is chosen here")
+        precision = precision_asked(name, arguments, site.models)
+        opens = precision is None or precision.dtype is not None
+        return Object("accelerator", name, device, precision and precision.dtype, enabled=opens)
     if maker.on_device:
-        return Object(maker.builds, name, site.chosen("its batches come on the device"))
+        return Object(maker.builds, name, site.device("its batches come on the device"))
     if maker.builds == "loader":
         return Object("loader", name, host_memory(name, arguments, site))
     return Object(maker.builds, name)
@@ -294,24 +294,24 @@ def precision_asked(name: str, arguments: Arguments, models: Models) -> ChosenPr
     """The precision that a call of this dotted name asks a framework for; None if it says none, or
     nobody knows which."""
 
-    def given(argument: str, position: int | None) -> object:
+    def option(argument: str, position: int | None) -> object:
         value = arguments.get(argument, position)
         if value is None or value == NOTHING:
             return None
-        told = constant(value)
-        return UNSURE if told is None else told
+        setting = constant(value)
+        return UNSURE if setting is None else setting
 
-    chosen = models.precision(name, given) or in_dictionaries(name, arguments, models)
-    return chosen if chosen is not None and chosen.sure else None
+    precision = models.precision(name, option) or in_dictionaries(name, arguments, models)
+    return precision if precision is not None and precision.sure else None
 
 
 def in_dictionaries(name: str, arguments: Arguments, models: Models) -> ChosenPrecision | None:
     """The precision in a dictionary that a call is given, as configuration files have it."""
     for row in models.dictionaries(name):
-        for given in filter(None, map(arguments.get, row.arguments)):
-            dtype = dtype_of_setting(row, at_key(given, row.key))
+        for config in filter(None, map(arguments.get, row.arguments)):
+            dtype = dtype_of_setting(row, at_key(config, row.key))
             rest = row.also.items()
-            if dtype is not None and all(written_at(given, key) == wanted for key, wanted in rest):
+            if dtype is not None and all(written_at(config, key) == value for key, value in rest):
                 return ChosenPrecision(models.framework_of(row), dtype or None)
     return None
 
@@ -347,9 +347,9 @@ def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
     pinned, of the lists, tuples and dicts that torch goes through (`torch/utils/data/_utils/
     pin_memory.py`).
     """
-    given = arguments.get("pin_memory", 7) or NOTHING
-    pins = given != NOTHING and not any(
-        isinstance(a, Host) and a.known and not a.const for a in given
+    pin_memory = arguments.get("pin_memory", 7) or NOTHING
+    pins = pin_memory != NOTHING and not any(
+        isinstance(a, Host) and a.known and not a.const for a in pin_memory
     )
     own = arguments.get("collate_fn", 6) or NOTHING
     maker = site.models.maker(name)
@@ -362,40 +362,40 @@ def host_memory(name: str, arguments: Arguments, site: Site) -> Device:
 
 def scaler_device(api: ScalerApi, arguments: Arguments, site: Site) -> Device:
     """The host, for a scaler that keeps its scale there; what else it is, nobody needs to know."""
-    given = arguments.get("device", 0) if "device" in api.parameters[:1] else None
-    host = api.device == "cpu" if given is None else device_of(given, "", site).kind == CPU.kind
+    place = arguments.get("device", 0) if "device" in api.parameters[:1] else None
+    host = api.device == "cpu" if place is None else device_of(place, "", site).kind == CPU.kind
     return CPU if host else NO_DEVICE
 
 
 def initialized(parameters: tuple[str, ...], arguments: Arguments) -> Value:
     """Ex) model, optimizer = amp.initialize(model, optimizer); model = amp.initialize(model)"""
-    given = [arguments.get(name, position) for position, name in enumerate(parameters)]
-    values = tuple(value for value in given if value is not None and value != NOTHING)
+    operands = [arguments.get(name, position) for position, name in enumerate(parameters)]
+    values = tuple(value for value in operands if value is not None and value != NOTHING)
     if arguments.unsure or not values:
         return UNKNOWN
     return values[0] if len(values) == 1 else one(Sequence(values, BOTTOM))
 
 
 def pass_through(how: str, arguments: Arguments) -> Value:
-    given = arguments.positional
-    if not given:
-        given = tuple(v for k, v in arguments.keywords.items() if k in ("iterable", "sequence"))
-    if not given:
+    iterables = arguments.positional
+    if not iterables:
+        iterables = tuple(v for k, v in arguments.keywords.items() if k in ("iterable", "sequence"))
+    if not iterables:
         return one(Sequence((), BOTTOM))
     if how == "second":
-        given = given[1:] or (UNKNOWN,)
+        iterables = iterables[1:] or (UNKNOWN,)
     if how in ("elements", "second"):
-        return join(one(a) if is_loader(a) else as_sequence(a) for a in given[0])
-    batches = any(is_loader(atom) for value in given for atom in value)
+        return join(one(a) if is_loader(a) else as_sequence(a) for a in iterables[0])
+    batches = any(is_loader(atom) for value in iterables for atom in value)
     if how == "enumerate":
-        pair = Sequence((INT, iterate(given[0])), UNKNOWN)
+        pair = Sequence((INT, iterate(iterables[0])), UNKNOWN)
         return one(Sequence(None, one(pair), batches))
     if how == "zip":
-        columns = tuple(map(rows, given))
+        columns = tuple(map(rows, iterables))
         # Of `zip(*batches)`, nobody knows how many there are.
         row = Sequence(None, join(columns)) if arguments.stars else Sequence(columns, UNKNOWN)
         return one(Sequence(None, one(row), batches))
-    return one(Sequence(None, join(iterate(value) for value in given), batches))
+    return one(Sequence(None, join(iterate(value) for value in iterables), batches))
 
 
 def dictionary(arguments: Arguments) -> Value:
@@ -416,15 +416,15 @@ def ordering(arguments: Arguments) -> Value:
     return join(as_sequence(a) for a in arguments.positional[0])
 
 
-def drawn(arguments: Arguments) -> Value:
+def next_element(arguments: Arguments) -> Value:
     """Ex) next(batches)"""
     return iterate(arguments.positional[0])
 
 
 def extreme(arguments: Arguments) -> Value:
     """Ex) max(losses), min(a, b)"""
-    given = arguments.positional
-    return iterate(given[0]) if len(given) == 1 else join(given)
+    operands = arguments.positional
+    return iterate(operands[0]) if len(operands) == 1 else join(operands)
 
 
 def total(arguments: Arguments, site: Site) -> Value:
@@ -477,7 +477,7 @@ def at(function: Callable[[Arguments, Site], Value]) -> Call:
 def if_given(call: Call) -> Call:
     """A function of the name, the arguments and the place; nothing is known of the result where no
     argument is positional."""
-    return lambda name, given, site: call(name, given, site) if given.positional else UNKNOWN
+    return lambda name, args, site: call(name, args, site) if args.positional else UNKNOWN
 
 
 def builtins(*names: str) -> list[str]:
@@ -486,15 +486,15 @@ def builtins(*names: str) -> list[str]:
 
 OF_TORCH = by_name(
     (libraries.GRADIENT_NORMS, lambda _, __, site: gradient_norm(site)),
-    (PARAMETERS, at(lambda given, site: one(parameter(given, site)))),
-    (libraries.AUTOCASTS, lambda name, given, site: one(autocast(name, given, site))),
-    ((libraries.SWITCH,), lambda _, given, site: one(switched_on(given, site))),
+    (PARAMETERS, at(lambda args, site: one(parameter(args, site)))),
+    (libraries.AUTOCASTS, lambda name, args, site: one(autocast(name, args, site))),
+    ((libraries.SWITCH,), lambda _, args, site: one(switched_on(args, site))),
     (libraries.NO_GRAD, always(one(NoGrad()))),
     (("torch.finfo", "torch.iinfo"), lambda name, *_: one(Object("limits", name))),
-    (FACTORIES, lambda name, given, site: factory(name, FACTORIES[name], given, site)),
+    (FACTORIES, lambda name, args, site: factory(name, FACTORIES[name], args, site)),
     (("torch.device",), at(chosen_device)),
     (RESULTS, operation),
-    (MODULES, lambda name, given, _: one(module(name, given))),
+    (MODULES, lambda name, args, _: one(module(name, args))),
     (DIVERGENCES, of(distributions.divergence)),
     (libraries.MODULE_WRAPPERS, of(wrapped)),
     (libraries.PARSERS, lambda name, *_: one(Object("parser", name))),
@@ -502,21 +502,21 @@ OF_TORCH = by_name(
 """What no model of a framework says anything else of."""
 
 BY_NAME = by_name(
-    (libraries.KINDS, lambda name, given, site: one(library_object(name, given, site))),
+    (libraries.KINDS, lambda name, args, site: one(library_object(name, args, site))),
     (
         libraries.INITIALIZERS,
-        lambda name, given, _: initialized(libraries.INITIALIZERS[name], given),
+        lambda name, args, _: initialized(libraries.INITIALIZERS[name], args),
     ),
     (
         libraries.PASS_THROUGH,
-        lambda name, given, _: pass_through(libraries.PASS_THROUGH[name], given),
+        lambda name, args, _: pass_through(libraries.PASS_THROUGH[name], args),
     ),
     (("collections.defaultdict",), at(default_dict)),
     (("collections.namedtuple",), of(named_tuple_type)),
     (PARAMETER_CONTAINERS, lambda name, *_: one(Object("module", name))),
     (libraries.VARIABLES, of(variable)),
     (libraries.COPIES, of(handed_on)),
-    (libraries.TYPE_VARIABLES, of(lambda given: given.get("bound") or UNKNOWN)),
+    (libraries.TYPE_VARIABLES, of(lambda args: args.get("bound") or UNKNOWN)),
     (LEGACY_CONSTRUCTORS, legacy),
     (HOST_FUNCTIONS, always(OBJECT)),
     (builtins("float"), always(FLOAT)),
@@ -534,7 +534,7 @@ BY_NAME = by_name(
     ((*builtins("dict"), *LIKE_DICT), of(dictionary)),
     ((*builtins("set", "frozenset"), "collections.deque"), of(collection)),
     (builtins("sorted"), if_given(of(ordering))),
-    (builtins("next"), if_given(of(drawn))),
+    (builtins("next"), if_given(of(next_element))),
     (builtins("max", "min"), if_given(of(extreme))),
     (builtins("sum"), if_given(at(total))),
     (builtins("abs"), if_given(of(absolute))),

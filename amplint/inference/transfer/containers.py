@@ -34,32 +34,32 @@ from amplint.values.lattice import MAX_KEYS, MODULE_CONTAINERS, any_value, join,
 ON_DEVICE = Device(ACCELERATOR)
 
 
-def held(value: Value) -> Value:
+def modules_of(value: Value) -> Value:
     """The modules in what a container is given: a module, or a list or dict of them."""
-    found: list[Value] = []
+    modules: list[Value] = []
     for atom in value:
         if isinstance(atom, Instance):
-            found.append(one(atom))
+            modules.append(one(atom))
         elif isinstance(atom, Sequence):
-            found += [held(v) for v in (*(atom.items or ()), atom.element)]
+            modules += [modules_of(v) for v in (*(atom.items or ()), atom.element)]
         elif isinstance(atom, Mapping):
-            found += [held(v) for v in (atom.rest, *(v for _, v in atom.items))]
+            modules += [modules_of(v) for v in (atom.rest, *(v for _, v in atom.items))]
         elif isinstance(atom, Object) and atom.kind == "module":
-            found.append(one(replace(atom, holds=BOTTOM)))  # not nested: it would have no end
+            modules.append(one(replace(atom, holds=BOTTOM)))  # not nested: it would have no end
         elif isinstance(atom, Object) and atom.kind == "criterion":
-            found.append(one(atom))
-    return join(found)
+            modules.append(one(atom))
+    return join(modules)
 
 
 def under_keys(value: Value) -> Value:
     """The modules in the dict that a ModuleDict is given, by their keys, with those that they hold;
     what these hold is not followed: it would have no end."""
-    found: list[Value] = []
+    mappings: list[Value] = []
     for atom in value:
         if isinstance(atom, Mapping) and atom.items and not atom.rest:
             pairs = tuple((key, frozenset(map(without_keys, each))) for key, each in atom.items)
-            found.append(one(Mapping(BOTTOM, pairs)))
-    return join(found)
+            mappings.append(one(Mapping(BOTTOM, pairs)))
+    return join(mappings)
 
 
 def without_keys(atom: Atom) -> Atom:
@@ -216,8 +216,8 @@ def rows(value: Value) -> Value:
 
 def row(tensor: Tensor) -> Tensor:
     """The value of one element of a tensor: of an iteration, or of a number between brackets."""
-    kept = replace(tensor, rank=None, dims=None, fresh=None)
-    return kept if tensor.dims is None else with_dims(kept, tensor.dims - 1)
+    element = replace(tensor, rank=None, dims=None, fresh=None)
+    return element if tensor.dims is None else with_dims(element, tensor.dims - 1)
 
 
 def unpack(value: Value, index: int, targets: int, starred: bool) -> Value:
@@ -243,10 +243,10 @@ def subscript_tensor(tensor: Tensor, index: Value, keys: tuple[Value, ...]) -> T
     gathers = isinstance(key, Tensor) and (key.dtype == "bool" or key.rank == 1)
     # A slice and None leave a dimension, whatever else there is between the brackets.
     some = gathers or any(ranks.is_slice(k) or k == NOTHING for k in keys)
-    chosen = isinstance(key, Tensor | TensorTree)
-    device = unpinned(tensor.device) if chosen else tensor.device
-    left = replace(tensor, rank=1 if some else None, dims=None, device=device, fresh=None)
-    return with_dims(left, ranks.of_item(ranks.count(one(tensor)), keys) if keys else None)
+    by_tensor = isinstance(key, Tensor | TensorTree)
+    device = unpinned(tensor.device) if by_tensor else tensor.device
+    selection = replace(tensor, rank=1 if some else None, dims=None, device=device, fresh=None)
+    return with_dims(selection, ranks.of_item(ranks.count(one(tensor)), keys) if keys else None)
 
 
 def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Value:
@@ -254,8 +254,8 @@ def subscript_atom(atom: Atom, index: Value, keys: tuple[Value, ...] = ()) -> Va
     if isinstance(atom, Tensor):
         return one(subscript_tensor(atom, index, keys))
     if isinstance(atom, TensorTree):
-        chosen = isinstance(only(index), Tensor | TensorTree)
-        device = unpinned(atom.device) if chosen else atom.device
+        by_tensor = isinstance(only(index), Tensor | TensorTree)
+        device = unpinned(atom.device) if by_tensor else atom.device
         several = len(keys) > 1 and not any(isinstance(constant(key), str) for key in keys)
         if several or (atom.has_rows and is_position(index)):  # no nest has several
             return one(subscript_tensor(Tensor(device=device), index, keys))
@@ -292,12 +292,12 @@ def is_position(index: Value) -> bool:
 def item(thing: Object, index: Value) -> Value | None:
     """An item of a container of modules of which the keys are not known. Which of several losses is
     under a constant key or index is not known either; a key that is computed may mean each."""
-    found = content(thing)
-    if found is None or constant(index) is None or len(found) == 1:
-        return found
+    modules = content(thing)
+    if modules is None or constant(index) is None or len(modules) == 1:
+        return modules
     return frozenset(
         SOME_MODULE if isinstance(atom, Object) and atom.kind == "criterion" else atom
-        for atom in found
+        for atom in modules
     )
 
 
@@ -351,7 +351,7 @@ def add(container: Value, value: Value, method: str) -> Value:
             results.append(one(Sequence(None, element, atom.batches)))
         elif isinstance(atom, Object) and atom.type in MODULE_CONTAINERS:
             results.append(
-                one(replace(atom, holds=join([modules_in(atom), held(value)]), last=None))
+                one(replace(atom, holds=join([modules_in(atom), modules_of(value)]), last=None))
             )
         elif isinstance(atom, Mapping) and method == "update":
             results.append(one(updated(atom, [v for v in value if isinstance(v, Mapping)])))

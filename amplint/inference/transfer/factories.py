@@ -49,10 +49,10 @@ def array(name: str, arguments: Arguments) -> Host:
         dimensioned = isinstance(only(shape), Sequence)
     else:
         return Host("numpy")
-    given = arguments.get("dtype", position)
+    argument = arguments.get("dtype", position)
     if arguments.unsure:
         return Host("numpy")
-    dtype = array_dtype_of(given) if given is not None else default
+    dtype = array_dtype_of(argument) if argument is not None else default
     return Host("numpy", dtype=dtype, rank=1 if dimensioned else None)
 
 
@@ -69,7 +69,7 @@ def is_python_numbers(value: Value) -> bool:
 def legacy_tensor(name: str, site: Site) -> Tensor:
     """Ex) torch.cuda.FloatTensor(n), torch.LongTensor([1, 2])"""
     dtype, where = LEGACY_CONSTRUCTORS[name]
-    device = CPU if where == "cpu" else site.chosen("built on the device here")
+    device = CPU if where == "cpu" else site.device("built on the device here")
     dtype = "float32" if dtype == "default" else dtype
     return Tensor(dtype, device, 1, False, site.evidence(f"made as {dtype} here", Shows.DTYPE))
 
@@ -79,8 +79,8 @@ PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
 def parameter(arguments: Arguments, site: Site) -> Tensor:
     """A parameter moves to the device with its module, wherever its data were made."""
-    given = arguments.get("data", 0)
-    data = tensors_in([given]) if given is not None else []
+    argument = arguments.get("data", 0)
+    data = tensors_in([argument]) if argument is not None else []
     device = site.usual("the module's tensors live on the device")
     first = data[0] if data else Tensor()
     grad = constant(arguments.get("requires_grad", 1)) is not False
@@ -92,11 +92,11 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
     like = tensors_in(arguments.positional[:1]) if facts.device == "like" else []
     dtype = factory_dtype(facts, like, arguments)
     device = like[0].device if like else (NO_DEVICE if facts.device == "like" else CPU)
-    given = arguments.get("device")
-    if given is None and name == "torch.as_tensor":
-        given = arguments.get("device", 2)
-    if given is not None:
-        device = CPU if given == NOTHING else device_of(given, arguments.hint, site)
+    argument = arguments.get("device")
+    if argument is None and name == "torch.as_tensor":
+        argument = arguments.get("device", 2)
+    if argument is not None:
+        device = CPU if argument == NOTHING else device_of(argument, arguments.hint, site)
     elif arguments.more_keywords:
         device = NO_DEVICE
     elif name == "torch.normal":
@@ -112,19 +112,19 @@ def factory(name: str, facts: Factory, arguments: Arguments, site: Site) -> Valu
         like[0].dtype_evidence if inherits else site.evidence(f"made as {dtype} here", Shows.DTYPE)
     )
     half = like[0].half if inherits and dtype is None else None
-    shown = evidence if dtype is not None or half is not None else None
-    made = Tensor(dtype, device, rank, grad, shown, fresh=name, half=half)
-    return one(with_dims(made, ranks.of_factory(name, facts, shaped)))
+    reason = evidence if dtype is not None or half is not None else None
+    tensor = Tensor(dtype, device, rank, grad, reason, fresh=name, half=half)
+    return one(with_dims(tensor, ranks.of_factory(name, facts, shaped)))
 
 
 def device_of_moments(arguments: Arguments) -> Device:
     """`torch.normal(mean, std)` draws where these are; of two numbers, on the CPU."""
     moments = (arguments.get("mean", 0), arguments.get("std", 1))
-    given = [value for value in moments if value is not None]
-    tensors = tensors_in(given)
+    values = [value for value in moments if value is not None]
+    tensors = tensors_in(values)
     if tensors:
         return common_device(tensors)
-    return CPU if all(isinstance(a, Host) for value in given for a in value) else NO_DEVICE
+    return CPU if all(isinstance(a, Host) for value in values for a in value) else NO_DEVICE
 
 
 def device_of_data(data: Value, name: str) -> Device:
@@ -142,9 +142,9 @@ def device_of_data(data: Value, name: str) -> Device:
 
 
 def factory_dtype(facts: Factory, like: list[Tensor], arguments: Arguments) -> str | None:
-    given = arguments.get("dtype")
-    if given is not None:
-        return dtype_of(given)
+    argument = arguments.get("dtype")
+    if argument is not None:
+        return dtype_of(argument)
     if arguments.more_keywords:
         return None
     if facts.dtype == "default":
@@ -195,10 +195,10 @@ def factory_rank(facts: Factory, arguments: Arguments) -> int | None:
     """Whether what is built has dimensions, where their number is unknown."""
     if facts.rank not in ("like", "data", "sizes"):
         return None
-    given = [only(value) for value in ranks.shape_arguments(facts, arguments)]
-    if any(isinstance(a, Sequence) if facts.rank == "data" else is_shape(a) for a in given):
+    atoms = [only(value) for value in ranks.shape_arguments(facts, arguments)]
+    if any(isinstance(a, Sequence) if facts.rank == "data" else is_shape(a) for a in atoms):
         return 1
-    return next((a.rank for a in given if isinstance(a, Tensor | Host)), None)
+    return next((a.rank for a in atoms if isinstance(a, Tensor | Host)), None)
 
 
 def is_shape(atom: Atom | None) -> bool:

@@ -44,7 +44,7 @@ class Site:
     models: Models = field(default_factory=lambda: models_with(()))
     on_host: bool = False
 
-    def chosen(self, text: str) -> Device:
+    def device(self, text: str) -> Device:
         """The accelerator, which the code chooses here."""
         return Device(ACCELERATOR, self.evidence(text, Shows.PLACEMENT))
 

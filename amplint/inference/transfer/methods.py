@@ -78,10 +78,10 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     if name == "to":
         return to(tensor, arguments, site)
     if name in ("cuda", "xpu", "mtia"):
-        given = arguments.get("device", 0)
-        index = constant(given)
-        label = "cuda" if given is None else f"cuda:{index}" if isinstance(index, int) else None
-        device, others = site.chosen(f"moved by `.{name}()` here"), {name} & OTHER_ACCELERATORS
+        argument = arguments.get("device", 0)
+        index = constant(argument)
+        label = "cuda" if argument is None else f"cuda:{index}" if isinstance(index, int) else None
+        device, others = site.device(f"moved by `.{name}()` here"), {name} & OTHER_ACCELERATORS
         return one(moved(tensor, replace(device, name=label, others=frozenset(others))))
     if name == "cpu":
         return one(moved(tensor, CPU))
@@ -90,16 +90,16 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
         like = other[0] if other else Tensor()
         return one(replace(in_dtype_of(tensor, like), device=like.device))
     if name == "type":
-        given = arguments.get("dtype", 0)
-        legacy = legacy_type(given)
+        argument = arguments.get("dtype", 0)
+        legacy = legacy_type(argument)
         if legacy is not None:
-            made = legacy_tensor(legacy, site)
-            return one(replace(as_dtype(tensor, made.dtype, None), device=made.device))
+            template = legacy_tensor(legacy, site)
+            return one(replace(as_dtype(tensor, template.dtype, None), device=template.device))
         if not arguments.all:
             return STR
-        if given == STR:  # a type on any device: `x.type(y.type())`
+        if argument == STR:  # a type on any device: `x.type(y.type())`
             tensor = replace(tensor, device=NO_DEVICE)
-        return one(cast_to(tensor, given or UNKNOWN, site))
+        return one(cast_to(tensor, argument or UNKNOWN, site))
     if name == "requires_grad_":
         return one(replace(tensor, grad=constant(arguments.get("requires_grad", 0)) is not False))
     if full in FACTORIES:
@@ -114,11 +114,11 @@ def call_tensor_method(tensor: Tensor, name: str, arguments: Arguments, site: Si
     if result is None:
         return UNKNOWN
     operands = [tensor, *tensors_in(arguments.all)]
-    given = from_result(full, result, operands, arguments, site)
+    value = from_result(full, result, operands, arguments, site)
     same = tensor.device.kind == CPU.kind and is_no_cast(tensor.dtype, CASTS.get(name))
     if tensor.device.pinned and (name in VIEWS or same):
-        return frozenset(replace(a, device=tensor.device) for a in given if isinstance(a, Tensor))
-    return given
+        return frozenset(replace(a, device=tensor.device) for a in value if isinstance(a, Tensor))
+    return value
 
 
 # What these give always is in the memory of the tensor, pinned as that is.
@@ -188,13 +188,13 @@ def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Si
         blob = replace(blob, forms=blob.forms - {"list", "tuple"} or blob.forms)
         if name == "to":
             return to(blob, arguments, site)
-        return one(moved(blob, CPU if name == "cpu" else site.chosen(f"moved by `.{name}()` here")))
+        return one(moved(blob, CPU if name == "cpu" else site.device(f"moved by `.{name}()` here")))
     if name == "copy":
         return UNKNOWN  # tensors have no such method: an array, a table or a dict
     if name == "pin_memory":
         return one(blob)
-    found = of_keys(name, one(branch(blob)))
-    return found or call_tensor_method(Tensor(device=blob.device), name, arguments, site)
+    entries = of_keys(name, one(branch(blob)))
+    return entries or call_tensor_method(Tensor(device=blob.device), name, arguments, site)
 
 
 def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
@@ -265,15 +265,15 @@ def call_accelerator_method(thing: Object, name: str, arguments: Arguments, site
     if method.gives == "given":
         wraps = thing.dtype if method.wraps else None
         keeps = wraps is not None and site.models.keeps_outputs(thing.type)
-        given = tuple(
+        values = tuple(
             join(
                 wrapped(atom, wraps, keeps)
-                for held in value
-                for atom in on_device(held, thing.device)
+                for source in value
+                for atom in on_device(source, thing.device)
             )
             for value in arguments.positional
         )
-        return given[0] if len(given) == 1 else one(Sequence(given, UNKNOWN))
+        return values[0] if len(values) == 1 else one(Sequence(values, UNKNOWN))
     if method.gives == "region":
         evidence = site.evidence("the autocast region is opened here", Shows.AUTOCAST)
         # Where the call that sets it up is not in sight: whether, and in which dtype, is unknown.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from amplint.inference.transfer import ranks
 from amplint.inference.transfer.arguments import device_of, dtype_of, names_dtype
-from amplint.inference.transfer.containers import content, held, iterate, of_keys, under_keys
+from amplint.inference.transfer.containers import content, iterate, modules_of, of_keys, under_keys
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.promotion import autocast_dtype, common_device, promote, tensors_in
 from amplint.inference.transfer.results import with_dims
@@ -46,7 +46,7 @@ def named_tuple(names: tuple[str, ...], arguments: Arguments) -> Value:
 def module(name: str, arguments: Arguments) -> Object:
     facts = MODULES[name]
     if facts.kind == "container":
-        inside = join(held(v) for v in arguments.all)
+        inside = join(modules_of(v) for v in arguments.all)
         if name == "torch.nn.ModuleDict":
             inside = join([inside, under_keys(arguments.get("modules", 0) or BOTTOM)])
         return Object("module", name, holds=inside, last=last_layer(name, arguments))
@@ -129,8 +129,8 @@ def call_module(thing: Object, arguments: Arguments, site: Site) -> Value:
     if cast is not None:
         dtype, evidence = cast
     rank = {"some": 1, "same": first.rank}.get(facts.rank)
-    made = Tensor(dtype, device, rank, True, evidence, half=half)
-    tensor = with_dims(made, ranks.of_layer(thing.type, facts, ranks.of_function(arguments)))
+    output = Tensor(dtype, device, rank, True, evidence, half=half)
+    tensor = with_dims(output, ranks.of_layer(thing.type, facts, ranks.of_function(arguments)))
     if facts.returns == "tensors":
         # The second is a state, which may be a pair itself, or weights.
         rest = one(TensorTree(device, "output"))
@@ -153,16 +153,16 @@ def call_module_method(
 ) -> Value:
     """Methods of nn.Module, which move in place and return the module."""
     if name in ("to", "cuda", "xpu"):
-        device = site.chosen("the model is moved here")
-        given = arguments.get("device", 0)
-        if name == "to" and given is not None:
-            if names_dtype(given):
-                return one(module_in(thing, dtype_of(given)))
-            device = device_of(given, arguments.hint, site)
+        device = site.device("the model is moved here")
+        argument = arguments.get("device", 0)
+        if name == "to" and argument is not None:
+            if names_dtype(argument):
+                return one(module_in(thing, dtype_of(argument)))
+            device = device_of(argument, arguments.hint, site)
         dtype = arguments.get("dtype", 1) if name == "to" else None
         if dtype is not None:
             thing = module_in(thing, dtype_of(dtype))
-            device = device if given is not None else NO_DEVICE
+            device = device if argument is not None else NO_DEVICE
         return one(replace(thing, device=device) if device.kind else thing)
     if name == "cpu":
         return one(replace(thing, device=CPU))
@@ -173,11 +173,11 @@ def call_module_method(
     if name in ("forward", "__call__") and isinstance(thing, Object):
         return call_object(thing, arguments, site)
     inside = content(thing) if isinstance(thing, Object) else None
-    found = (
+    modules = (
         of_keys("values" if name == "children" else name, inside) if inside is not None else None
     )
-    if found is not None:
-        return found
+    if modules is not None:
+        return modules
     if name in ("parameters", "named_parameters", "buffers"):
         own = thing.device
         device = own if own.kind else site.usual("parameters live on the device")

@@ -38,11 +38,11 @@ def declared(arguments: Arguments) -> Option | None:
     """The option that a call of `add_argument` declares; None where its name is not known."""
     names = [constant(each) for each in arguments.positional]
     texts = [name for name in names if isinstance(name, str)]
-    given = constant(arguments.get("dest"))
+    dest = constant(arguments.get("dest"))
     # Of several, the first long one (argparse, "dest").
     name = next((text for text in texts if text.startswith("--")), texts[0] if texts else None)
-    if isinstance(given, str):
-        name = given
+    if isinstance(dest, str):
+        name = dest
     if name is None or len(texts) < len(names):
         return None
     is_off = constant(arguments.get("action")) == "store_true"
@@ -69,10 +69,10 @@ def value_of(arguments: Arguments) -> Value:
 def kind_of(arguments: Arguments) -> str | None:
     """The kind of an option's value: by its action, its type, or else by its default."""
     for word, kinds in (("action", OPTION_ACTIONS), ("type", OPTION_TYPES)):
-        given = arguments.get(word)
-        if given is not None:
-            atom = only(given)
-            name = atom.name if isinstance(atom, Symbol) else constant(given)
+        argument = arguments.get(word)
+        if argument is not None:
+            atom = only(argument)
+            name = atom.name if isinstance(atom, Symbol) else constant(argument)
             return kinds.get(name) if isinstance(name, str) else None
     default = constant(arguments.get("default"))
     return type(default).__name__ if isinstance(default, bool | int | float) else "str"

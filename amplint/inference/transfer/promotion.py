@@ -37,7 +37,7 @@ def tensors_in(values: Iterable[Value]) -> list[Tensor]:
 
     What a value is on one path and on another is one tensor of which less is known, not two.
     """
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for value in values:
         ways: list[Tensor] = []
         for atom in ordered(value):
@@ -47,18 +47,18 @@ def tensors_in(values: Iterable[Value]) -> list[Tensor]:
                 ways.append(Tensor(device=atom.device))
             elif isinstance(atom, Sequence):
                 inner = atom.items if atom.items is not None else (atom.element,)
-                found.extend(tensors_in(inner))
+                tensors.extend(tensors_in(inner))
         if ways:
-            found.append(join_tensors(ways))
-    return found
+            tensors.append(join_tensors(ways))
+    return tensors
 
 
 def common_device(operands: list[Tensor]) -> Device:
     """Where an operation on these runs: only a 0-dim CPU tensor may join tensors elsewhere."""
-    known = [t for t in operands if t.device.kind == ACCELERATOR]
-    if known:
-        evidence = first_of(t.device.evidence for t in known)
-        return next(t.device for t in known if t.device.evidence is evidence)
+    elsewhere = [t for t in operands if t.device.kind == ACCELERATOR]
+    if elsewhere:
+        evidence = first_of(t.device.evidence for t in elsewhere)
+        return next(t.device for t in elsewhere if t.device.evidence is evidence)
     hosts = [t for t in operands if t.device.kind == "cpu"]
     if hosts and (len(hosts) == len(operands) or any(t.rank == 1 for t in hosts)):
         return CPU  # in memory of its own, which is not pinned
@@ -111,8 +111,8 @@ def lifted(dtype: str | None, numbers: frozenset[str]) -> str | None:
 def with_ranks(operands: list[Tensor], unsure: list[int]) -> Iterator[list[Tensor]]:
     """The operands, with and without dimensions where that is unknown, in all combinations."""
     for ranks in itertools.product((0, 1), repeat=len(unsure)):
-        known = dict(zip(unsure, ranks, strict=True))
-        yield [replace(t, rank=known.get(n, t.rank)) for n, t in enumerate(operands)]
+        by_number = dict(zip(unsure, ranks, strict=True))
+        yield [replace(t, rank=by_number.get(n, t.rank)) for n, t in enumerate(operands)]
 
 
 def number_kinds(values: Iterable[Value]) -> frozenset[str]:

@@ -54,9 +54,9 @@ class RankedCall(NamedTuple):
 
     def get(self, position: int, *keywords: str) -> Value | None:
         """The argument of that position after the tensor, or of one of the names."""
-        given = [self.rest.keywords[word] for word in keywords if word in self.rest.keywords]
-        if given:
-            return given[0]
+        values = [self.rest.keywords[word] for word in keywords if word in self.rest.keywords]
+        if values:
+            return values[0]
         return self.rest.positional[position] if position < len(self.rest.positional) else None
 
 
@@ -99,10 +99,10 @@ def of_factory(name: str, facts: Factory, arguments: Arguments) -> int | None:
     """
     if facts.rank in ("scalar", "some"):
         return 0 if facts.rank == "scalar" else FACTORIES_OF_PLANES.get(name, 1)
-    given = shape_arguments(facts, arguments)
+    shape = shape_arguments(facts, arguments)
     if facts.rank == "sizes":
-        return of_sizes(given)
-    return nesting(given[0]) if given and facts.rank in ("like", "data") else None
+        return of_sizes(shape)
+    return nesting(shape[0]) if shape and facts.rank in ("like", "data") else None
 
 
 def shape_arguments(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
@@ -110,22 +110,22 @@ def shape_arguments(facts: Factory, arguments: Arguments) -> tuple[Value, ...]:
     word = "size" if facts.rank == "sizes" else facts.parameters[0]
     if word in arguments.keywords:
         return (arguments.keywords[word],)
-    given = arguments.positional
-    if arguments.unsure or facts.sizes or not given:
-        return () if arguments.unsure else given
+    positional = arguments.positional
+    if arguments.unsure or facts.sizes or not positional:
+        return () if arguments.unsure else positional
     # torch.randint has its size last, whether it is given a lower bound or not.
-    place = min(facts.parameters.index(word), len(given) - 1)
-    return given[place : place + 1]
+    place = min(facts.parameters.index(word), len(positional) - 1)
+    return positional[place : place + 1]
 
 
 def of_constructor(arguments: Arguments) -> int | None:
     """Ex) torch.Tensor(2, 3), torch.LongTensor([1, 2])"""
-    given = arguments.positional
-    if arguments.unsure or not given:
+    positional = arguments.positional
+    if arguments.unsure or not positional:
         return None
-    if isinstance(single_atom(given[0]), Row):
-        return nesting(given[0])
-    return len(given) if all(is_host(value, INTEGER_KINDS) for value in given) else None
+    if isinstance(single_atom(positional[0]), Row):
+        return nesting(positional[0])
+    return len(positional) if all(is_host(value, INTEGER_KINDS) for value in positional) else None
 
 
 def of_item(tensor: int | None, keys: Sequence[Value]) -> int | None:
@@ -192,29 +192,29 @@ def nesting(value: Value) -> int | None:
     return plus(nesting(inside[0]), 1) if inside else 1
 
 
-def of_sizes(given: Sequence[Value]) -> int | None:
+def of_sizes(sizes: Sequence[Value]) -> int | None:
     """How many sizes these are: (2, 3), ((2, 3),), (n,)"""
-    if len(given) != 1:
-        return len(given) or None
-    atom = single_atom(given[0])
+    if len(sizes) != 1:
+        return len(sizes) or None
+    atom = single_atom(sizes[0])
     if isinstance(atom, Row):
         return len(atom.items) if atom.items is not None else None
-    return 1 if is_host(given[0], INTEGER_KINDS) else None
+    return 1 if is_host(sizes[0], INTEGER_KINDS) else None
 
 
 def plus(number: int | None, more: int | None) -> int | None:
     return None if number is None or more is None else number + more
 
 
-def minus(number: int | None, gone: int | None) -> int | None:
+def minus(number: int | None, dimensions: int | None) -> int | None:
     """The rank that is left: at least 0, since torch lets 0-dim tensors name a dimension."""
-    return None if number is None or gone is None else max(number - gone, 0)
+    return None if number is None or dimensions is None else max(number - dimensions, 0)
 
 
 def most(counts: Iterable[int | None]) -> int | None:
     """The rank of a broadcast."""
-    known = list(counts)
-    return max((n for n in known if n is not None), default=None) if None not in known else None
+    ranks = list(counts)
+    return max((n for n in ranks if n is not None), default=None) if None not in ranks else None
 
 
 # ---------------------------------------------------------------------------- rules
@@ -260,8 +260,8 @@ def loss(call: RankedCall) -> int | None:
 def rank_of_sizes(call: RankedCall) -> int | None:
     """Ex) x.view(2, -1), torch.reshape(x, (2, -1)), x.view(torch.int32)"""
     named = call.get(len(call.rest.positional), "size", "shape", "dims", "repeats")
-    given = call.rest.positional if named is None else (named,)
-    return same(call) if given and isinstance(single_atom(given[0]), DType) else of_sizes(given)
+    sizes = call.rest.positional if named is None else (named,)
+    return same(call) if sizes and isinstance(single_atom(sizes[0]), DType) else of_sizes(sizes)
 
 
 def reduction(dim: int, keepdim: int) -> Rule:
@@ -273,12 +273,12 @@ def reduction(dim: int, keepdim: int) -> Rule:
     """
 
     def rule(call: RankedCall) -> int | None:
-        kept = call.get(keepdim, "keepdim", "keepdims")
-        if kept is not None and constant(kept) is not False:
-            return same(call) if constant(kept) is True else None
-        given = call.get(dim, "dim", "axis")
-        if given is not None and not is_host(given, {"bool"}) and given != {NONE}:
-            return minus(same(call), of_sizes([given]) or None)
+        keeps_dim = call.get(keepdim, "keepdim", "keepdims")
+        if keeps_dim is not None and constant(keeps_dim) is not False:
+            return same(call) if constant(keeps_dim) is True else None
+        dims = call.get(dim, "dim", "axis")
+        if dims is not None and not is_host(dims, {"bool"}) and dims != {NONE}:
+            return minus(same(call), of_sizes([dims]) or None)
         return 0
 
     return rule
@@ -297,8 +297,8 @@ def flattened_rank(call: RankedCall) -> int | None:
 
 def flattened(call: RankedCall) -> int | None:
     """Ex) x.flatten(), x.flatten(1), which leaves two dimensions of any number"""
-    given = call.get(0, "start_dim")
-    first = 0 if given is None else constant(given)
+    start = call.get(0, "start_dim")
+    first = 0 if start is None else constant(start)
     to_the_end = call.get(1, "end_dim") is None
     return first + 1 if to_the_end and isinstance(first, int) and first >= 0 else None
 

@@ -50,10 +50,10 @@ def tensor_result(
     dtype, evidence, half = result_dtype(name, result, operands, arguments, site)
     rank = result_rank(result.rank, operands, arguments)
     grad = result_grad(name, dtype, operands)
-    made = Tensor(dtype, device, rank, grad, evidence, half=half)
+    tensor = Tensor(dtype, device, rank, grad, evidence, half=half)
     of_method = name.startswith("Tensor.") and operands
     call = RankedCall(one(first), arguments) if of_method else ranks.of_function(arguments)
-    return with_dims(made, ranks.of_result(name, result.rank, call))
+    return with_dims(tensor, ranks.of_result(name, result.rank, call))
 
 
 def is_of_numbers(arguments: Arguments) -> bool:
@@ -61,8 +61,8 @@ def is_of_numbers(arguments: Arguments) -> bool:
 
     It takes them where a trace has made tensors of them, and these are on the CPU.
     """
-    given = arguments.positional
-    return bool(given) and all(surely(value, Host) for value in given)
+    operands = arguments.positional
+    return bool(operands) and all(surely(value, Host) for value in operands)
 
 
 class ShownDtype(NamedTuple):
@@ -132,10 +132,10 @@ def explicit_dtype(arguments: Arguments) -> Value | None:
 
 def division_dtype(arguments: Arguments) -> str | None:
     """The dtype word of a division that rounds: the quotient of integers is one."""
-    given = arguments.keywords.get("rounding_mode", NOTHING)
-    if given == NOTHING:
+    rounding = arguments.keywords.get("rounding_mode", NOTHING)
+    if rounding == NOTHING:
         return None
-    return "promote" if isinstance(constant(given), str) else "unknown"
+    return "promote" if isinstance(constant(rounding), str) else "unknown"
 
 
 def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int | None:
@@ -186,10 +186,10 @@ def from_result(
         return UNKNOWN
     tensor = tensor_result(name, result, operands, arguments, site)
     if result.kind in ("self", "same") and operands:
-        kept = operands[0]
-        tensor = replace(tensor, fresh=kept.fresh if result.kind == "self" else None)
+        operand = operands[0]
+        tensor = replace(tensor, fresh=operand.fresh if result.kind == "self" else None)
         if result.kind == "self":
-            tensor = replace(tensor, dtype=kept.dtype, half=kept.half, device=kept.device)
+            tensor = replace(tensor, dtype=operand.dtype, half=operand.half, device=operand.device)
     further = [k for k in result.tuple_if if constant(arguments.get(k)) is True]
     if result.kind == "tensors" or further:
         if further and result.dtype == "same":
@@ -216,13 +216,13 @@ def at_dim(name: str, result: OperationResult, arguments: Arguments) -> Value | 
 
 def tensor_for_dim(name: str, result: OperationResult, arguments: Arguments) -> bool:
     """Ex) torch.max(a, b), which is elementwise"""
-    given = arguments.get("other") or at_dim(name, result, arguments)
-    return given is not None and isinstance(only(given), Tensor | TensorTree)
+    argument = arguments.get("other") or at_dim(name, result, arguments)
+    return argument is not None and isinstance(only(argument), Tensor | TensorTree)
 
 
 def has_dim(name: str, result: OperationResult, arguments: Arguments) -> bool:
     if arguments.has("dim") or arguments.has("axis") or arguments.unsure:
         return True
-    given = at_dim(name, result, arguments)
-    atom = only(given) if given is not None else NONE
-    return given is not None and not (isinstance(atom, Host) and atom.kind == "bool")
+    argument = at_dim(name, result, arguments)
+    atom = only(argument) if argument is not None else NONE
+    return argument is not None and not (isinstance(atom, Host) and atom.kind == "bool")

@@ -327,7 +327,7 @@ class ClassHierarchy:
         dtypes = constants(ask(Key("trainer", function.id)))
         if not dtypes or NOT_SEEN in dtypes:
             dtypes |= constants(ask(Key("precision", framework)))
-            dtypes.update(row.dtype for row in self._files.told if row.framework == framework)
+            dtypes.update(row.dtype for row in self._files.precisions if row.framework == framework)
         dtypes -= {NOT_SEEN, NOT_ASKED}
         if len(dtypes) > 1 and "" not in dtypes:
             return "half"
